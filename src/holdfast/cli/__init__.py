@@ -1,0 +1,1 @@
+"""The handle: click commands, each a few lines over the control client."""

@@ -1,0 +1,1 @@
+"""The window: the one HTTP listener, the control socket, status and metrics."""

@@ -1,0 +1,20 @@
+"""What a platform can do, declared by it and read by delivery, status and recovery."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Backlog(StrEnum):
+    """What a platform keeps for us while we are away."""
+
+    UNTIL_ACKED = "until_acked"
+    HISTORY = "history_since"
+    NONE = "none"
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    backlog: Backlog = Backlog.NONE
+    fetchable: bool = False  # its replies are fetched from us: committed means sent
+    idempotent_send: bool = False  # the same delivery id is taken once
+    max_length: int | None = None  # characters of one message

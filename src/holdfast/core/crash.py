@@ -1,0 +1,37 @@
+"""Crash points: the numbered instants at which the fault tests kill the process."""
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class CrashPoint(StrEnum):
+    """Every instant between two facts; a run that never reaches one of them fails its suite."""
+
+    ACCEPT_SUBMITTED = "accept_submitted"
+    ACCEPT_COMMITTED = "accept_committed"
+    TURN_BEGUN = "turn_begun"
+    MODEL_CALLED = "model_called"
+    MODEL_REPLIED = "model_replied"
+    REPLY_COMMITTED = "reply_committed"
+    CALL_STARTED = "call_started"
+    CALL_RETURNED = "call_returned"
+    CALL_FINISHED = "call_finished"
+    END_SUBMITTED = "end_submitted"
+    END_COMMITTED = "end_committed"
+    ATTEMPT_COMMITTED = "attempt_committed"
+    SENT = "sent"
+    RECEIPT_COMMITTED = "receipt_committed"
+    RECOVERY_READ = "recovery_read"
+    RESUME_COMMITTED = "resume_committed"
+    BEFORE_COMMIT = "before_commit"
+    AFTER_COMMIT = "after_commit"
+
+
+class Crash(Protocol):
+    """Told each point as it is passed; the one that ships does nothing."""
+
+    def __call__(self, point: CrashPoint) -> None: ...
+
+
+def never(point: CrashPoint) -> None:
+    """The crash that does not happen."""

@@ -1,0 +1,53 @@
+"""Errors a person reads: what happened, where, and what to do about it."""
+
+
+class HoldfastError(Exception):
+    """Every error of ours; its text is written for whoever will read it."""
+
+
+class StoreError(HoldfastError):
+    """The store could not do what was asked; nothing of it was written."""
+
+
+class StoreUnusable(StoreError):
+    """The file itself is not one this program may write: damaged, newer, foreign or read-only."""
+
+
+class ModelError(HoldfastError):
+    """A model call failed. `kind` says why; see `core.model.Fault`."""
+
+
+class RunnerError(HoldfastError):
+    """The workbench could not be started or reached."""
+
+
+class SendError(HoldfastError):
+    """A platform did not take a message; the subclass says what is known of its fate."""
+
+
+class NotConnected(SendError):
+    """Nothing was written: the message is still ours to send."""
+
+
+class Throttled(SendError):
+    """The platform asks to wait; nothing was taken."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Refused(SendError):
+    """The platform will never take this message."""
+
+
+class OutcomeUnknown(SendError):
+    """The message was written and no receipt came back: it may have arrived."""
+
+
+class NotAllowed(HoldfastError):
+    """`authorise` said no."""
+
+
+class IllegalMove(HoldfastError):
+    """A state has no such move; this is a bug in the caller."""

@@ -1,0 +1,11 @@
+"""Ids: a name for each kind, so that one is never passed for another."""
+
+from typing import NewType
+
+SessionKey = NewType("SessionKey", str)  # a route: platform, account, chat, thread, user
+SessionId = NewType("SessionId", str)  # a conversation; immutable
+TurnId = NewType("TurnId", str)
+CallId = NewType("CallId", str)  # one tool call, unique within its session
+InboxId = NewType("InboxId", int)  # rises in the order of acceptance
+DeliveryId = NewType("DeliveryId", str)
+PrincipalId = NewType("PrincipalId", str)

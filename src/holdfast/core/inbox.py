@@ -1,0 +1,91 @@
+"""The inbox: what was accepted, and the one visible end each message reaches."""
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.message import Image, Message
+from holdfast.core.source import Source
+
+
+class BusyMode(StrEnum):
+    """What a message does to the turn that is running when it comes."""
+
+    INTERRUPT = "interrupt"
+    QUEUE = "queue"
+    STEER = "steer"
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a platform's stream has been taken; commits together with the inbox row."""
+
+    name: str
+    value: str
+
+
+class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A platform's event in our words.
+
+    `event_id` is unique per platform and account; the same one again is the same event.
+    `history` seeds a session that does not exist yet (a request that carries its own past),
+    `instructions` joins that session's system prompt.
+    """
+
+    source: Source
+    event_id: str
+    message_id: str
+    text: str
+    images: tuple[Image, ...] = ()
+    busy_mode: BusyMode | None = None  # None: as configured
+    mergeable: bool = True  # False: this message wants an answer of its own
+    commands: bool = True  # False: a leading slash is just text
+    history: tuple[Message, ...] = ()
+    instructions: str = ""
+    cursor: Cursor | None = None
+
+
+class InboxState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    ANSWERED = "answered"
+    MERGED = "merged"
+    SUPERSEDED = "superseded"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+OPEN = frozenset({InboxState.QUEUED, InboxState.RUNNING})
+ENDS = frozenset(InboxState) - OPEN
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """What `Store.accept` answers: the row, new or, for a repeated event, the one there was."""
+
+    row: "InboxRow"
+    duplicate: bool
+    route_session: SessionId | None  # where the route points now; None: a new route
+
+
+class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: InboxId
+    route: SessionKey
+    principal: PrincipalId
+    inbound: Inbound
+    state: InboxState = InboxState.QUEUED
+    decision: BusyMode | None = None
+    session_id: SessionId | None = None
+    turn_id: TurnId | None = None
+    merged_into: InboxId | None = None
+    reason: str = ""
+    accepted_at: float
+    ended_at: float | None = None
+
+
+class InboxEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of one row, written in the same commit as what brought it about."""
+
+    inbox_id: InboxId
+    state: InboxState
+    reason: str = ""
+    merged_into: InboxId | None = None

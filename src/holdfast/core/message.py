@@ -1,0 +1,91 @@
+"""The transcript: what was said and done in a session, in no provider's words."""
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.ids import CallId, TurnId
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
+    """A picture shown to the model: base64 data with its media type, or an address."""
+
+    media_type: str = "image/png"
+    data: str | None = None
+    url: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    id: CallId
+    name: str
+    arguments: str  # JSON as the model wrote it; it may be malformed
+
+
+class Outcome(StrEnum):
+    """What is known of a tool call."""
+
+    OK = "ok"
+    ERROR = "error"
+    CANCELLED = "cancelled"  # started and cut: it may have had an effect
+    NOT_STARTED = "not_started"
+    UNKNOWN = "unknown"  # started; nobody knows how it ended
+
+
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a model thought; `opaque` is the provider's own part, returned to it unchanged."""
+
+    text: str = ""
+    opaque: str | None = None
+
+
+class StopReason(StrEnum):
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    FILTERED = "filtered"
+
+
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_defaults=True):
+    """`note` is ours and stands in front of the user's unchanged text when projected."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    speaker: str | None = None
+    note: str | None = None
+
+
+class AssistantMessage(
+    msgspec.Struct, frozen=True, kw_only=True, tag="assistant", omit_defaults=True
+):
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: tuple[Reasoning, ...] = ()
+    model: str = ""
+    stop: StopReason = StopReason.END
+
+
+class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_defaults=True):
+    """The result of one call."""
+
+    call_id: CallId
+    name: str
+    text: str
+    outcome: Outcome = Outcome.OK
+
+
+class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
+    """A system note that stands alone: no user's message carries it."""
+
+    text: str
+
+
+Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A message as the store keeps it: its place in the session and the turn that wrote it."""
+
+    seq: int
+    turn_id: TurnId | None
+    message: Message
+    created_at: float

@@ -1,0 +1,146 @@
+"""The settings: every key of holdfast.toml with its default and its limits."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.inbox import BusyMode
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file; a key that is not here is an error, not a wish."""
+
+
+class CrashRecovery(StrEnum):
+    RESUME = "resume"
+    SUSPEND = "suspend"
+
+
+class GatewaySettings(_Section):
+    host: str = "127.0.0.1"
+    port: Port = 8787
+    allowed_hosts: tuple[str, ...] = ()  # names besides loopback that a request may ask for
+    restart_drain_timeout: Seconds = 0
+    park_timeout: Seconds = 10
+    busy_mode: BusyMode = BusyMode.INTERRUPT
+    crash_recovery: CrashRecovery = CrashRecovery.RESUME
+
+
+class Provider(StrEnum):
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    OPENROUTER = "openrouter"
+    LOCAL = "local"
+    DEMO = "demo"
+
+
+class ApiMode(StrEnum):
+    CHAT_COMPLETIONS = "chat_completions"
+    RESPONSES = "responses"
+    ANTHROPIC_MESSAGES = "anthropic_messages"
+
+
+class FallbackModel(_Section):
+    """A model to turn to when the first one fails for good."""
+
+    provider: Provider
+    name: str = ""
+    api_mode: ApiMode | None = None
+    base_url: str = ""
+    api_key: str = ""
+
+
+class ModelSettings(_Section):
+    provider: Provider = Provider.DEMO
+    name: str = ""
+    api_mode: ApiMode | None = None  # None: the provider's own
+    base_url: str = ""  # "": the provider's own
+    api_key: str = ""  # a reference: "env:NAME" or "file:path"
+    fallbacks: tuple[FallbackModel, ...] = ()
+    connect_timeout: Seconds = 10
+    first_token_timeout: Seconds = 120
+    between_tokens_timeout: Seconds = 60
+    whole_timeout: Seconds = 900
+    retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 4
+
+
+class Reasoning(StrEnum):
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class AgentSettings(_Section):
+    max_steps: Count = 90
+    reasoning: Reasoning = Reasoning.MEDIUM
+    toolsets: tuple[str, ...] = ("terminal", "files", "web", "todo")
+    instructions: str = ""
+
+
+class CacheSettings(_Section):
+    max_agents: Count = 128
+    idle_ttl: Seconds = 3600
+    max_mb: Count = 256
+
+
+class SandboxMode(StrEnum):
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+
+class NetworkPolicy(StrEnum):
+    NONE = "none"
+    FULL = "full"
+
+
+class RunnerSettings(_Section):
+    """`[runner]`: the sandbox around a session's commands, and its limits."""
+
+    sandbox: SandboxMode = SandboxMode.AUTO
+    network: NetworkPolicy = NetworkPolicy.FULL
+    command_timeout: Seconds = 600
+    output_kb: Count = 32
+    memory_mb: Count = 4096
+    processes: Count = 256
+    file_mb: Count = 2048
+    workspace_mb: Count = 10240
+    idle_timeout: Seconds = 3600
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogSettings(_Section):
+    level: LogLevel = LogLevel.INFO
+    file_mb: Count = 10
+    files: Annotated[int, msgspec.Meta(ge=0)] = 5
+
+
+class PlatformSettings(_Section):
+    enabled: bool = True
+    token: str = ""  # a reference
+    base_url: str = ""
+    allow: tuple[str, ...] = ()
+    busy_mode: BusyMode | None = None  # None: the gateway's
+
+
+class Settings(_Section):
+    gateway: GatewaySettings = GatewaySettings()
+    model: ModelSettings = ModelSettings()
+    agent: AgentSettings = AgentSettings()
+    cache: CacheSettings = CacheSettings()
+    runner: RunnerSettings = RunnerSettings()
+    log: LogSettings = LogSettings()
+    platforms: dict[str, PlatformSettings] = {}

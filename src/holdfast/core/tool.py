@@ -1,0 +1,51 @@
+"""A tool as the agent sees it: schema, replay class, danger, and what it gets to work with."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.message import Outcome
+
+if TYPE_CHECKING:
+    from holdfast.core.bench import Bench
+
+
+class Replay(StrEnum):
+    """What may be done with a call that was started and has no recorded result."""
+
+    ATTACH = "attach"  # the runner still has it: ask there
+    SAFE = "safe"  # it only reads: run it again
+    NEVER = "never"  # its outcome is unknown, and stays so
+
+
+class Danger(StrEnum):
+    NONE = "none"  # reads, or changes only what belongs to the session
+    CONFINED = "confined"  # runs code, inside the session's sandbox
+    OUTSIDE = "outside"  # reaches the world beyond the sandbox
+
+
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    outcome: Outcome = Outcome.OK
+
+
+class ToolFailed(Exception):
+    """A call that could not be done; the text is for the model, and says how to do better."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Whose call this is and what it may use; nothing here outlives the call."""
+
+    session_id: SessionId
+    principal: PrincipalId
+    call_id: CallId
+    bench: "Bench"
+    progress: Callable[[str], None] = lambda _: None
+
+
+Arguments = Mapping[str, Any]

@@ -1,0 +1,131 @@
+"""A turn: one piece of work in a session, and what is written as it goes."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.errors import IllegalMove
+from holdfast.core.ids import CallId, InboxId, SessionId, SessionKey, TurnId
+from holdfast.core.inbox import InboxEnd, InboxRow
+from holdfast.core.message import Message
+from holdfast.core.outbox import NewDelivery
+
+
+class TurnState(StrEnum):
+    OPEN = "open"
+    ANSWERED = "answered"
+    INTERRUPTED = "interrupted"  # by its user's next message; what it was asked lives on there
+    SUPERSEDED = "superseded"  # by /stop or /new
+    FAILED = "failed"
+
+
+class StepKind(StrEnum):
+    MODEL = "model"
+    TOOL = "tool"
+    STEER = "steer"
+    NOTE = "note"
+
+
+class LaneState(StrEnum):
+    """The life of a lane; `MOVES` has every legal one."""
+
+    IDLE = "idle"
+    STARTING = "starting"  # a turn is owed and has no agent yet
+    RUNNING = "running"
+    WAITING = "waiting"  # for a person: an approval or an answer
+    PARKED = "parked"  # at a step boundary, for a successor to go on from
+    STOPPING = "stopping"
+
+
+_S = LaneState
+MOVES: Mapping[LaneState, frozenset[LaneState]] = {
+    _S.IDLE: frozenset({_S.STARTING, _S.STOPPING}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.IDLE, _S.STOPPING}),
+    _S.RUNNING: frozenset({_S.WAITING, _S.PARKED, _S.IDLE, _S.STOPPING}),
+    _S.WAITING: frozenset({_S.RUNNING, _S.PARKED, _S.IDLE, _S.STOPPING}),
+    _S.PARKED: frozenset({_S.STOPPING}),
+    _S.STOPPING: frozenset({_S.IDLE}),
+}
+
+
+def move(state: LaneState, to: LaneState) -> LaneState:
+    if to not in MOVES[state]:
+        raise IllegalMove(f"a lane cannot go from {state} to {to}")
+    return to
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of a turn, one commit: session and route if they are new, the turn, the user's
+    messages, and the inbox rows that now run in it."""
+
+    turn_id: TurnId
+    session_id: SessionId
+    route: SessionKey
+    inbox_ids: tuple[InboxId, ...]
+    messages: tuple[Message, ...]
+    prompt: str  # the frozen system prompt; kept if the session has none yet
+    at: float
+
+
+class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a turn, one commit: its last messages (the final reply, or results for calls
+    that were cut), what is owed to the platform, and the ends of its inbox rows."""
+
+    turn_id: TurnId
+    session_id: SessionId
+    state: TurnState
+    messages: tuple[Message, ...] = ()
+    usage: Usage = Usage()
+    deliveries: tuple[NewDelivery, ...] = ()
+    inbox_ends: tuple[InboxEnd, ...] = ()
+    reason: str = ""
+    at: float
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: TurnId
+    session_id: SessionId
+    state: TurnState
+    usage: Usage
+    reason: str
+    started_at: float
+    ended_at: float | None
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that its process did not end, with all that a successor needs to go on."""
+
+    turn: TurnRow
+    rows: tuple[InboxRow, ...]  # the inbox rows running in it, oldest first
+    started_calls: frozenset[CallId]  # started, and no result recorded
+    usage: Usage  # of the steps that are committed
+    model_steps: int  # how many model replies are committed
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a turn as it is shown: what, when, and which message it wrote."""
+
+    turn_id: TurnId
+    seq: int
+    kind: StepKind
+    call_id: CallId | None
+    message_seq: int | None
+    usage: Usage
+    started_at: float
+    finished_at: float | None

@@ -1,0 +1,1 @@
+"""The house: intake, lanes, delivery, commands, recovery, shutdown."""

@@ -1,0 +1,1 @@
+"""Voices: one connection pool, one codec an API mode, and a demo that needs no key."""

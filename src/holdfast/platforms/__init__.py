@@ -1,0 +1,1 @@
+"""Doors: one a platform, all behind one port."""

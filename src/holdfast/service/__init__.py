@@ -1,0 +1,1 @@
+"""The ground: lock, clock, logs, and the process itself."""

@@ -1,0 +1,1 @@
+"""Memory: one SQLite file, one writer thread, group commit."""
