@@ -12,16 +12,12 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file; a key that is not here is an error, not a wish."""
-
-
 class CrashRecovery(StrEnum):
     RESUME = "resume"
     SUSPEND = "suspend"
 
 
-class GatewaySettings(_Section):
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Port = 8787
     allowed_hosts: tuple[str, ...] = ()  # names besides loopback that a request may ask for
@@ -45,7 +41,7 @@ class ApiMode(StrEnum):
     ANTHROPIC_MESSAGES = "anthropic_messages"
 
 
-class FallbackModel(_Section):
+class FallbackModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model to turn to when the first one fails for good."""
 
     provider: Provider
@@ -55,7 +51,7 @@ class FallbackModel(_Section):
     api_key: str = ""
 
 
-class ModelSettings(_Section):
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     provider: Provider = Provider.DEMO
     name: str = ""
     api_mode: ApiMode | None = None  # None: the provider's own
@@ -77,14 +73,14 @@ class Reasoning(StrEnum):
     HIGH = "high"
 
 
-class AgentSettings(_Section):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_steps: Count = 90
     reasoning: Reasoning = Reasoning.MEDIUM
     toolsets: tuple[str, ...] = ("terminal", "files", "web", "todo")
     instructions: str = ""
 
 
-class CacheSettings(_Section):
+class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_agents: Count = 128
     idle_ttl: Seconds = 3600
     max_mb: Count = 256
@@ -101,7 +97,7 @@ class NetworkPolicy(StrEnum):
     FULL = "full"
 
 
-class RunnerSettings(_Section):
+class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[runner]`: the sandbox around a session's commands, and its limits."""
 
     sandbox: SandboxMode = SandboxMode.AUTO
@@ -122,13 +118,13 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class LogSettings(_Section):
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     level: LogLevel = LogLevel.INFO
     file_mb: Count = 10
     files: Annotated[int, msgspec.Meta(ge=0)] = 5
 
 
-class PlatformSettings(_Section):
+class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     enabled: bool = True
     token: str = ""  # a reference
     base_url: str = ""
@@ -136,7 +132,7 @@ class PlatformSettings(_Section):
     busy_mode: BusyMode | None = None  # None: the gateway's
 
 
-class Settings(_Section):
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: GatewaySettings = GatewaySettings()
     model: ModelSettings = ModelSettings()
     agent: AgentSettings = AgentSettings()
