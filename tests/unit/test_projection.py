@@ -1,0 +1,86 @@
+"""Any history, however cut, is projected to a conversation that every provider accepts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.ids import CallId
+from holdfast.core.message import (
+    AssistantMessage,
+    Image,
+    Message,
+    NoteMessage,
+    Outcome,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.projection import NO_RESULT, open_calls, problems, project
+
+IDS = st.sampled_from(["a", "b", "c", "d"]).map(CallId)
+ARGUMENTS = st.sampled_from(["{}", '{"x": 1}', "", "[1]", '{"x":', "null", "\x00"]) | st.text()
+CALLS = st.builds(
+    ToolCall, id=IDS, name=st.sampled_from(["terminal", "read", ""]), arguments=ARGUMENTS
+)
+MESSAGES = st.one_of(
+    st.builds(UserMessage, text=st.text(), images=st.sampled_from([(), (Image(url="x"),)])),
+    st.builds(AssistantMessage, text=st.text(), calls=st.lists(CALLS, max_size=3).map(tuple)),
+    st.builds(ToolMessage, call_id=IDS, name=st.just("terminal"), text=st.text()),
+    st.builds(NoteMessage, text=st.just("[System note: x]")),
+)
+ASK = UserMessage(text="list the files")
+CALL = ToolCall(id=CallId("a"), name="terminal", arguments='{"command": "ls"}')
+
+
+@given(st.lists(MESSAGES, max_size=12))
+def test_every_history_gives_a_valid_request(history: list[Message]) -> None:
+    """H7: the transcript is always one that a provider accepts."""
+    assert problems(project(history)) == []
+
+
+@given(st.lists(MESSAGES, max_size=12))
+def test_projecting_twice_changes_nothing_more(history: list[Message]) -> None:
+    once = project(history)
+    assert project(once) == once
+
+
+def test_a_sound_history_is_projected_as_it_is() -> None:
+    history = (
+        ASK,
+        AssistantMessage(calls=(CALL,)),
+        ToolMessage(call_id=CALL.id, name="terminal", text="README.md"),
+    )
+    assert project(history) == history
+
+
+def test_a_call_without_a_result_is_said_to_be_unknown() -> None:
+    projected = project([ASK, AssistantMessage(calls=(CALL,)), UserMessage(text="well?")])
+    result = projected[2]
+    assert isinstance(result, ToolMessage)
+    assert (result.text, result.outcome) == (NO_RESULT, Outcome.UNKNOWN)
+
+
+def test_a_result_stands_behind_its_call_though_a_steer_came_between() -> None:
+    result = ToolMessage(call_id=CALL.id, name="terminal", text="README.md")
+    steer = UserMessage(text="only the hidden ones")
+    projected = project([ASK, AssistantMessage(calls=(CALL,)), steer, result])
+    assert projected == (ASK, AssistantMessage(calls=(CALL,)), result, steer)
+
+
+def test_the_checker_sees_what_is_wrong() -> None:
+    assert problems([AssistantMessage(calls=(CALL,)), ASK])[:2] == [
+        "does not begin with a user",
+        "message 1: stands between a call and its result",
+    ]
+    assert problems([ASK, AssistantMessage(calls=(CALL,))])[-1].startswith("ends before")
+    assert problems([ASK, ToolMessage(call_id=CALL.id, name="x", text="y")]) == [
+        "message 1: a result that no call waits for"
+    ]
+
+
+def test_open_calls_are_those_of_the_last_reply_without_a_result() -> None:
+    second = ToolCall(id=CallId("b"), name="read", arguments="{}")
+    reply = AssistantMessage(calls=(CALL, second))
+    done = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
+    assert open_calls([ASK, reply, done]) == (second,)
+    assert open_calls([ASK, reply, done, NoteMessage(text="cut")]) == (second,)
+    assert open_calls([ASK]) == ()
