@@ -1,0 +1,97 @@
+"""The simulated platform in the vendor's own process: no socket, the same promises."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from holdfast.core.capabilities import Backlog, Capabilities
+from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
+from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.ports import Intake
+from holdfast.platforms.simulated.feed import PLATFORM, Feed
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import About, Answer, Cut, Outgoing, Update, Verdict
+
+
+def capabilities_of(about: About) -> Capabilities:
+    return Capabilities(
+        backlog=Backlog.UNTIL_ACKED,
+        idempotent_send=about.idempotent_send,
+        max_length=about.max_length,
+    )
+
+
+def to_outgoing(outbound: Outbound) -> Outgoing:
+    return Outgoing(
+        delivery_id=outbound.delivery_id,
+        account=outbound.address.account,
+        chat_id=outbound.address.chat_id,
+        thread_id=outbound.address.thread_id,
+        reply_to=outbound.address.reply_to,
+        text=outbound.text,
+        maybe_repeated=outbound.maybe_repeated,
+    )
+
+
+def to_receipt(answer: Answer) -> Receipt:
+    """What an answer means to the sender; raises the `SendError` that it amounts to."""
+    match answer:
+        case Answer(verdict=Verdict.TAKEN | Verdict.REPEATED, message_id=str(message_id)):
+            return Receipt(platform_message_id=message_id)
+        case Answer(verdict=Verdict.FLOOD, retry_after=float(seconds)):
+            raise Throttled(f"the service asks to wait {seconds} s", retry_after=seconds)
+        case Answer(verdict=Verdict.REFUSED):
+            raise Refused(f"the service refused the message: {answer.error}")
+        case Answer(verdict=Verdict.UNREACHABLE):
+            raise NotConnected(f"the message was not sent: {answer.error}")
+    raise OutcomeUnknown("the service gave no receipt; the message may have arrived")
+
+
+class SimulatedPlatform:
+    """A door to a `ChatService` in this process. Capabilities are read when it is built."""
+
+    def __init__(
+        self,
+        service: ChatService,
+        *,
+        account: str = "default",
+        poll_wait: float = 25.0,
+        send_timeout: float = 10.0,
+        longest_pause: float = 2.0,
+    ) -> None:
+        self.name = PLATFORM
+        self.account = account
+        self.capabilities = capabilities_of(service.about)
+        self._service = service
+        self._poll_wait = poll_wait
+        self._send_timeout = send_timeout
+        self._longest_pause = longest_pause
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
+            try:
+                yield
+            finally:
+                running.cancel()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        # A real send yields before it is written and before its receipt is read; a fake that
+        # did neither would hide every race that lives in those two gaps.
+        await asyncio.sleep(0)
+        answer = self._service.take(to_outgoing(outbound))
+        await asyncio.sleep(0)
+        unheard = answer.verdict in (Verdict.RECEIPT_LOST, Verdict.MESSAGE_LOST)
+        if unheard and self._service.faults.cut is Cut.SILENCE:
+            await asyncio.sleep(self._send_timeout)
+        return to_receipt(answer)
+
+    async def updates(self) -> Sequence[Update]:
+        await asyncio.sleep(0)
+        return await self._service.updates(self.account, wait=self._poll_wait)
+
+    async def ack(self, up_to: int) -> None:
+        await asyncio.sleep(0)
+        self._service.ack(self.account, up_to=up_to)

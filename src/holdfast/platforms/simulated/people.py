@@ -1,0 +1,39 @@
+"""The people's end of the vendor's HTTP face: what a test or a demo says, reads and breaks."""
+
+import aiohttp
+import msgspec
+
+from holdfast.platforms.simulated.wire import Faults, Ledger, Say
+
+
+class People:
+    """Everyone who writes to the bot, over one HTTP session that the caller owns."""
+
+    def __init__(self, base_url: str, *, http: aiohttp.ClientSession) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._http = http
+
+    async def say(self, text: str, *, chat: str = "home", user: str = "ann") -> str:
+        """Returns the message's id in its chat."""
+        raw = await self._post("/say", Say(chat=chat, user=user, text=text))
+        return msgspec.json.decode(raw, type=dict[str, str])["message_id"]
+
+    async def ledger(self, *, sent: int = 0, wait: float = 0.0) -> Ledger:
+        """The vendor's ledger, once it has taken `sent` messages or `wait` seconds have passed."""
+        url = f"{self._base_url}/ledger?sent={sent}&wait={wait}"
+        async with self._http.get(url) as response:
+            response.raise_for_status()
+            return msgspec.json.decode(await response.read(), type=Ledger)
+
+    async def set_faults(
+        self, faults: Faults | None = None, *, idempotent_send: bool | None = None
+    ) -> None:
+        switches = {"faults": faults, "idempotent_send": idempotent_send}
+        await self._post("/faults", switches)
+
+    async def _post(self, path: str, content: object) -> bytes:
+        async with self._http.post(
+            self._base_url + path, data=msgspec.json.encode(content)
+        ) as response:
+            response.raise_for_status()
+            return await response.read()

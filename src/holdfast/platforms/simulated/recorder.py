@@ -1,0 +1,68 @@
+"""An intake that only remembers: for testing a door without a gateway behind it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.events import Event, MessageEnded
+from holdfast.core.ids import InboxId, PrincipalId
+from holdfast.core.inbox import Accepted, Inbound, InboxRow, InboxState
+from holdfast.core.ports import Intake
+from holdfast.core.source import build_session_key
+
+
+class RecordingIntake(Intake):
+    """Owns what a door handed over. `fail_next` makes it refuse, `delay` makes it slow."""
+
+    def __init__(self, *, delay: float = 0.0) -> None:
+        self.delay = delay
+        self.tried: list[Inbound] = []
+        self.accepted: list[Inbound] = []  # each event once
+        self._rows: dict[tuple[str, str, str], InboxRow] = {}
+        self._ids: Iterator[int] = count(1)
+        self._failures: list[HoldfastError] = []
+        self._changed = asyncio.Condition()
+
+    def fail_next(self, *errors: HoldfastError) -> None:
+        """The next calls raise these, one each, and keep nothing."""
+        self._failures.extend(errors)
+
+    async def accept(self, inbound: Inbound) -> Accepted:
+        await asyncio.sleep(self.delay)
+        async with self._changed:
+            self.tried.append(inbound)
+            self._changed.notify_all()
+            if self._failures:
+                raise self._failures.pop(0)
+            return self._keep(inbound)
+
+    def _keep(self, inbound: Inbound) -> Accepted:
+        event = (inbound.source.platform, inbound.source.account, inbound.event_id)
+        duplicate = event in self._rows
+        if not duplicate:
+            self.accepted.append(inbound)
+            self._rows[event] = InboxRow(
+                id=InboxId(next(self._ids)),
+                route=build_session_key(inbound.source),
+                principal=PrincipalId(inbound.source.user_id),
+                inbound=inbound,
+                accepted_at=0.0,
+            )
+        return Accepted(row=self._rows[event], duplicate=duplicate, route_session=None)
+
+    @asynccontextmanager
+    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
+        """Every message is answered with its own number."""
+
+        async def ended() -> AsyncIterator[Event]:
+            yield MessageEnded(inbox_id, InboxState.ANSWERED, f"answer to {inbox_id}")
+
+        yield ended()
+
+    async def wait_for_tries(self, number: int) -> list[Inbound]:
+        """What was handed over, repeated and refused events too, once it is so many."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.tried) >= number)
+            return list(self.tried)

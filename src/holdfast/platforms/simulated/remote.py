@@ -1,0 +1,119 @@
+"""The simulated platform over HTTP: a vendor in another process, reconnected to by itself."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+
+from holdfast.core.capabilities import Backlog, Capabilities
+from holdfast.core.errors import NotConnected, OutcomeUnknown
+from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.ports import Intake
+from holdfast.platforms.simulated.feed import PLATFORM, Feed
+from holdfast.platforms.simulated.in_process import capabilities_of, to_outgoing, to_receipt
+from holdfast.platforms.simulated.wire import About, Answer, Update
+
+T = TypeVar("T")
+
+_ANSWERED = frozenset({200, 400, 429, 503})
+
+
+class RemoteSimulatedPlatform:
+    """A door to the vendor at `base_url`. It owns its connections while it is connected.
+
+    `capabilities` become the vendor's own as soon as it has been asked, which connecting does.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        account: str = "default",
+        poll_wait: float = 25.0,
+        send_timeout: float = 10.0,
+        hello_timeout: float = 1.0,
+        longest_pause: float = 2.0,
+    ) -> None:
+        self.name = PLATFORM
+        self.account = account
+        self.capabilities = Capabilities(backlog=Backlog.UNTIL_ACKED)
+        self._base_url = base_url.rstrip("/")
+        self._poll_wait = poll_wait
+        self._send_timeout = send_timeout
+        self._hello_timeout = hello_timeout
+        self._longest_pause = longest_pause
+        self._greeted = False
+        self._http: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        """A vendor that is down does not keep the gateway from starting: it is tried again."""
+        feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
+        async with aiohttp.ClientSession() as self._http, asyncio.TaskGroup() as tasks:
+            # Delivery reads the capabilities as soon as it is connected, so they are asked for
+            # first; the feed asks again if the vendor is not there yet.
+            with suppress(NotConnected):
+                await self._greet()
+            running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
+            try:
+                yield
+            finally:
+                running.cancel()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        body = msgspec.json.encode(to_outgoing(outbound))
+        try:
+            status, answer = await self._call("POST", "/send", body=body, limit=self._send_timeout)
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise OutcomeUnknown(f"{self._base_url}/send gave no receipt: {error!r}") from error
+        if status not in _ANSWERED:
+            raise OutcomeUnknown(f"{self._base_url}/send answered {status}: it may have arrived")
+        try:
+            return to_receipt(msgspec.json.decode(answer, type=Answer))
+        except msgspec.MsgspecError as error:
+            raise OutcomeUnknown(f"{self._base_url}/send answered nonsense: {error}") from error
+
+    async def updates(self) -> Sequence[Update]:
+        if not self._greeted:
+            await self._greet()
+        query = urlencode({"account": self.account, "wait": self._poll_wait})
+        limit = self._poll_wait + self._send_timeout
+        return await self._ask("GET", f"/updates?{query}", kind=list[Update], limit=limit)
+
+    async def ack(self, up_to: int) -> None:
+        body = msgspec.json.encode({"account": self.account, "up_to": up_to})
+        await self._ask("POST", "/ack", kind=dict[str, str], body=body, limit=self._send_timeout)
+
+    async def _greet(self) -> None:
+        about = await self._ask("GET", "/about", kind=About, limit=self._hello_timeout)
+        self.capabilities = capabilities_of(about)
+        self._greeted = True
+
+    async def _ask(
+        self, method: str, path: str, *, kind: type[T], limit: float, body: bytes = b""
+    ) -> T:
+        """A call that may be made again, so that every failure of it is a cut line."""
+        try:
+            status, answer = await self._call(method, path, body=body, limit=limit)
+            if status == 200:
+                return msgspec.json.decode(answer, type=kind)
+        except (TimeoutError, aiohttp.ClientError, msgspec.MsgspecError) as error:
+            raise NotConnected(f"{self._base_url} gave no good answer: {error!r}") from error
+        raise NotConnected(f"{self._base_url}{path} answered {status}: {answer[:200]!r}")
+
+    async def _call(
+        self, method: str, path: str, *, limit: float, body: bytes = b""
+    ) -> tuple[int, bytes]:
+        if self._http is None or self._http.closed:
+            raise NotConnected("the simulated platform is not connected; nothing was sent")
+        timeout = aiohttp.ClientTimeout(total=limit)
+        url = self._base_url + path
+        try:
+            async with self._http.request(method, url, data=body, timeout=timeout) as response:
+                return response.status, await response.read()
+        except aiohttp.ClientConnectorError as error:
+            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error

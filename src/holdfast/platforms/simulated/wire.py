@@ -1,0 +1,140 @@
+"""The pretend vendor's words: what it gives, what it takes, what it answers, what it remembers."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.source import ChatType
+
+Times = Annotated[int, msgspec.Meta(ge=0)]
+ALWAYS = 1 << 30  # as a number of times: until it is switched off
+
+
+class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event of an account's stream; `id` rises in the order in which updates are given."""
+
+    id: int
+    message_id: str
+    account: str
+    chat_id: str
+    chat_type: ChatType
+    thread_id: str | None = None
+    user_id: str
+    user_name: str | None = None
+    text: str
+
+
+class Say(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A person writes to a bot's account."""
+
+    chat: str
+    user: str
+    text: str
+    account: str = "default"
+    chat_type: ChatType = ChatType.DM
+    thread: str | None = None
+    user_name: str | None = None
+
+
+class Outgoing(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A bot writes to a chat. `delivery_id` is its idempotency key, where those are honoured."""
+
+    delivery_id: str
+    account: str = "default"
+    chat_id: str
+    thread_id: str | None = None
+    reply_to: str | None = None
+    text: str
+    maybe_repeated: bool = False
+
+
+class Verdict(StrEnum):
+    """What the vendor did with an outgoing message."""
+
+    TAKEN = "taken"
+    REPEATED = "repeated"  # its delivery id was known: not taken again, and answered as before
+    FLOOD = "flood"
+    REFUSED = "refused"
+    UNREACHABLE = "unreachable"
+    RECEIPT_LOST = "receipt_lost"  # taken, and the sender is not told
+    MESSAGE_LOST = "message_lost"  # not taken, and the sender is not told
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the sender hears, unless the verdict is that it hears nothing."""
+
+    verdict: Verdict
+    message_id: str | None = None
+    retry_after: float | None = None
+    error: str = ""
+
+
+class Cut(StrEnum):
+    """How a lost receipt looks to the sender."""
+
+    RESET = "reset"
+    SILENCE = "silence"
+
+
+class Faults(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """What goes wrong from now on. A number is for so many of the next occasions."""
+
+    duplicates: Times = 0  # updates given once more after they were acknowledged
+    delay: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds from said to given
+    floods: Times = 0
+    retry_after: Annotated[float, msgspec.Meta(ge=0)] = 0.1
+    refusals: Times = 0
+    lost_receipts: Times = 0
+    lost_messages: Times = 0
+    cut: Cut = Cut.RESET
+    disconnected: bool = False
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What this vendor can do."""
+
+    idempotent_send: bool
+    max_length: int | None
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a person: how often it was given, and whether it was acknowledged."""
+
+    message_id: str
+    update_id: int | None  # None: still delayed
+    account: str
+    chat_id: str
+    user_id: str
+    text: str
+    given: int
+    acked: bool
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of a bot as it stands in its chat; `duplicate`: its delivery id came before."""
+
+    message_id: str
+    outgoing: Outgoing
+    duplicate: bool
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One call to send, whatever became of it."""
+
+    delivery_id: str
+    verdict: Verdict
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was given, acknowledged and taken, each list in the order it happened."""
+
+    said: tuple[Said, ...]
+    sent: tuple[Sent, ...]
+    attempts: tuple[Attempt, ...]

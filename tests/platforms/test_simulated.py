@@ -1,0 +1,316 @@
+"""What the simulated platform promises, in the vendor's process and over HTTP alike."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any
+
+import aiohttp
+import pytest
+
+from holdfast.core.capabilities import Backlog
+from holdfast.core.errors import (
+    NotAllowed,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    StoreError,
+    Throttled,
+)
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, Outbound
+from holdfast.core.ports import Platform
+from holdfast.core.source import ChatType, Source
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.people import People
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
+from holdfast.platforms.simulated.server import serving
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import ALWAYS, Cut, Faults, Say, Verdict
+
+
+@asynccontextmanager
+async def remote_door(service: ChatService, **options: Any) -> AsyncIterator[Platform]:
+    async with serving(service) as base_url:
+        yield RemoteSimulatedPlatform(base_url, **options)
+
+
+def local_door(service: ChatService, **options: Any) -> AbstractAsyncContextManager[Platform]:
+    return nullcontext(SimulatedPlatform(service, **options))
+
+
+@pytest.fixture(params=["in_process", "remote"])
+def open_door(request: pytest.FixtureRequest) -> Any:
+    return local_door if request.param == "in_process" else remote_door
+
+
+def say(service: ChatService, text: str, **more: Any) -> str:
+    return service.say(Say(chat="home", user="ann", text=text, **more))
+
+
+def outbound(text: str, *, delivery: str = "d1", maybe_repeated: bool = False) -> Outbound:
+    address = Address(platform="simulated", account="default", chat_id="home", reply_to="m1")
+    return Outbound(
+        delivery_id=DeliveryId(delivery), address=address, text=text, maybe_repeated=maybe_repeated
+    )
+
+
+async def until_acked(service: ChatService, number: int) -> None:
+    while sum(said.acked for said in service.ledger().said) < number:
+        await asyncio.sleep(0.005)
+
+
+async def test_what_was_said_while_nobody_listened_is_handed_over_at_connect(
+    open_door: Any,
+) -> None:
+    """G1: what arrives while the gateway is down is still at the platform."""
+    service, intake = ChatService(), RecordingIntake()
+    say(service, "one")
+    say(service, "two")
+    async with open_door(service) as door, door.connect(intake):
+        handed = await intake.wait_for_tries(2)
+        await until_acked(service, 2)
+    assert [inbound.text for inbound in handed] == ["one", "two"]
+
+
+async def test_an_update_carries_where_it_came_from_and_how_far_the_stream_is(
+    open_door: Any,
+) -> None:
+    service, intake = ChatService(first_update_id=71), RecordingIntake()
+    message_id = say(
+        service, "hi", chat_type=ChatType.GROUP, thread="t", user_name="Ann", account="bot2"
+    )
+    async with open_door(service, account="bot2") as door, door.connect(intake):
+        [inbound] = await intake.wait_for_tries(1)
+    assert inbound.source == Source(
+        platform="simulated",
+        account="bot2",
+        chat_id="home",
+        chat_type=ChatType.GROUP,
+        thread_id="t",
+        user_id="ann",
+        user_name="Ann",
+    )
+    assert (inbound.event_id, inbound.message_id) == ("71", message_id)
+    assert inbound.cursor is not None
+    assert inbound.cursor.value == "71"
+
+
+async def test_one_account_does_not_get_the_updates_of_another(open_door: Any) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    say(service, "not yours", account="other")
+    say(service, "yours")
+    async with open_door(service) as door, door.connect(intake):
+        await until_acked(service, 1)
+    assert [inbound.text for inbound in intake.tried] == ["yours"]
+
+
+async def test_nothing_is_acknowledged_before_intake_has_it(open_door: Any) -> None:
+    """G1: commit, then acknowledge."""
+    service, intake = ChatService(), RecordingIntake(delay=ALWAYS)
+    say(service, "slow")
+    async with open_door(service) as door:
+        async with door.connect(intake):
+            while not service.ledger().said[0].given:
+                await asyncio.sleep(0.005)
+        assert not service.ledger().said[0].acked
+        quick = RecordingIntake()
+        async with door.connect(quick):
+            await until_acked(service, 1)
+    assert [inbound.text for inbound in quick.accepted] == ["slow"]
+
+
+async def test_a_store_that_cannot_write_gets_the_update_again_and_in_order(
+    open_door: Any,
+) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    intake.fail_next(StoreError("disk full"), StoreError("disk full"))
+    say(service, "one")
+    say(service, "two")
+    async with open_door(service) as door, door.connect(intake):
+        await until_acked(service, 2)
+    assert [inbound.text for inbound in intake.tried] == ["one", "one", "one", "two"]
+    assert [inbound.text for inbound in intake.accepted] == ["one", "two"]
+
+
+async def test_a_stranger_is_dropped_and_does_not_hold_up_the_others(open_door: Any) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    intake.fail_next(NotAllowed("ann is not on the list"))
+    say(service, "let me in")
+    say(service, "hello")
+    async with open_door(service) as door, door.connect(intake):
+        await until_acked(service, 2)
+    assert [inbound.text for inbound in intake.accepted] == ["hello"]
+
+
+async def test_a_duplicate_comes_with_the_same_event_id_after_it_was_acknowledged(
+    open_door: Any,
+) -> None:
+    """G2: the same event again is the same event."""
+    service, intake = ChatService(), RecordingIntake()
+    service.set_faults(Faults(duplicates=1))
+    say(service, "one")
+    say(service, "two")
+    async with open_door(service) as door, door.connect(intake):
+        handed = await intake.wait_for_tries(3)
+    assert sorted(inbound.event_id for inbound in handed) == ["1", "1", "2"]
+    assert len(intake.accepted) == 2
+    assert [said.given >= 2 for said in service.ledger().said] == [True, False]
+
+
+async def test_a_delayed_update_comes_late_and_is_not_lost(open_door: Any) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    service.set_faults(Faults(delay=0.05))
+    say(service, "late")
+    service.set_faults(Faults())
+    say(service, "early")
+    async with open_door(service) as door, door.connect(intake):
+        await until_acked(service, 2)
+    assert [inbound.text for inbound in intake.accepted] == ["early", "late"]
+
+
+async def test_a_cut_line_is_taken_up_again_by_itself(open_door: Any) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    async with open_door(service, longest_pause=0.05) as door, door.connect(intake):
+        service.set_faults(Faults(disconnected=True))
+        say(service, "anyone there?")
+        with pytest.raises(NotConnected):
+            await door.send(outbound("lost?"))
+        await asyncio.sleep(0.1)
+        assert intake.tried == []
+        service.set_faults(Faults())
+        await until_acked(service, 1)
+    assert [attempt.verdict for attempt in service.ledger().attempts] == [Verdict.UNREACHABLE]
+
+
+async def test_a_sent_message_stands_in_its_chat_and_its_receipt_names_it(open_door: Any) -> None:
+    service = ChatService()
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        receipt = await door.send(outbound("hello", maybe_repeated=True))
+    [sent] = service.ledger().sent
+    assert receipt.platform_message_id == sent.message_id
+    assert (sent.outgoing.chat_id, sent.outgoing.text) == ("home", "hello")
+    assert (sent.outgoing.reply_to, sent.outgoing.maybe_repeated) == ("m1", True)
+    assert not sent.duplicate
+
+
+async def test_flood_control_says_how_long_to_wait_and_takes_nothing(open_door: Any) -> None:
+    """I2: 429 → wait as told."""
+    service = ChatService()
+    service.set_faults(Faults(floods=1, retry_after=7.0))
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        with pytest.raises(Throttled) as caught:
+            await door.send(outbound("too fast"))
+        assert caught.value.retry_after == 7.0
+        assert service.ledger().sent == ()
+        await door.send(outbound("slower"))
+    assert len(service.ledger().sent) == 1
+
+
+async def test_a_refused_message_is_refused_for_good(open_door: Any) -> None:
+    """I2: another 4xx → failed."""
+    service = ChatService(max_length=5)
+    service.set_faults(Faults(refusals=1))
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        with pytest.raises(Refused, match="does not want"):
+            await door.send(outbound("no"))
+        with pytest.raises(Refused, match="longer than 5"):
+            await door.send(outbound("much too long"))
+    assert service.ledger().sent == ()
+
+
+@pytest.mark.parametrize("cut", list(Cut))
+async def test_a_lost_receipt_leaves_the_outcome_unknown_though_it_was_taken(
+    open_door: Any, cut: Cut
+) -> None:
+    """I2: a timeout or reset after the body was written → unknown."""
+    service = ChatService()
+    service.set_faults(Faults(lost_receipts=1, cut=cut))
+    async with open_door(service, send_timeout=0.3) as door, door.connect(RecordingIntake()):
+        with pytest.raises(OutcomeUnknown):
+            await door.send(outbound("hello"))
+        assert len(service.ledger().sent) == 1
+        await door.send(outbound("hello", maybe_repeated=True))
+    assert [sent.duplicate for sent in service.ledger().sent] == [False, True]
+
+
+async def test_a_lost_message_looks_to_its_sender_just_like_a_lost_receipt(
+    open_door: Any,
+) -> None:
+    service = ChatService()
+    service.set_faults(Faults(lost_messages=1))
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        with pytest.raises(OutcomeUnknown):
+            await door.send(outbound("hello"))
+    assert service.ledger().sent == ()
+
+
+async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_door: Any) -> None:
+    """I2: idempotency key → exactly once."""
+    service = ChatService(idempotent_send=True)
+    service.set_faults(Faults(lost_receipts=1))
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        assert door.capabilities.idempotent_send
+        with pytest.raises(OutcomeUnknown):
+            await door.send(outbound("hello"))
+        receipt = await door.send(outbound("hello", maybe_repeated=True))
+    [sent] = service.ledger().sent
+    assert receipt.platform_message_id == sent.message_id
+    assert [a.verdict for a in service.ledger().attempts] == [
+        Verdict.RECEIPT_LOST,
+        Verdict.REPEATED,
+    ]
+
+
+async def test_a_door_declares_what_its_vendor_can_do(open_door: Any) -> None:
+    service = ChatService(max_length=4096)
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        assert door.capabilities.backlog is Backlog.UNTIL_ACKED
+        assert door.capabilities.max_length == 4096
+        assert not door.capabilities.idempotent_send
+
+
+async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -> None:
+    async with serving(ChatService()) as base_url:
+        port = int(base_url.rpartition(":")[2])
+    service, intake = ChatService(idempotent_send=True), RecordingIntake()
+    say(service, "hello")
+    door = RemoteSimulatedPlatform(base_url, longest_pause=0.05)
+    async with door.connect(intake):
+        with pytest.raises(NotConnected):
+            await door.send(outbound("too early"))
+        async with serving(service, port=port):
+            await until_acked(service, 1)
+            assert door.capabilities.idempotent_send
+
+
+async def test_a_door_that_is_not_connected_sends_nothing() -> None:
+    with pytest.raises(NotConnected):
+        await RemoteSimulatedPlatform("http://127.0.0.1:9").send(outbound("hello"))
+
+
+async def test_people_are_told_which_switch_does_not_exist() -> None:
+    async with serving(ChatService()) as base_url, aiohttp.ClientSession() as http:
+        async with http.post(f"{base_url}/faults", data=b'{"faults": {"flods": 1}}') as response:
+            assert response.status == 400
+            assert "flods" in await response.text()
+        async with http.get(f"{base_url}/updates?wait=soon") as response:
+            assert response.status == 400
+
+
+async def test_people_say_break_and_read_over_http() -> None:
+    service, intake = ChatService(), RecordingIntake()
+    async with serving(service) as base_url, aiohttp.ClientSession() as http:
+        people = People(base_url, http=http)
+        await people.set_faults(Faults(floods=1), idempotent_send=True)
+        message_id = await people.say("hello")
+        door = RemoteSimulatedPlatform(base_url)
+        async with door.connect(intake):
+            with pytest.raises(Throttled):
+                await door.send(outbound("hi"))
+            await door.send(outbound("hi"))
+            await until_acked(service, 1)
+        ledger = await people.ledger(sent=1, wait=5)
+    assert [said.message_id for said in ledger.said if said.acked] == [message_id]
+    assert [sent.outgoing.delivery_id for sent in ledger.sent] == ["d1"]

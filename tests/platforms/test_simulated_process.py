@@ -1,0 +1,67 @@
+"""The simulated service as a process of its own, which outlives whoever talks to it."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import msgspec
+
+from holdfast.platforms.simulated.people import People
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
+
+
+@asynccontextmanager
+async def vendor(*options: str) -> AsyncIterator[str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "holdfast.platforms.simulated",
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        line = msgspec.json.decode(await process.stdout.readline())
+        yield f"http://127.0.0.1:{line['port']}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+async def test_the_service_keeps_what_a_door_left_for_the_door_that_comes_next() -> None:
+    """G1: nothing is dropped at connect."""
+    async with vendor("--port", "0") as base_url, aiohttp.ClientSession() as http:
+        people = People(base_url, http=http)
+        await people.say("before anyone listened")
+        for text in ("before anyone listened", "between two lives"):
+            intake = RecordingIntake()
+            async with RemoteSimulatedPlatform(base_url).connect(intake):
+                await intake.wait_for_tries(1)
+                while not (await people.ledger()).said[-1].acked:
+                    await asyncio.sleep(0.01)
+            assert [inbound.text for inbound in intake.accepted] == [text]
+            await people.say("between two lives")
+
+
+async def test_the_switches_of_the_command_line_reach_the_door() -> None:
+    async with vendor("--idempotent-send", "--max-length", "100") as base_url:
+        door = RemoteSimulatedPlatform(base_url)
+        async with door.connect(RecordingIntake()):
+            assert door.capabilities.idempotent_send
+            assert door.capabilities.max_length == 100
+
+
+async def test_a_service_started_anew_never_gives_an_old_update_id_again() -> None:
+    ids = []
+    for _ in range(2):
+        async with vendor() as base_url, aiohttp.ClientSession() as http:
+            await People(base_url, http=http).say("hello")
+            intake = RecordingIntake()
+            async with RemoteSimulatedPlatform(base_url).connect(intake):
+                [inbound] = await intake.wait_for_tries(1)
+            ids.append(int(inbound.event_id))
+    assert ids[0] < ids[1]
