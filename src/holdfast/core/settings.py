@@ -7,6 +7,12 @@ import msgspec
 
 from holdfast.core.inbox import BusyMode
 
+CONFIG_FILE = "holdfast.toml"
+ENV_FILE = ".env"
+TOOLSETS = ("terminal", "files", "web", "todo")
+PLATFORMS = ("api", "simulated")
+SECRET_KEYS = frozenset({"api_key", "token"})  # keys that hold a reference, never a value
+
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -76,7 +82,7 @@ class Reasoning(StrEnum):
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_steps: Count = 90
     reasoning: Reasoning = Reasoning.MEDIUM
-    toolsets: tuple[str, ...] = ("terminal", "files", "web", "todo")
+    toolsets: tuple[str, ...] = TOOLSETS
     instructions: str = ""
 
 

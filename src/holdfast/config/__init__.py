@@ -1,0 +1,17 @@
+"""The file, checked and frozen; the only reader of the environment."""
+
+from holdfast.config.error import ConfigError
+from holdfast.config.home import prepare_home, resolve_home
+from holdfast.config.load import Config, load
+from holdfast.config.show import Shown, schema, show
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Shown",
+    "load",
+    "prepare_home",
+    "resolve_home",
+    "schema",
+    "show",
+]

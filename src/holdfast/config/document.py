@@ -1,0 +1,94 @@
+"""holdfast.toml as text: read, parsed, and searched for the line a key stands on."""
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.config.error import KeyPath, explain
+
+_HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    path: Path
+    text: str = ""
+    tree: dict[str, Any] = field(default_factory=dict)
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """The line on which a key is written, or the nearest thing around it that is."""
+        places = dict(reversed(list(_places(self.text))))
+        for length in range(len(path), 0, -1):
+            if path[:length] in places:
+                return places[path[:length]]
+        return None
+
+
+def read_document(path: Path) -> Document:
+    """The parsed file; one that is not there says nothing, and every default holds."""
+    text = read_text(path)
+    if text is None:
+        return Document(path=path)
+    try:
+        return Document(path=path, text=text, tree=tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise explain(
+            _syntax_place(path, str(error)),
+            f"this is not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}",
+            fix='write each key as `name = value`, and put texts in "quotes"',
+        ) from None
+
+
+def read_text(path: Path) -> str | None:
+    """None: there is no such file."""
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise explain(f"{path}, line {line}", "this is not UTF-8", fix="save it as UTF-8") from None
+    except OSError as error:
+        raise explain(
+            str(path), f"it cannot be read: {error.strerror}", fix="mend its owner and mode"
+        ) from None
+
+
+def _syntax_place(path: Path, message: str) -> str:
+    line = re.search(r"at line (\d+)", message)
+    return f"{path}, line {line[1]}" if line else f"{path}, at its end"
+
+
+def _places(text: str) -> Iterator[tuple[KeyPath, int]]:
+    """Every key and table header with its line; texts over several lines are passed over."""
+    table: KeyPath = ()
+    counts: dict[KeyPath, int] = {}
+    inside: str | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if inside is not None:
+            inside = None if inside in line else inside
+            continue
+        if header := _HEADER.match(line):
+            table = _split(header[2])
+            if header[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+                table = (*table, counts[table])
+            yield table, number
+        elif key := _KEY.match(line):
+            yield (*table, *_split(key[1])), number
+        inside = _opens(line)
+
+
+def _opens(line: str) -> str | None:
+    for quotes in ('"""', "'''"):
+        if line.count(quotes) % 2:
+            return quotes
+    return None
+
+
+def _split(name: str) -> KeyPath:
+    return tuple(part.strip().strip("\"'") for part in name.split("."))

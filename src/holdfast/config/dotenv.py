@@ -1,0 +1,66 @@
+"""The `.env` file in the home: variables that are read, and exported to nobody."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.config.document import read_text
+from holdfast.config.error import ConfigError, explain
+
+_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DotEnv:
+    """What the file says: each variable, and the line it stands on."""
+
+    path: Path
+    values: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def read_dotenv(path: Path) -> DotEnv:
+    text = read_text(path)
+    if text is None:
+        return DotEnv(path=path)
+    env = DotEnv(path=path, warnings=tuple(mode_warnings(path, "holds secrets")))
+    for number, line in enumerate(text.splitlines(), start=1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        match = _ASSIGNMENT.fullmatch(stripped)
+        if match is None:
+            raise _malformed(path, number, "this line is not NAME=value")
+        env.values[match[1]] = _value(match[2], path, number)
+        env.lines[match[1]] = number
+    return env
+
+
+def mode_warnings(path: Path, what: str) -> list[str]:
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o077:
+        return [f"{path} {what} and is open to other users (mode {mode:04o}): chmod 600 {path}"]
+    return []
+
+
+def _value(raw: str, path: Path, number: int) -> str:
+    if raw[:1] not in ("'", '"'):
+        return re.split(r"\s+#", raw, maxsplit=1)[0].strip()
+    pattern = r"'([^']*)'" if raw[0] == "'" else r'"((?:[^"\\]|\\.)*)"'
+    match = re.match(pattern + r"\s*(?:#.*)?$", raw)
+    if match is None:
+        raise _malformed(path, number, "its quotes do not end where the value does")
+    if raw[0] == "'":
+        return match[1]
+    return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), match[1])
+
+
+def _malformed(path: Path, number: int, problem: str) -> ConfigError:
+    # The line itself is not shown: it may hold a secret.
+    return explain(
+        f"{path}, line {number}",
+        problem,
+        allowed="NAME=value, NAME='value', NAME=\"value\", export NAME=value, # a comment",
+    )

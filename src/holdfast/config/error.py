@@ -1,0 +1,65 @@
+"""The one message a person gets for a configuration that cannot be used."""
+
+import difflib
+import json
+from collections.abc import Iterable
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import SECRET_KEYS
+
+KeyPath = tuple[str | int, ...]
+
+
+class ConfigError(HoldfastError):
+    """The configuration cannot be used: the place, what was found there, what would do."""
+
+
+def explain(
+    where: str,
+    problem: str,
+    *,
+    found: str = "",
+    allowed: str = "",
+    nearest: str | None = None,
+    fix: str = "",
+) -> ConfigError:
+    lines = [f"{where}: {problem}"]
+    if found:
+        lines.append(f"  found:    {found}")
+    if allowed:
+        lines.append(f"  allowed:  {allowed}")
+    if nearest:
+        lines.append(f"  nearest:  did you mean `{nearest}`?")
+    if fix:
+        lines.append(f"  fix:      {fix}")
+    return ConfigError("\n".join(lines))
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as people write it: `model.fallbacks[0].name`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def is_secret(path: KeyPath) -> bool:
+    return bool(path) and path[-1] in SECRET_KEYS
+
+
+def shown(path: KeyPath, value: object) -> str:
+    """A value fit for a message: short, and never one that may be a secret."""
+    if is_secret(path):
+        return "a value that is not shown, for it may be a secret"
+    if isinstance(value, dict):
+        return "a table"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return matches[0] if matches else None

@@ -1,0 +1,52 @@
+"""The home directory: which one is meant, and whether it can be used."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.config.error import ConfigError, explain
+
+
+def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """`--home`, else `$HOLDFAST_HOME`, else `~/.holdfast`; made absolute, not created."""
+    environ = os.environ if environ is None else environ
+    chosen = option or environ.get("HOLDFAST_HOME") or "~/.holdfast"
+    try:
+        return Path(chosen).expanduser().absolute()
+    except RuntimeError:
+        raise explain(
+            f"home directory {chosen}",
+            "`~` has no meaning for this user",
+            fix="name the directory with --home or HOLDFAST_HOME",
+        ) from None
+
+
+def prepare_home(home: Path) -> None:
+    """Create the home, for its owner alone, and make sure that it can be read and written."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        raise _unusable(home, "it is a file, not a directory") from None
+    except OSError as error:
+        raise _unusable(home, f"it cannot be created: {error.strerror}") from error
+    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
+        raise _unusable(home, "this user may not read and write it")
+
+
+def home_warnings(home: Path) -> list[str]:
+    """What is unwise about the home, in sentences."""
+    try:
+        mode = home.stat().st_mode & 0o777
+    except OSError:
+        return []
+    if mode & 0o077:
+        return [f"{home} is open to other users (mode {mode:04o}): chmod 700 {home}"]
+    return []
+
+
+def _unusable(home: Path, why: str) -> ConfigError:
+    return explain(
+        f"home directory {home}",
+        why,
+        fix="choose another with --home or HOLDFAST_HOME, or mend its owner and mode",
+    )

@@ -1,0 +1,91 @@
+"""Loading: file, `.env`, environment and command line become one frozen Config."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from holdfast.config.document import read_document
+from holdfast.config.dotenv import read_dotenv
+from holdfast.config.draft import Draft
+from holdfast.config.error import explain
+from holdfast.config.home import home_warnings
+from holdfast.config.references import resolve
+from holdfast.config.rules import check_rules
+from holdfast.config.shape import check
+from holdfast.config.variables import apply_variables
+from holdfast.core.secret import Secret
+from holdfast.core.settings import CONFIG_FILE, ENV_FILE, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a gateway runs by: checked, complete, and never changed once made.
+
+    `secrets` are by key path (`model.api_key`, `platforms.api.token`) and hold those of enabled
+    parts. `signature` is equal for equal settings and secrets, in every process.
+    """
+
+    home: Path
+    settings: Settings
+    secrets: Mapping[str, Secret]
+    warnings: tuple[str, ...]
+    signature: str
+    origins: Mapping[str, str]  # by key path, of the keys that somebody set
+    crash_at: str = ""  # the fault tests' own: where the process is to kill itself
+
+    def secret(self, path: str) -> Secret | None:
+        """The secret a key refers to; None: the key is empty or its part is not enabled."""
+        return self.secrets.get(path)
+
+
+def load(
+    home: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+) -> Config:
+    """Read and check everything; raises `ConfigError` for the first thing that is wrong.
+
+    The command line (`overrides`, by key path) beats the process's environment, which beats
+    `.env`, which beats the file. Nothing is created or changed.
+    """
+    environ = os.environ if environ is None else environ
+    dotenv = read_dotenv(home / ENV_FILE)
+    draft = Draft(read_document(home / CONFIG_FILE))
+    apply_variables(draft, dotenv, environ)
+    for key, value in (overrides or {}).items():
+        draft.put(tuple(key.split(".")), value, origin="the command line")
+    check(draft)
+    settings = _convert(draft, home)
+    warnings = [*home_warnings(home), *dotenv.warnings, *check_rules(draft, settings)]
+    variables = {**dotenv.values, **environ}
+    resolved = resolve(draft, settings, home=home, variables=variables)
+    return Config(
+        home=home,
+        settings=settings,
+        secrets=MappingProxyType(resolved.secrets),
+        warnings=(*warnings, *resolved.warnings),
+        signature=_signature(settings, resolved.secrets),
+        origins=MappingProxyType(draft.origins()),
+        crash_at=environ.get("HOLDFAST_CRASH_AT", ""),
+    )
+
+
+def _convert(draft: Draft, home: Path) -> Settings:
+    try:
+        return msgspec.convert(draft.tree, Settings)
+    except msgspec.ValidationError as error:
+        raise explain(str(home / CONFIG_FILE), str(error)) from None
+
+
+def _signature(settings: Settings, secrets: Mapping[str, Secret]) -> str:
+    digest = hashlib.sha256(msgspec.json.encode(settings, order="deterministic"))
+    for key in sorted(secrets):
+        value = hashlib.sha256(secrets[key].reveal().encode()).hexdigest()
+        digest.update(f"\n{key}={value}".encode())
+    return digest.hexdigest()

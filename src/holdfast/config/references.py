@@ -1,0 +1,105 @@
+"""Secrets by reference: `"env:NAME"` and `"file:path"` turned into what they refer to."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.config.document import read_text
+from holdfast.config.dotenv import mode_warnings
+from holdfast.config.draft import Draft
+from holdfast.config.error import ConfigError, KeyPath, dotted, explain
+from holdfast.core.secret import Secret
+from holdfast.core.settings import FallbackModel, ModelSettings, Provider, Settings
+
+_REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """Every secret of an enabled part, by its key path as people write it."""
+
+    secrets: dict[str, Secret]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    path: KeyPath
+    reference: str
+    enabled: bool
+
+
+def resolve(
+    draft: Draft, settings: Settings, *, home: Path, variables: Mapping[str, str]
+) -> Resolved:
+    """Raise for a literal secret anywhere, and for a missing one of an enabled part."""
+    secrets: dict[str, Secret] = {}
+    warnings: list[str] = []
+    for entry in _entries(settings):
+        match = _REFERENCE.fullmatch(entry.reference)
+        if match is None:
+            raise _literal(draft, entry.path)
+        if not entry.enabled:
+            continue
+        if match[1]:
+            value = _from_variable(draft, entry.path, match[2], variables)
+        else:
+            file = home / Path(match[4]).expanduser()
+            value = _from_file(draft, entry.path, file)
+            warnings += mode_warnings(file, "holds a secret")
+        secrets[dotted(entry.path)] = Secret(value)
+    return Resolved(secrets=secrets, warnings=tuple(warnings))
+
+
+def _entries(settings: Settings) -> Iterator[_Entry]:
+    model = settings.model
+    entries = [_Entry(path=("model", "api_key"), reference=model.api_key, enabled=_asks(model))]
+    for index, fallback in enumerate(model.fallbacks):
+        path: KeyPath = ("model", "fallbacks", index, "api_key")
+        entries.append(_Entry(path=path, reference=fallback.api_key, enabled=_asks(fallback)))
+    for name, platform in settings.platforms.items():
+        path = ("platforms", name, "token")
+        entries.append(_Entry(path=path, reference=platform.token, enabled=platform.enabled))
+    yield from (entry for entry in entries if entry.reference)
+
+
+def _asks(model: ModelSettings | FallbackModel) -> bool:
+    return model.provider is not Provider.DEMO
+
+
+def _from_variable(draft: Draft, path: KeyPath, name: str, variables: Mapping[str, str]) -> str:
+    value = variables.get(name, "").strip()
+    if not value:
+        raise draft.refuse(
+            path,
+            f"refers to the environment variable {name}, which is not set",
+            fix=f"set {name} in the environment or in the .env file of the home",
+        )
+    return value
+
+
+def _from_file(draft: Draft, path: KeyPath, file: Path) -> str:
+    try:
+        value = (read_text(file) or "").strip()
+    except ConfigError as error:
+        raise explain(draft.where(path), f"{dotted(path)} refers to a file\n{error}") from None
+    if not value:
+        problem = "is empty" if file.exists() else "does not exist"
+        raise draft.refuse(
+            path,
+            f"refers to the file {file}, which {problem}",
+            fix=f"put the secret into {file} and chmod 600 it",
+        )
+    return value
+
+
+def _literal(draft: Draft, path: KeyPath) -> ConfigError:
+    name = "_".join(str(part) for part in path if part != "platforms").upper()
+    return draft.refuse(
+        path,
+        "is a secret written out, not a reference to one",
+        value="",
+        allowed='"env:NAME" or "file:path" (a path is taken from the home)',
+        fix=f'write "env:{name}" here and set {name} in the .env file of the home, mode 0600',
+    )

@@ -1,0 +1,143 @@
+"""The rules that a type cannot say: names that must exist, addresses, and keys that must fit."""
+
+import re
+from urllib.parse import urlsplit
+
+from holdfast.config.draft import Draft
+from holdfast.config.error import KeyPath, nearest
+from holdfast.core.settings import (
+    PLATFORMS,
+    TOOLSETS,
+    ApiMode,
+    FallbackModel,
+    ModelSettings,
+    Provider,
+    Settings,
+)
+
+MODES: dict[Provider, tuple[ApiMode, ...]] = {
+    Provider.OPENAI: (ApiMode.CHAT_COMPLETIONS, ApiMode.RESPONSES),
+    Provider.ANTHROPIC: (ApiMode.ANTHROPIC_MESSAGES, ApiMode.CHAT_COMPLETIONS),
+    Provider.OPENROUTER: tuple(ApiMode),
+    Provider.LOCAL: tuple(ApiMode),
+    Provider.DEMO: (),
+}
+KEY_VARIABLES = {
+    Provider.OPENAI: "OPENAI_API_KEY",
+    Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
+    Provider.OPENROUTER: "OPENROUTER_API_KEY",
+}
+_HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?")
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def check_rules(draft: Draft, settings: Settings) -> list[str]:
+    """Raise for the first rule that is broken; return what is allowed but unwise."""
+    _check_model(draft, ("model",), settings.model)
+    for index, fallback in enumerate(settings.model.fallbacks):
+        _check_model(draft, ("model", "fallbacks", index), fallback)
+    for index, toolset in enumerate(settings.agent.toolsets):
+        _check_name(draft, ("agent", "toolsets", index), toolset, TOOLSETS)
+    for name, platform in settings.platforms.items():
+        _check_name(draft, ("platforms", name), name, PLATFORMS)
+        _check_url(draft, ("platforms", name, "base_url"), platform.base_url)
+    for index, host in enumerate(settings.gateway.allowed_hosts):
+        _check_host(draft, ("gateway", "allowed_hosts", index), host)
+    _check_host(draft, ("gateway", "host"), settings.gateway.host)
+    return _warnings(settings)
+
+
+def _warnings(settings: Settings) -> list[str]:
+    host = settings.gateway.host
+    if host in LOOPBACK:
+        return []
+    return [
+        f"gateway.host is {host}: the listener can be reached from other machines, and its "
+        "token is all that keeps them out; put a proxy with TLS in front of it"
+    ]
+
+
+def _check_model(draft: Draft, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
+    _check_url(draft, (*path, "base_url"), model.base_url)
+    if model.api_mode is not None and model.api_mode not in MODES[model.provider]:
+        fitting = [f'"{mode}"' for mode in MODES[model.provider]]
+        raise draft.refuse(
+            (*path, "api_mode"),
+            f'does not fit provider "{model.provider}"',
+            value=str(model.api_mode),
+            allowed=" or ".join(fitting) or "no api_mode at all",
+        )
+    if model.provider is Provider.DEMO:
+        return
+    if not model.name:
+        raise draft.refuse(
+            (*path, "name"),
+            f'is empty, and provider "{model.provider}" has many models',
+            fix=f'write name = "…" under [{path[0]}], as the provider spells it',
+        )
+    _check_key_given(draft, path, model)
+
+
+def _check_key_given(draft: Draft, path: KeyPath, model: ModelSettings | FallbackModel) -> None:
+    # An address of one's own may be a proxy or a server that asks for no key.
+    if model.api_key or model.base_url or model.provider not in KEY_VARIABLES:
+        return
+    variable = KEY_VARIABLES[model.provider]
+    raise draft.refuse(
+        (*path, "api_key"),
+        f'is empty, and provider "{model.provider}" asks for one',
+        fix=f'write api_key = "env:{variable}" and set {variable} in the .env file of the home',
+    )
+
+
+def _check_url(draft: Draft, path: KeyPath, url: str) -> None:
+    if not url:
+        return
+    problem = _url_problem(url)
+    if problem is None:
+        return
+    safe = re.sub(r"//[^/@]*@", "//…@", url)
+    raise draft.refuse(
+        path,
+        f"is not an address that can be called: {problem}",
+        value=safe,
+        allowed="http://host:port/path or https://host/path",
+    )
+
+
+def _url_problem(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - reading it is what checks it
+    except ValueError as error:
+        return str(error)
+    if re.search(r"\s", url):
+        return "it has a space in it"
+    if parts.scheme not in ("http", "https"):
+        return "it does not begin with http:// or https://"
+    if not parts.hostname:
+        return "it names no host"
+    if parts.username is not None:
+        return "it holds a user or password; secrets are references of their own"
+    return "it has a query or fragment" if parts.query or parts.fragment else None
+
+
+def _check_host(draft: Draft, path: KeyPath, host: str) -> None:
+    if not _HOST.fullmatch(host):
+        raise draft.refuse(
+            path,
+            "is not a host",
+            value=host,
+            allowed="a name or an address, without scheme and port",
+        )
+
+
+def _check_name(draft: Draft, path: KeyPath, name: str, names: tuple[str, ...]) -> None:
+    if name not in names:
+        raise draft.refuse(
+            path,
+            "is a name Holdfast does not know",
+            value=name,
+            allowed=", ".join(names),
+            nearest=nearest(name, names),
+        )

@@ -1,0 +1,62 @@
+"""The settings as a person or a program reads them: every key, its value, where it was set."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.config.error import KeyPath, dotted, is_secret
+from holdfast.config.load import Config
+from holdfast.config.variables import variable_for
+from holdfast.core.settings import Settings
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """One key. A secret's `value` is its reference, never what that refers to."""
+
+    key: str
+    value: Any
+    origin: str  # "default", or the place that set it
+    variable: str  # the environment variable that overrides it
+
+
+def show(config: Config) -> list[Shown]:
+    tree = msgspec.to_builtins(config.settings)
+    return [
+        Shown(
+            key=dotted(path),
+            value=_masked(path, value),
+            origin=config.origins.get(dotted(_overridable(path)), "default"),
+            variable=variable_for(_overridable(path)),
+        )
+        for path, value in _leaves(tree, ())
+    ]
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of holdfast.toml."""
+    return msgspec.json.schema(Settings)
+
+
+def _leaves(node: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    for name, value in node.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*path, name))
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for index, item in enumerate(value):
+                yield from _leaves(item, (*path, name, index))
+        else:
+            yield (*path, name), value
+
+
+def _overridable(path: KeyPath) -> KeyPath:
+    """A list is overridden as a whole."""
+    return next((path[:index] for index, part in enumerate(path) if isinstance(part, int)), path)
+
+
+def _masked(path: KeyPath, value: Any) -> Any:
+    # Loading has refused every secret that is not a reference; this holds the line should a
+    # settings object ever be made in another way.
+    if is_secret(path) and value and not str(value).startswith(("env:", "file:")):
+        return "***"
+    return value

@@ -1,0 +1,115 @@
+"""HOLDFAST_… variables: one for each key, over what the file says."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import inspect
+
+from holdfast.config.dotenv import DotEnv
+from holdfast.config.draft import Draft
+from holdfast.config.error import ConfigError, KeyPath, explain, is_secret, nearest
+from holdfast.config.shape import Node, describe, plain, shape
+from holdfast.core.settings import PLATFORMS
+
+PREFIX = "HOLDFAST_"
+APART = {
+    "HOLDFAST_HOME": "the home directory",
+    "HOLDFAST_CRASH_AT": "the crash point at which the fault tests kill the gateway",
+    "HOLDFAST_SOAK": "set by `make soak` for its tests",
+}
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+def apply_variables(draft: Draft, dotenv: DotEnv, environ: Mapping[str, str]) -> None:
+    """Put every HOLDFAST_… variable over the file; the process's own beat those of `.env`."""
+    known = dict(_names(draft))
+    for name in sorted({*dotenv.values, *environ}):
+        if not name.startswith(PREFIX) or name in APART:
+            continue
+        origin = _origin(name, dotenv, environ)
+        if name not in known:
+            raise explain(
+                origin,
+                "no key has this name",
+                nearest=nearest(name, known),
+                fix="`holdfast config schema` lists the keys; unset the variable or mend its name",
+            )
+        path, node = known[name]
+        value = environ[name] if name in environ else dotenv.values[name]
+        draft.put(path, _parse(name, path, node, value, origin), origin=origin)
+
+
+def variable_for(path: KeyPath) -> str:
+    return PREFIX + "_".join(str(part) for part in path).upper().replace("-", "_")
+
+
+def _names(draft: Draft) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    for section in shape().fields:
+        if isinstance(section.type, inspect.StructType):
+            yield from _fields(section.type, (section.name,))
+        elif isinstance(section.type, inspect.DictType):
+            assert isinstance(section.type.value_type, inspect.StructType)
+            written = draft.tree.get(section.name)
+            names = [*PLATFORMS, *(written if isinstance(written, dict) else ())]
+            for name in names:
+                yield from _fields(section.type.value_type, (section.name, name))
+
+
+def _fields(node: inspect.StructType, path: KeyPath) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    for field in node.fields:
+        key = (*path, field.name)
+        yield variable_for(key), (key, field.type)
+
+
+def _origin(name: str, dotenv: DotEnv, environ: Mapping[str, str]) -> str:
+    if name in environ:
+        return f"environment variable {name}"
+    return f"{dotenv.path}, line {dotenv.lines[name]}, {name}"
+
+
+def _parse(name: str, path: KeyPath, node: Node, text: str, origin: str) -> Any:
+    if is_secret(path) and text and not text.startswith(("env:", "file:")):
+        # A variable may hold the secret itself; the key then refers to the variable.
+        return f"env:{name}"
+    node, optional = plain(node)
+    if optional and not text:
+        return None
+    try:
+        return _value(node, text)
+    except ValueError:
+        raise _refused(origin, node, text) from None
+
+
+def _value(node: Node, text: str) -> Any:
+    match node:
+        case inspect.BoolType():
+            return _truth(text)
+        case inspect.IntType():
+            return int(text)
+        case inspect.FloatType():
+            return float(text)
+        case inspect.VarTupleType():
+            return _list(node, text)
+    return text
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in _TRUE | _FALSE:
+        raise ValueError(text)
+    return text.lower() in _TRUE
+
+
+def _list(node: inspect.VarTupleType, text: str) -> Any:
+    if text.lstrip().startswith("[") or isinstance(node.item_type, inspect.StructType):
+        return json.loads(text or "[]")
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _refused(origin: str, node: Node, text: str) -> ConfigError:
+    if isinstance(node, inspect.VarTupleType):
+        # Not shown: a list of tables may hold a secret.
+        return explain(origin, "is not a JSON array", allowed=describe(node))
+    problem = "has a value that is not allowed"
+    return explain(origin, problem, found=repr(text), allowed=describe(node))

@@ -1,0 +1,119 @@
+"""The lock of a home: one process owns its data, and the kernel says which."""
+
+import fcntl
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ports import Clock
+from holdfast.service.clock import SystemClock
+from holdfast.service.paths import Paths
+from holdfast.service.process import start_time
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds a home, as written in the lock file for those who meet it."""
+
+    pid: int
+    start_time: int | None
+    since: float
+    purpose: str = "gateway"
+    address: str = ""
+
+
+class HomeInUse(HoldfastError):
+    """Another process holds the home."""
+
+    def __init__(self, home: Path, holder: Holder | None) -> None:
+        super().__init__(_in_use(home, holder))
+        self.holder = holder
+
+
+class HomeLock:
+    """Owns the OS lock on a home while its context is open.
+
+    The lock is the kernel's and dies with its process, so no file left by a killed one blocks a
+    start. The lock file itself stays: were it removed, two processes could each lock a file of
+    that name. It is closed in every program this process starts.
+    """
+
+    def __init__(self, home: Path, *, purpose: str = "gateway", clock: Clock | None = None) -> None:
+        self._home = home
+        self._purpose = purpose
+        self._now: Callable[[], float] = (clock or SystemClock()).now
+        self._fd: int | None = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Take the lock at once or raise `HomeInUse`, which says who has it."""
+        fd = os.open(Paths(self._home).lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise HomeInUse(self._home, read_holder(self._home)) from None
+        self._fd = fd
+        self._since = self._now()
+        self.announce("")
+
+    def announce(self, address: str) -> None:
+        """Write down where this process can be reached, for those who meet the lock."""
+        assert self._fd is not None, "announce() is for the holder of the lock"
+        pid = os.getpid()
+        holder = Holder(
+            pid=pid,
+            start_time=start_time(pid),
+            since=self._since,
+            purpose=self._purpose,
+            address=address,
+        )
+        _write(self._fd, msgspec.json.encode(holder))
+
+    def release(self) -> None:
+        """Give the lock back; a second call does nothing."""
+        if self._fd is None:
+            return
+        fd, self._fd = self._fd, None
+        _write(fd, b"")
+        os.close(fd)
+
+
+def read_holder(home: Path) -> Holder | None:
+    """Who holds the home, as far as the lock file tells; None: nobody who is still alive.
+
+    This only reads: it takes no lock, so that asking never makes a start fail.
+    """
+    try:
+        holder = msgspec.json.decode(Paths(home).lock.read_bytes(), type=Holder)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    alive = start_time(holder.pid)
+    return holder if alive is not None and alive == holder.start_time else None
+
+
+def _write(fd: int, content: bytes) -> None:
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, content, 0)
+
+
+def _in_use(home: Path, holder: Holder | None) -> str:
+    if holder is None:
+        return f"{home} is in use by another process that has just taken it; try again"
+    since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
+    at = f" at {holder.address}" if holder.address else ""
+    return (
+        f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}.\n"
+        "One home has one gateway. Ask that one with `holdfast status`, end it with "
+        f"`kill {holder.pid}`, or start this one with another --home."
+    )

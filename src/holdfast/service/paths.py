@@ -1,0 +1,94 @@
+"""Paths: where everything that belongs to one home is kept."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import CONFIG_FILE, ENV_FILE
+
+# The kernel's limit for a socket's address is 108 bytes, with its closing zero.
+SOCKET_PATH_LIMIT = 107
+_LONGEST_SOCKET_NAME = len("/control.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The locations under a home. Nothing is created by asking for one."""
+
+    home: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.home / CONFIG_FILE
+
+    @property
+    def env_file(self) -> Path:
+        return self.home / ENV_FILE
+
+    @property
+    def db(self) -> Path:
+        return self.home / "state.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.home / "gateway.lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def log_file(self) -> Path:
+        return self.logs / "gateway.log"
+
+    @property
+    def workspaces(self) -> Path:
+        return self.home / "workspaces"
+
+    @property
+    def secrets(self) -> Path:
+        return self.home / "secrets"
+
+    @property
+    def api_token(self) -> Path:
+        return self.secrets / "api_token"
+
+    @property
+    def run(self) -> Path:
+        """Where the sockets are. A home too deep for a socket's address has them elsewhere."""
+        inside = self.home / "run"
+        if len(os.fsencode(inside)) + _LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
+            return inside
+        digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
+        return Path(f"/tmp/holdfast-{os.getuid()}-{digest}")
+
+    @property
+    def status_socket(self) -> Path:
+        return self.run / "status.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        return self.run / "control.sock"
+
+
+def private_dir(path: Path) -> Path:
+    """Create a directory for its owner alone, or make sure that it is one.
+
+    A directory of somebody else is refused: under /tmp anybody may have made it first.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_owner(path)
+    path.chmod(0o700)
+    return path
+
+
+def check_owner(path: Path) -> None:
+    """Raise unless this is a real directory of ours (root may own it too)."""
+    found = path.lstat()
+    if not path.is_dir() or path.is_symlink() or found.st_uid not in (os.getuid(), 0):
+        raise HoldfastError(
+            f"{path} is not a directory of this user; remove it, or choose a shorter home "
+            "with --home so that it is not needed"
+        )
