@@ -1,0 +1,58 @@
+# Everything a person does with this repo. Each target does its own set-up; `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.setup-run
+DEV_STAMP := $(VENV)/.setup-dev
+INPUTS := pyproject.toml uv.lock scripts/setup
+WORKERS ?= 2
+ARGS ?=
+
+.PHONY: help run test check format bench soak clean
+
+help:  ## list what can be done
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@echo
+	@echo '  ARGS="…" is passed on: make run ARGS="--port 9000", make test ARGS="tests/unit -k lock"'
+
+run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
+	@exec $(BIN)/holdfast run $(ARGS)
+
+test: $(DEV_STAMP)  ## run every test but the soak
+	@scripts/system-packages $(VENV)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not soak" -rs $(ARGS)
+
+check: $(DEV_STAMP)  ## format, lint, types, and who may import whom
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(DEV_STAMP)  ## put the code in the form that check wants
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(DEV_STAMP)  ## measure against the floor, in a table
+	@$(BIN)/python bench/run.py $(ARGS)
+
+soak: $(DEV_STAMP)  ## run the long tests: thousands of crash schedules
+	@scripts/system-packages $(VENV)
+	@HOLDFAST_SOAK=1 $(BIN)/pytest -n $(WORKERS) -m soak -rs $(ARGS)
+
+clean:  ## remove the virtual environment and all caches
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A full set-up serves a run as well; the small one is for whoever only wants to run it.
+$(RUN_STAMP): $(INPUTS)
+	@scripts/setup run $(VENV)
+	@touch $@
+
+$(DEV_STAMP): $(INPUTS)
+	@scripts/setup dev $(VENV)
+	@touch $@ $(RUN_STAMP)
