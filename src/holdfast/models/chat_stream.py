@@ -1,0 +1,236 @@
+"""The chat completions stream: chunks in, deltas and one whole reply out."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from holdfast.core.message import AssistantMessage, Reasoning, StopReason, ToolCall
+from holdfast.core.model import Completed, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
+from holdfast.core.turn import Usage
+from holdfast.models import faults
+from holdfast.models.chat_calls import CallAssembly, CallFragment
+from holdfast.models.target import ModelTarget
+
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+
+
+class _Part(msgspec.Struct, gc=False):
+    text: str = ""
+
+
+class _Delta(msgspec.Struct, gc=False):
+    content: str | list[_Part] | None = None
+    tool_calls: list[CallFragment] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Delta | None = None
+    message: _Delta | None = None  # from a server that did not stream
+    finish_reason: str | None = None
+    index: int = 0
+
+
+class _InputDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class _OutputDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _InputDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
+    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for it
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    error: msgspec.Raw | None = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+_STOPS = {
+    "tool_calls": StopReason.TOOL_CALLS,
+    "function_call": StopReason.TOOL_CALLS,
+    "length": StopReason.LENGTH,
+    "content_filter": StopReason.FILTERED,
+}
+
+
+class ChatDecoder:
+    """Owns one reply while it comes in."""
+
+    __slots__ = (
+        "_calls",
+        "_details",
+        "_request",
+        "_stop",
+        "_target",
+        "_text",
+        "_thought",
+        "_thought_field",
+        "_usage",
+    )
+
+    def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
+        self._request = request
+        self._target = target
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._thought_field = ""
+        self._details: list[dict[str, Any]] = []
+        self._calls = CallAssembly()
+        self._stop: str | None = None
+        self._usage = Usage()
+
+    @property
+    def finished(self) -> bool:
+        return self._stop is not None
+
+    def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
+        text, thought = len(self._text), len(self._thought)
+        for payload in payloads:
+            self._take(self._decoded(payload))
+        events: list[ModelEvent] = []
+        if len(self._thought) > thought:
+            events.append(ReasoningDelta("".join(self._thought[thought:])))
+        if len(self._text) > text:
+            events.append(TextDelta("".join(self._text[text:])))
+        return events
+
+    def complete(self, *, ended: bool) -> Completed:
+        said = bool(self._text or self._calls)
+        if self._stop is None and not (ended and said):
+            raise faults.cut(self._target)
+        calls = self._finished_calls()
+        message = AssistantMessage(
+            text="".join(self._text),
+            calls=calls,
+            reasoning=self._reasoning(),
+            model=self._target.name,
+            stop=self._stop_reason(calls),
+        )
+        return Completed(message, self._usage)
+
+    def _decoded(self, payload: bytes) -> _Chunk:
+        try:
+            chunk = _decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            chunk = self._decoded_leniently(payload)
+        if chunk.error is not None and chunk.error != b"null":
+            raise faults.reported(self._target, bytes(chunk.error))
+        return chunk
+
+    def _decoded_leniently(self, payload: bytes) -> _Chunk:
+        # Some servers cut text between the two halves of an escaped surrogate pair, which a
+        # strict decoder refuses: half a character is no reason to throw a whole reply away.
+        try:
+            text = json.dumps(json.loads(payload), ensure_ascii=False)
+            return _decode(text.encode("utf-8", "replace"))
+        except ValueError as error:
+            raise faults.not_understood(self._target, payload) from error
+
+    def _take(self, chunk: _Chunk) -> None:
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        for choice in chunk.choices or ():
+            if choice.index != 0:
+                continue
+            delta = choice.delta or choice.message
+            if delta is not None:
+                self._take_delta(delta)
+            if choice.finish_reason is not None:
+                self._finish(choice.finish_reason)
+
+    def _take_delta(self, delta: _Delta) -> None:
+        content = delta.content if delta.content is not None else delta.refusal
+        if content:
+            if not isinstance(content, str):
+                content = "".join(part.text for part in content)
+            self._text.append(content)
+        if delta.tool_calls is not None:
+            self._calls.add(delta.tool_calls)
+        if delta.reasoning_content:
+            self._think("reasoning_content", delta.reasoning_content)
+        elif delta.reasoning:
+            self._think("reasoning", delta.reasoning)
+        if delta.reasoning_details is not None:
+            _merge_details(self._details, delta.reasoning_details)
+
+    def _think(self, field: str, text: str) -> None:
+        self._thought_field = field
+        self._thought.append(text)
+
+    def _finish(self, reason: str) -> None:
+        if reason == "error":
+            raise faults.reported(self._target, b"")
+        self._stop = reason
+
+    def _finished_calls(self) -> tuple[ToolCall, ...]:
+        if not self._calls:
+            return ()
+        earlier = frozenset(
+            call.id
+            for message in self._request.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.calls
+        )
+        prefix = f"call_{len(self._request.messages)}"
+        calls = self._calls.finish(taken=earlier, prefix=prefix)
+        if not all(call.name for call in calls):
+            raise faults.nameless_call(self._target)
+        return calls
+
+    def _stop_reason(self, calls: tuple[ToolCall, ...]) -> StopReason:
+        stop = _STOPS.get(self._stop or "", StopReason.END)
+        if stop is StopReason.END and calls:
+            return StopReason.TOOL_CALLS
+        if stop is StopReason.TOOL_CALLS and not calls:
+            return StopReason.END
+        return stop
+
+    def _reasoning(self) -> tuple[Reasoning, ...]:
+        kept = []
+        if self._thought:
+            kept.append(Reasoning(text="".join(self._thought), opaque=self._thought_field))
+        if self._details:
+            kept.append(Reasoning(opaque=msgspec.json.encode(self._details).decode()))
+        return tuple(kept)
+
+
+def _usage(usage: _Usage) -> Usage:
+    cached = usage.prompt_cache_hit_tokens
+    if usage.prompt_tokens_details is not None:
+        cached = usage.prompt_tokens_details.cached_tokens
+    details = usage.completion_tokens_details
+    return Usage(
+        input_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_tokens=cached or 0,
+        reasoning_tokens=(details.reasoning_tokens or 0) if details is not None else 0,
+    )
+
+
+def _merge_details(kept: list[dict[str, Any]], fragments: list[dict[str, Any]]) -> None:
+    """Joins the pieces of a block; a signature comes last and must stay with its own text."""
+    for fragment in fragments:
+        last = kept[-1] if kept else {}
+        same = all(last.get(key) == fragment.get(key) for key in ("type", "index"))
+        if not kept or not same or "index" not in fragment:
+            kept.append(dict(fragment))
+            continue
+        for key, value in fragment.items():
+            if key in ("text", "summary", "data") and isinstance(last.get(key), str) and value:
+                last[key] += value
+            elif value is not None:
+                last[key] = value

@@ -1,0 +1,168 @@
+"""What the demo model says and does next, derived from the conversation alone."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.message import ToolMessage, UserMessage
+from holdfast.core.model import ModelRequest
+
+
+class Call(msgspec.Struct, frozen=True):
+    tool: str
+    arguments: str
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What is said in one step, and the tools asked for with it."""
+
+    text: str
+    calls: tuple[Call, ...] = ()
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """Where a play stands: what the user asked for, and the results since."""
+
+    asked: str
+    results: tuple[ToolMessage, ...]
+    tools: frozenset[str]
+
+
+Play = Callable[[Scene], Line]
+
+
+def next_line(request: ModelRequest) -> Line:
+    """The next line of the play that the last user message chose."""
+    scene = _scene(request)
+    for pattern, needs, play in _PLAYS:
+        if re.search(pattern, scene.asked, re.IGNORECASE | re.DOTALL):
+            missing = sorted(needs - scene.tools)
+            return _without(missing) if missing else play(scene)
+    return Line(_HELP)
+
+
+def _scene(request: ModelRequest) -> Scene:
+    """Everything since the last thing a user said; a note in between changes nothing."""
+    results: list[ToolMessage] = []
+    asked = ""
+    for message in reversed(request.messages):
+        if isinstance(message, ToolMessage):
+            results.append(message)
+        elif isinstance(message, UserMessage):
+            asked = message.text.strip()
+            break
+    tools = frozenset(schema.name for schema in request.tools)
+    return Scene(asked, tuple(reversed(results)), tools)
+
+
+def _call(tool: str, **arguments: Any) -> Call:
+    return Call(tool, msgspec.json.encode(arguments).decode())
+
+
+def _without(missing: Sequence[str]) -> Line:
+    names = ", ".join(f"`{name}`" for name in missing)
+    return Line(
+        f"I am the demo model, and that part needs the tool {names}, which this session does "
+        "not have. See `toolsets` under [agent] in holdfast.toml."
+    )
+
+
+def _run(scene: Scene) -> Line:
+    if scene.results:
+        return Line(f"This is what came back:\n\n{_block(scene.results[-1].text)}")
+    command = re.sub(r"^\s*(please\s+)?run[\s:]+", "", scene.asked, flags=re.IGNORECASE)
+    command = command.strip().strip("`")
+    return Line(f"I run `{command}` in the terminal.", (_call("terminal", command=command),))
+
+
+def _edit(scene: Scene) -> Line:
+    first = "Notes\n\n- kelp grips the rock\n"
+    steps: tuple[Callable[[], Line], ...] = (
+        lambda: Line(
+            "First I write a file, notes.txt.",
+            (_call("write", path="notes.txt", content=first),),
+        ),
+        lambda: Line(
+            "Now I change one line of it.",
+            (_call("edit", path="notes.txt", old="kelp grips", new="a holdfast grips"),),
+        ),
+        lambda: Line("And I read it back.", (_call("read", path="notes.txt"),)),
+        lambda: Line(f"notes.txt now reads:\n\n{_block(scene.results[-1].text)}"),
+    )
+    return steps[min(len(scene.results), 3)]()
+
+
+_TICKING = "for i in $(seq 1 600); do echo tick $i; sleep 1; done"
+
+
+def _background(scene: Scene) -> Line:
+    if not scene.results:
+        return Line(
+            "I start a process in the background that ticks once a second.",
+            (_call("process", action="start", command=_TICKING),),
+        )
+    started = scene.results[0].text
+    if len(scene.results) == 1:
+        return Line("It runs; I look at it.", (_poll(started),))
+    return Line(
+        f"The process runs on after this reply, and across a restart:\n\n{_block(started)}\n\n"
+        f"What it has said so far:\n\n{_block(scene.results[-1].text)}\n\n"
+        "`/stop` does not end it; `/new` does."
+    )
+
+
+def _poll(started: str) -> Call:
+    found = re.search(r"\b(?:id|process)\b\W{0,4}([\w.-]+)", started, re.IGNORECASE)
+    return (
+        _call("process", action="poll", id=found[1]) if found else _call("process", action="list")
+    )
+
+
+_STEPS = 8
+
+
+def _long(scene: Scene) -> Line:
+    done = len(scene.results)
+    if done >= _STEPS:
+        said = "\n".join(result.text.strip() for result in scene.results)
+        return Line(f"All {_STEPS} steps are done:\n\n{_block(said)}")
+    step = done + 1
+    # The log is how one sees, after a kill, that no step ran twice.
+    command = f"sleep 2; echo step {step} of {_STEPS} | tee -a steps.log"
+    begin = f"This takes {_STEPS} steps; pull the plug whenever you like. " if done == 0 else ""
+    return Line(f"{begin}Step {step} of {_STEPS}.", (_call("terminal", command=command),))
+
+
+def _block(text: str) -> str:
+    return f"```\n{text.strip()[:2000] or '(nothing)'}\n```"
+
+
+_HELP = """\
+I am the demo model: a small script, no AI. I need no key, and I use the real tools, so that you \
+can see the gateway work. Try one of these:
+
+- `run uname -a`: I run that command in this session's terminal
+- `edit a file`: I write, change and read notes.txt
+- `start a background process`: something that keeps ticking after I answer
+- `long job`: eight steps of two seconds; kill the gateway in the middle, start it again, and \
+the job goes on where it was
+
+To talk to a real model, put this into holdfast.toml and start again:
+
+```toml
+[model]
+provider = "openai"              # or "openrouter", "anthropic", "local"
+api_key = "env:OPENAI_API_KEY"   # a reference, never the key itself
+# base_url = "http://127.0.0.1:8080/v1"   # for provider = "local"
+```
+
+or set HOLDFAST_MODEL_PROVIDER and HOLDFAST_MODEL_API_KEY in the environment."""
+
+_PLAYS: Sequence[tuple[str, frozenset[str], Play]] = (
+    (r"^\s*(please\s+)?run[\s:]+\S", frozenset({"terminal"}), _run),
+    (r"\bedit\b.*\bfile\b", frozenset({"read", "write", "edit"}), _edit),
+    (r"\bbackground\b.*\bprocess\b", frozenset({"process"}), _background),
+    (r"\blong job\b|\bwork for a while\b", frozenset({"terminal"}), _long),
+)

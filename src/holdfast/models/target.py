@@ -1,0 +1,123 @@
+"""A model target: which model is called, where, with what key, and how long we wait for it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.errors import ModelError
+from holdfast.core.secret import Secret
+from holdfast.core.settings import ApiMode, ModelSettings, Provider
+
+
+class BadTarget(ModelError):
+    """The settings name no model that can be called; the text names the key to change."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds; 0 means no limit. `whole` spans a call with all its retries."""
+
+    connect: float = 10
+    first_token: float = 120
+    between_tokens: float = 60
+    whole: float = 900
+
+
+class EffortField(StrEnum):
+    """Where a target wants to be told how hard to think; a wrong guess is a refused request."""
+
+    NONE = "none"
+    REASONING_EFFORT = "reasoning_effort"
+    REASONING_OBJECT = "reasoning"
+
+
+class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
+    provider: Provider
+    name: str
+    api_mode: ApiMode = ApiMode.CHAT_COMPLETIONS
+    base_url: str = ""
+    api_key: Secret | None = None
+    key_reference: str = ""  # where the key was read from, for error texts; never the key
+    limits: Limits = Limits()
+    retries: int = 4
+
+    @property
+    def effort_field(self) -> EffortField:
+        if self.provider is Provider.OPENROUTER:
+            return EffortField.REASONING_OBJECT
+        if self.provider is Provider.OPENAI and self.name.startswith(_OPENAI_REASONERS):
+            return EffortField.REASONING_EFFORT
+        return EffortField.NONE
+
+
+_OPENAI_REASONERS = ("gpt-5", "o1", "o3", "o4", "codex")
+_BASE_URLS: Mapping[Provider, str] = {
+    Provider.OPENAI: "https://api.openai.com/v1",
+    Provider.OPENROUTER: "https://openrouter.ai/api/v1",
+    Provider.ANTHROPIC: "https://api.anthropic.com/v1",
+}
+_NAMES: Mapping[Provider, str] = {
+    Provider.OPENAI: "gpt-5.1",
+    Provider.OPENROUTER: "openrouter/auto",
+    Provider.ANTHROPIC: "claude-sonnet-4-5",
+    Provider.LOCAL: "default",
+    Provider.DEMO: "demo",
+}
+
+
+def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget:
+    """The target that `[model]` describes, with the provider's defaults filled in.
+
+    `api_key` is what `settings.api_key` refers to. Raises `BadTarget` for settings with which
+    no call could succeed. Anthropic is spoken to in chat completions unless told otherwise: its
+    endpoint for them takes the same key.
+    """
+    provider = settings.provider
+    return ModelTarget(
+        provider=provider,
+        name=settings.name or _NAMES[provider],
+        api_mode=settings.api_mode or ApiMode.CHAT_COMPLETIONS,
+        base_url=_base_url(settings),
+        api_key=_usable_key(settings, api_key),
+        key_reference=settings.api_key,
+        limits=Limits(
+            connect=settings.connect_timeout,
+            first_token=settings.first_token_timeout,
+            between_tokens=settings.between_tokens_timeout,
+            whole=settings.whole_timeout,
+        ),
+        retries=settings.retries,
+    )
+
+
+def _base_url(settings: ModelSettings) -> str:
+    given = settings.base_url.strip().rstrip("/").removesuffix("/chat/completions")
+    if settings.provider is Provider.DEMO:
+        return given
+    if settings.provider is Provider.LOCAL and not given:
+        raise BadTarget(
+            'model.base_url: provider "local" needs the address of an OpenAI-compatible server, '
+            'for example base_url = "http://127.0.0.1:8080/v1".'
+        )
+    if given and not given.startswith(("http://", "https://")):
+        raise BadTarget(
+            f"model.base_url: {given!r} is no web address; it must begin with http:// or https://."
+        )
+    return given or _BASE_URLS[settings.provider]
+
+
+def _usable_key(settings: ModelSettings, api_key: Secret | None) -> Secret | None:
+    if api_key is None or not api_key.reveal().strip():
+        if settings.provider in _BASE_URLS and not settings.base_url:
+            raise BadTarget(
+                f'model.api_key: provider "{settings.provider}" needs a key; set it to a '
+                f'reference such as api_key = "env:{settings.provider.upper()}_API_KEY".'
+            )
+        return None
+    key = api_key.reveal().strip()
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise BadTarget(
+            f"model.api_key: what {settings.api_key or 'it'} refers to has characters that no "
+            "key has (spaces, line breaks or letters beyond ASCII); check what was pasted there."
+        )
+    return Secret(key)
