@@ -1,0 +1,75 @@
+"""How a log record is written down: a line for a person, or a JSON object for a program."""
+
+import json
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_COLOURS = {"DEBUG": "\033[2m", "WARNING": "\033[33m", "ERROR": "\033[31m", "CRITICAL": "\033[31m"}
+_DIM, _PLAIN = "\033[2m", "\033[0m"
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, then whatever `extra` brought."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields = {
+            "time": time,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_extra(record),
+        }
+        if trace := _trace(self, record):
+            fields["exception"] = trace
+        # Before encoding: in JSON a secret with a quote or an umlaut is spelt differently.
+        return json.dumps(_clean(fields, self._redact), ensure_ascii=False, default=str)
+
+
+class HumanLines(logging.Formatter):
+    """The time, the sentence and its fields, in colours."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        colour = _COLOURS.get(record.levelname, "")
+        extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
+        line = f"{_DIM}{time}{_PLAIN} {colour}{record.getMessage()}{_PLAIN}"
+        if extra:
+            line += f"  {_DIM}{extra}{_PLAIN}"
+        if trace := _trace(self, record):
+            line += "\n" + trace
+        return self._redact(line)
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    if record.exc_info and not record.exc_text:
+        return formatter.formatException(record.exc_info)
+    return record.exc_text or ""
+
+
+def _clean(value: Any, redact: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return redact(str(value))
+        case dict():
+            return {str(name): _clean(item, redact) for name, item in value.items()}
+        case list() | tuple():
+            return [_clean(item, redact) for item in value]
+        case int() | float() | bool() | None:
+            return value
+    return redact(str(value))
