@@ -55,7 +55,7 @@ class _Usage(msgspec.Struct, gc=False):
 class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
-    error: msgspec.Raw | None = None
+    error: dict[str, Any] | str | None = None
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
@@ -127,8 +127,8 @@ class ChatDecoder:
             chunk = _decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError):
             chunk = self._decoded_leniently(payload)
-        if chunk.error is not None and chunk.error != b"null":
-            raise faults.reported(self._target, bytes(chunk.error))
+        if chunk.error:
+            raise faults.reported(self._target, payload)
         return chunk
 
     def _decoded_leniently(self, payload: bytes) -> _Chunk:

@@ -78,7 +78,7 @@ def cut(target: ModelTarget) -> ModelFailed:
 
 
 def not_understood(target: ModelTarget, payload: bytes) -> ModelFailed:
-    return _malformed(target, f"sent a piece of its answer that is no JSON: {_shown(payload)}")
+    return _malformed(target, f"sent a piece of its answer that cannot be read: {_shown(payload)}")
 
 
 def nameless_call(target: ModelTarget) -> ModelFailed:

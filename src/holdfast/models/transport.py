@@ -4,6 +4,7 @@ Importing it makes aiohttp's TLS context, which reads the system's certificates:
 so off the event loop, once, when the first real call is made.
 """
 
+import os
 from collections.abc import AsyncGenerator, Callable
 
 import aiohttp
@@ -226,7 +227,8 @@ def _told(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "its name is not known to the name service"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or "no connection"
+        number = error.os_error.errno
+        return os.strerror(number) if number else str(error.os_error)
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it closed the connection without an answer"
     return str(error) or type(error).__name__
