@@ -9,11 +9,13 @@ from holdfast.core.secret import Secret
 from holdfast.service.paths import Paths, private_dir
 
 
-def api_token(paths: Paths) -> Secret:
-    """The token of this home, made if there is none yet.
+def api_token(paths: Paths, *, configured: Secret | None = None) -> Secret:
+    """The token that the configuration names, else the one of this home, made if need be.
 
     Two processes that make it at once get the same one, and a crash leaves no half of one.
     """
+    if configured is not None:
+        return configured
     if not paths.api_token.exists():
         _create(paths.api_token, "hf_" + secrets.token_urlsafe(32))
     paths.api_token.chmod(0o600)

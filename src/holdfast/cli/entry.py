@@ -1,0 +1,16 @@
+"""The entry point: answers what needs no import at once, and loads the rest when asked."""
+
+import sys
+
+
+def main() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever has an older one deserves a sentence
+        sys.exit("Holdfast needs Python 3.11 or newer; this is " + sys.version.split()[0])
+    if sys.argv[1:] in (["--version"], ["version"]):
+        from holdfast import __version__  # noqa: PLC0415 - nothing before the check above
+
+        print("holdfast " + __version__)
+        return
+    from holdfast.cli.root import run  # noqa: PLC0415 - click alone costs more than the rest
+
+    run()

@@ -1,0 +1,33 @@
+"""`--home`: understood before and after the command's name, resolved when it is needed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+_KEY = "holdfast.home"
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def home_option(command: _Command) -> _Command:
+    option = click.option(
+        "--home",
+        metavar="DIR",
+        expose_value=False,
+        callback=_remember,
+        help="Where the gateway keeps its data.  [default: $HOLDFAST_HOME or ~/.holdfast]",
+    )
+    return option(command)
+
+
+def chosen_home() -> Path:
+    """The home this invocation is about; it need not exist yet."""
+    from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
+
+    return resolve_home(click.get_current_context().meta.get(_KEY))
+
+
+def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.meta[_KEY] = value

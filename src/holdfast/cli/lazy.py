@@ -1,0 +1,34 @@
+"""A group of commands that imports each of them only when it is called."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import click
+
+
+class Lazy(NamedTuple):
+    """A command to be: the module whose `command` it is, and its line in the help."""
+
+    module: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    def __init__(self, *args: Any, lazy: Mapping[str, Lazy], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return None
+        command = import_module(self._lazy[cmd_name].module).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.summary) for name, lazy in self._lazy.items()])

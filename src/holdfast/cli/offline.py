@@ -1,0 +1,29 @@
+"""Reading the store with no gateway running: under the home's lock, as its owner for a moment."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.core.ports import Store
+from holdfast.service.lock import HomeLock
+from holdfast.service.paths import Paths
+from holdfast.store.sqlite import SqliteStore
+
+T = TypeVar("T")
+
+
+def ask_store(home: Path, ask: Callable[[Store], Awaitable[T]], *, purpose: str) -> T | None:
+    """What `ask` finds in the store; None: nothing was ever stored in this home.
+
+    Raises `HomeInUse` when somebody else owns the data after all.
+    """
+    if not Paths(home).db.exists():
+        return None
+
+    async def read() -> T:
+        async with SqliteStore(Paths(home).db) as store:
+            return await ask(store)
+
+    with HomeLock(home, purpose=purpose):
+        return asyncio.run(read())

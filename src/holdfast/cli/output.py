@@ -1,0 +1,57 @@
+"""What a command prints: JSON where a program looks, a table where a person does."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def print_json(document: object) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as they need to be; on a terminal, lines end where it does."""
+    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for index, row in enumerate([headers, *rows]):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        line = "  ".join(cells).rstrip()[:limit]
+        click.echo(click.style(line, bold=True) if index == 0 else line)
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        click.echo(f"  {click.style(name.ljust(width), dim=True)}  {value}")
+
+
+def moment(seconds: float | None) -> str:
+    """A time of day as people write it here."""
+    if seconds is None:
+        return ""
+    return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def duration(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def brief(value: Any) -> str:
+    """A value on one line; tables as `name value` pairs."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {brief(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(brief(item) for item in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,65 @@
+"""The root of the commands, and what the shell hears when one fails."""
+
+import sys
+
+import click
+
+from holdfast import __version__
+from holdfast.cli.home import home_option
+from holdfast.cli.lazy import Lazy, LazyGroup
+from holdfast.core.errors import HoldfastError
+
+COMMANDS = {
+    "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
+    "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
+    "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),
+    "sessions": Lazy("holdfast.cli.sessions", "List conversations, or read one."),
+    "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
+    "version": Lazy("holdfast.cli.version", "Print the version."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@home_option
+@click.version_option(__version__, message="holdfast %(version)s")
+def cli() -> None:
+    """Holdfast: the gateway between chat platforms and agents that never lets go.
+
+    \b
+    Start it, look at it, talk to it:
+      holdfast run
+      holdfast status
+      curl -H "Authorization: Bearer $(holdfast token)" \\
+           -H "X-Holdfast-Session: me" -H "Content-Type: application/json" \\
+           -d '{"model": "holdfast", "messages": [{"role": "user", "content": "hi"}]}' \\
+           http://127.0.0.1:8787/v1/chat/completions
+
+    Settings are in holdfast.toml in the home directory, or in HOLDFAST_… variables;
+    `holdfast config show` lists them all.
+    """
+
+
+def run() -> None:
+    """Run the command line; an error of ours becomes its text and its exit code."""
+    try:
+        cli.main(prog_name="holdfast")
+    except HoldfastError as error:
+        click.echo(f"{click.style('error:', fg='red')} {error}", err=True)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: HoldfastError) -> int:
+    # Imported here: by now whatever raised the error has loaded these.
+    from holdfast.config import ConfigError  # noqa: PLC0415 - not on the way of --help
+    from holdfast.control.client import GatewayDown  # noqa: PLC0415 - as above
+    from holdfast.service import exits  # noqa: PLC0415 - as above
+    from holdfast.service.lock import HomeInUse  # noqa: PLC0415 - as above
+
+    match error:
+        case ConfigError():
+            return exits.CONFIG_EXIT
+        case GatewayDown():
+            return exits.GATEWAY_DOWN
+        case HomeInUse():
+            return exits.HOME_IN_USE
+    return exits.FAILED

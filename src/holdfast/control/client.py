@@ -1,0 +1,115 @@
+"""The client of a running gateway: status and control over its Unix sockets, nothing heavy."""
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from holdfast.core.errors import HoldfastError
+from holdfast.service.paths import Paths, check_owner
+
+STATUS_TIMEOUT = 2.0
+CONTROL_TIMEOUT = 15.0
+
+
+class GatewayDown(HoldfastError):
+    """No gateway answers for this home."""
+
+
+class ControlRefused(HoldfastError):
+    """The gateway answered, and said no."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
+    """The status document; raises `GatewayDown` when nobody serves one."""
+    try:
+        with _connect(paths.status_socket, paths, timeout=timeout) as connection:
+            pieces = iter(lambda: connection.recv(65536), b"")
+            document = json.loads(b"".join(pieces))
+    except (TimeoutError, ConnectionError, json.JSONDecodeError) as error:
+        raise GatewayDown(
+            f"The gateway of {paths.home} has a status socket that does not answer: {error}"
+        ) from None
+    assert isinstance(document, dict)
+    return document
+
+
+class ControlClient:
+    """Asks the gateway of one home; each call is a connection of its own."""
+
+    def __init__(self, paths: Paths, *, timeout: float = CONTROL_TIMEOUT) -> None:
+        self._paths = paths
+        self._timeout = timeout
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+
+    def post(self, path: str, body: object = None) -> Any:
+        return self._ask("POST", path, json.dumps({} if body is None else body))
+
+    def _ask(self, method: str, target: str, body: str | None = None) -> Any:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        connection = _UnixConnection(self._paths, timeout=self._timeout)
+        try:
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise GatewayDown(
+                f"The gateway of {self._paths.home} did not answer {method} {target}: {error!r}"
+            ) from None
+        finally:
+            connection.close()
+        return _decoded(content, response.status)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, paths: Paths, *, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._paths = paths
+        self._limit = timeout
+
+    def connect(self) -> None:
+        self.sock = _connect(self._paths.control_socket, self._paths, timeout=self._limit)
+
+
+def _connect(path: Path, paths: Paths, *, timeout: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout)
+    try:
+        # Under /tmp somebody else may have made the directory, to be told what we ask.
+        check_owner(path.parent)
+        connection.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        raise GatewayDown(
+            f"No gateway is running for {paths.home}. Start it with `holdfast run`."
+        ) from None
+    except PermissionError:
+        connection.close()
+        raise HoldfastError(
+            f"{path} may not be opened by this user; ask as the user who runs the gateway."
+        ) from None
+    except (OSError, HoldfastError):
+        connection.close()
+        raise
+    return connection
+
+
+def _decoded(content: bytes, status: int) -> Any:
+    try:
+        document = json.loads(content or b"null")
+    except json.JSONDecodeError:
+        document = content.decode("utf-8", "replace").strip()
+    if status < 400:
+        return document
+    error = document.get("error", document) if isinstance(document, dict) else document
+    message = error.get("message", error) if isinstance(error, dict) else error
+    raise ControlRefused(f"The gateway refused ({status}): {message}", status=status)
