@@ -1,0 +1,39 @@
+"""Jobs: what is asked of a store's thread, and how the event loop learns what came of it."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+Work = Callable[[apsw.Cursor], Any]
+
+
+@dataclass(slots=True)
+class Job:
+    """A piece of work and whoever waits for it; `error` or `result` is set by the thread."""
+
+    future: asyncio.Future[Any]
+    work: Work
+    result: Any = None
+    error: Exception | None = None
+
+
+def settle(loop: asyncio.AbstractEventLoop, jobs: Iterable[Job]) -> None:
+    """Wakes all who wait for these jobs, with one wake-up of the loop. From any thread."""
+    try:
+        loop.call_soon_threadsafe(_resolve, jobs)
+    except RuntimeError:
+        # The loop was closed without closing the store; nobody is left to tell.
+        return
+
+
+def _resolve(jobs: Iterable[Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue  # its awaiter was cancelled, which does not concern the work
+        if job.error is None:
+            job.future.set_result(job.result)
+        else:
+            job.future.set_exception(job.error)

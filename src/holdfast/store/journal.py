@@ -1,0 +1,136 @@
+"""The writing half of the port: each method queues its write when it is called."""
+
+from asyncio import Future
+from collections.abc import Sequence
+from functools import partial
+
+from holdfast.core.ids import (
+    CallId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.inbox import Accepted, BusyMode, Inbound
+from holdfast.core.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
+from holdfast.core.outbox import DeliveryState, NewDelivery
+from holdfast.core.session import CommandEffect, ProcessRow, RunnerRow, Superseded
+from holdfast.core.turn import BeginTurn, EndTurn, Usage
+from holdfast.store.writer import Writer
+from holdfast.store.writes import bench, inbox, meta, outbox, sessions, turns
+from holdfast.store.writes.transcript import Place
+
+
+class SqliteJournal:
+    """`core.ports.Journal` over a writer it is lent."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._submit = writer.submit
+
+    def accept(
+        self, inbound: Inbound, *, route: SessionKey, principal: PrincipalId, at: float
+    ) -> Future[Accepted]:
+        return self._submit(
+            partial(inbox.accept, inbound=inbound, route=route, principal=principal, at=at)
+        )
+
+    def decide(
+        self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
+    ) -> Future[None]:
+        return self._submit(
+            partial(inbox.decide, inbox_id=inbox_id, session_id=session_id, decision=decision)
+        )
+
+    def begin_turn(self, begin: BeginTurn) -> Future[None]:
+        return self._submit(partial(turns.begin, begin=begin))
+
+    def record_reply(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: AssistantMessage,
+        usage: Usage,
+        at: float,
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.reply, place=place, message=message, usage=usage))
+
+    def record_started(
+        self, turn_id: TurnId, *, session_id: SessionId, call_ids: Sequence[CallId], at: float
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.started, place=place, call_ids=tuple(call_ids)))
+
+    def record_finished(
+        self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.finished, place=place, message=message))
+
+    def record_steer(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        inbox_id: InboxId,
+        message: UserMessage,
+        at: float,
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.steer, place=place, inbox_id=inbox_id, message=message))
+
+    def resume_turn(
+        self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.resume, place=place, note=note))
+
+    def end_turn(self, end: EndTurn) -> Future[None]:
+        return self._submit(partial(turns.end, end=end))
+
+    def suspend_session(self, end: EndTurn) -> Future[None]:
+        return self._submit(partial(turns.suspend, end=end))
+
+    def settle_command(self, effect: CommandEffect) -> Future[Superseded]:
+        return self._submit(partial(sessions.settle_command, effect=effect))
+
+    def add_deliveries(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
+        return self._submit(partial(outbox.add, deliveries=tuple(deliveries), at=at))
+
+    def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Future[None]:
+        return self._submit(partial(outbox.begin_attempt, delivery_id=delivery_id, at=at))
+
+    def settle_delivery(
+        self,
+        delivery_id: DeliveryId,
+        state: DeliveryState,
+        *,
+        at: float,
+        platform_message_id: str | None = None,
+        error: str = "",
+    ) -> Future[None]:
+        return self._submit(
+            partial(
+                outbox.settle,
+                delivery_id=delivery_id,
+                state=state,
+                at=at,
+                platform_message_id=platform_message_id,
+                error=error,
+            )
+        )
+
+    def save_runner(self, runner: RunnerRow) -> Future[None]:
+        return self._submit(partial(bench.save_runner, runner=runner))
+
+    def end_runner(self, session_id: SessionId) -> Future[None]:
+        return self._submit(partial(bench.end_runner, session_id=session_id))
+
+    def save_process(self, process: ProcessRow) -> Future[None]:
+        return self._submit(partial(bench.save_process, process=process))
+
+    def set_meta(self, key: str, value: str) -> Future[None]:
+        return self._submit(partial(meta.put, key=key, value=value))

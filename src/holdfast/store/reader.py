@@ -1,0 +1,73 @@
+"""The reader: a thread with a connection of its own, so that no read waits for the writer."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.store import faults
+from holdfast.store.jobs import Job, settle
+from holdfast.store.opening import open_reader
+from holdfast.store.worker import Worker
+
+T = TypeVar("T")
+
+
+class Reader(AbstractAsyncContextManager["Reader"]):
+    """Owns a reading connection and its thread; each read sees one snapshot of the file."""
+
+    def __init__(self, path: Path, *, vfs: str | None) -> None:
+        self._path = path
+        self._vfs = vfs
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._worker = Worker("store-reader", self._work)
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
+
+    async def __aenter__(self) -> "Reader":
+        loop = asyncio.get_running_loop()
+        try:
+            await self._worker.start()
+        except BaseException:
+            self._queue.put(None)
+            raise
+        self._loop = loop
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._loop = None
+        self._queue.put(None)
+        await self._worker.join()
+
+    def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        if self._loop is None or self._worker.ended:
+            raise StoreError(f"{self._path} is closed: nothing can be read from it now")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(Job(future, work))
+        return future
+
+    def _work(self, ready: Callable[[], None]) -> None:
+        db = open_reader(self._path, vfs=self._vfs)
+        try:
+            ready()
+            while (job := self._queue.get()) is not None:
+                self._run(db, job)
+                settle(job.future.get_loop(), (job,))
+        finally:
+            db.close()
+
+    def _run(self, db: apsw.Connection, job: Job) -> None:
+        cursor = db.cursor()
+        try:
+            cursor.execute("BEGIN")
+            job.result = job.work(cursor)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+            job.error = faults.explain(error, self._path)
+            job.error.__cause__ = error
+        finally:
+            if db.in_transaction:
+                cursor.execute("ROLLBACK")

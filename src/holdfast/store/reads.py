@@ -1,0 +1,171 @@
+"""What can be asked of the tables: plain functions over a cursor, each in one snapshot."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+
+from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
+from holdfast.core.inbox import InboxRow, InboxState
+from holdfast.core.message import Record
+from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.turn import OpenTurn, StepRow, TurnRow
+from holdfast.store import rows
+from holdfast.store.writes import inbox, transcript
+
+
+def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.SESSION} FROM sessions s WHERE id = ?", (session_id,)
+    ).fetchone()
+    return None if row is None else rows.session_row(row)
+
+
+def sessions(cursor: apsw.Cursor, limit: int, offset: int) -> list[SessionRow]:
+    # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
+    listed = cursor.execute(
+        f"SELECT {rows.SESSION} FROM (SELECT * FROM sessions"
+        " ORDER BY active_at DESC, id LIMIT ? OFFSET ?) s ORDER BY active_at DESC, id",
+        (limit, offset),
+    )
+    return [rows.session_row(row) for row in listed]
+
+
+def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
+    return inbox.route_session(cursor, key)
+
+
+def messages(cursor: apsw.Cursor, session_id: SessionId) -> list[Record]:
+    found = cursor.execute(
+        f"SELECT {rows.RECORD} FROM messages WHERE session_id = ? ORDER BY seq", (session_id,)
+    )
+    return [rows.record(row) for row in found]
+
+
+def turn(cursor: apsw.Cursor, turn_id: TurnId) -> TurnRow | None:
+    row = cursor.execute(f"SELECT {rows.TURN} FROM turns WHERE id = ?", (turn_id,)).fetchone()
+    return None if row is None else rows.turn_row(row)
+
+
+def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
+    found = cursor.execute(
+        f"SELECT {rows.STEP} FROM steps WHERE turn_id = ? ORDER BY seq", (turn_id,)
+    )
+    return [rows.step_row(row) for row in found]
+
+
+def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
+    running: dict[str, list[InboxRow]] = {}
+    for row in cursor.execute(
+        f"SELECT {rows.INBOX} FROM inbox WHERE ended_at IS NULL AND state = 'running' ORDER BY id"
+    ).fetchall():
+        running.setdefault(str(row[7]), []).append(rows.inbox_row(row))
+    found = cursor.execute(
+        f"SELECT {rows.TURN} FROM turns WHERE state = 'open' ORDER BY started_at, id"
+    ).fetchall()
+    turns = [rows.turn_row(row) for row in found]
+    return [_open_turn(cursor, turn, tuple(running.get(turn.id, ()))) for turn in turns]
+
+
+def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]) -> OpenTurn:
+    taken = steps(cursor, turn.id)
+    return OpenTurn(
+        turn=turn,
+        rows=running,
+        started_calls=frozenset(
+            step.call_id for step in taken if step.call_id and step.finished_at is None
+        ),
+        usage=transcript.used(cursor, turn.id),
+        model_steps=sum(step.kind == "model" for step in taken),
+    )
+
+
+def queued(cursor: apsw.Cursor) -> list[InboxRow]:
+    found = cursor.execute(
+        f"SELECT {rows.INBOX} FROM inbox WHERE ended_at IS NULL AND state = 'queued' ORDER BY id"
+    )
+    return [rows.inbox_row(row) for row in found]
+
+
+def inbox_row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
+    row = cursor.execute(f"SELECT {rows.INBOX} FROM inbox WHERE id = ?", (inbox_id,)).fetchone()
+    return None if row is None else rows.inbox_row(row)
+
+
+def answers(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
+    """A row that was merged shares the answers of the row, or else the turn, it went into."""
+    seen: set[InboxId] = set()
+    row = inbox_row(cursor, inbox_id)
+    while row is not None and row.merged_into is not None and row.id not in seen:
+        seen.add(row.id)
+        row = inbox_row(cursor, row.merged_into)
+    if row is None:
+        return []
+    if row.state is InboxState.MERGED:
+        return _deliveries(cursor, "turn_id = ? AND kind = 'reply'", row.turn_id)
+    return _deliveries(cursor, "inbox_id = ?", row.id)
+
+
+def _deliveries(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
+    found = cursor.execute(
+        f"SELECT {rows.DELIVERY} FROM outbox WHERE {which} ORDER BY seq", bindings
+    )
+    return [rows.delivery_row(row) for row in found]
+
+
+def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
+    return _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")
+
+
+def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
+    """Every state has a figure; the two halves are counted on the two partial indexes."""
+    counts = dict.fromkeys(InboxState, 0)
+    for half in ("IS NULL", "IS NOT NULL"):
+        for state, count in cursor.execute(
+            f"SELECT state, count(*) FROM inbox WHERE ended_at {half} GROUP BY state"
+        ):
+            counts[InboxState(state)] += count
+    return counts
+
+
+def outbox_ledger(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
+    counts = dict.fromkeys(DeliveryState, 0)
+    for state, count in cursor.execute("SELECT state, count(*) FROM outbox GROUP BY state"):
+        counts[DeliveryState(state)] = count
+    return counts
+
+
+def runners(cursor: apsw.Cursor) -> list[RunnerRow]:
+    found = cursor.execute(f"SELECT {rows.RUNNER} FROM runners ORDER BY session_id")
+    return [rows.runner_row(row) for row in found]
+
+
+def processes(cursor: apsw.Cursor, session_id: SessionId) -> list[ProcessRow]:
+    found = cursor.execute(
+        f"SELECT {rows.PROCESS} FROM processes WHERE session_id = ? ORDER BY started_at, id",
+        (session_id,),
+    )
+    return [rows.process_row(row) for row in found]
+
+
+def cursor_value(cursor: apsw.Cursor, platform: str, account: str, name: str) -> str | None:
+    row = cursor.execute(
+        "SELECT value FROM cursors WHERE platform = ? AND account = ? AND name = ?",
+        (platform, account, name),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def meta(cursor: apsw.Cursor, key: str) -> str | None:
+    row = cursor.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def quick_check(cursor: apsw.Cursor) -> list[str]:
+    """What SQLite finds wrong with the file; it reads all of it."""
+    try:
+        found = [str(row[0]) for row in cursor.execute("PRAGMA quick_check")]
+    except apsw.CorruptError as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found

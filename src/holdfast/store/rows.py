@@ -1,0 +1,198 @@
+"""Rows as the tables hold them, and the structs they are: encoding and decoding."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ids import (
+    CallId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.inbox import BusyMode, Inbound, InboxRow, InboxState
+from holdfast.core.message import AssistantMessage, Message, Record
+from holdfast.core.outbox import Address, DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.turn import StepKind, StepRow, TurnRow, TurnState, Usage
+
+Row = tuple[Any, ...]
+
+_encoder = msgspec.json.Encoder()
+_message = msgspec.json.Decoder(Message)
+_inbound = msgspec.json.Decoder(Inbound)
+_address = msgspec.json.Decoder(Address)
+
+# A struct is built from its columns by position; the two stand side by side so that a
+# change to one is a change to the other.
+
+INBOX = (
+    "id, route, principal, body, state, decision, session_id, turn_id, merged_into, reason,"
+    " accepted_at, ended_at"
+)
+
+
+def inbox_row(row: Row) -> InboxRow:
+    return InboxRow(
+        id=InboxId(row[0]),
+        route=SessionKey(row[1]),
+        principal=PrincipalId(row[2]),
+        inbound=_inbound.decode(row[3]),
+        state=InboxState(row[4]),
+        decision=None if row[5] is None else BusyMode(row[5]),
+        session_id=row[6],
+        turn_id=row[7],
+        merged_into=row[8],
+        reason=row[9],
+        accepted_at=row[10],
+        ended_at=row[11],
+    )
+
+
+SESSION = (
+    "id, route, (SELECT text FROM prompts WHERE session_id = s.id), model_override, cuts,"
+    " suspended, created_at, active_at, ended_at,"
+    " (SELECT max(seq) FROM messages WHERE session_id = s.id), title"
+)
+
+
+def session_row(row: Row) -> SessionRow:
+    return SessionRow(
+        id=SessionId(row[0]),
+        route=SessionKey(row[1]),
+        prompt=row[2] or "",
+        model_override=row[3],
+        cuts=row[4],
+        suspended=bool(row[5]),
+        created_at=row[6],
+        active_at=row[7],
+        ended_at=row[8],
+        messages=row[9] or 0,
+        title=row[10],
+    )
+
+
+RECORD = "seq, turn_id, body, created_at"
+
+
+def record(row: Row) -> Record:
+    return Record(seq=row[0], turn_id=row[1], message=_message.decode(row[2]), created_at=row[3])
+
+
+USAGE = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"
+
+
+def usage(columns: Row) -> Usage:
+    return Usage(
+        input_tokens=columns[0],
+        output_tokens=columns[1],
+        cached_tokens=columns[2],
+        reasoning_tokens=columns[3],
+    )
+
+
+def usage_columns(usage: Usage) -> tuple[int, int, int, int]:
+    return usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens
+
+
+TURN = f"id, session_id, state, reason, started_at, ended_at, {USAGE}"
+
+
+def turn_row(row: Row) -> TurnRow:
+    return TurnRow(
+        id=TurnId(row[0]),
+        session_id=SessionId(row[1]),
+        state=TurnState(row[2]),
+        reason=row[3],
+        started_at=row[4],
+        ended_at=row[5],
+        usage=usage(row[6:]),
+    )
+
+
+STEP = f"turn_id, seq, kind, call_id, message_seq, started_at, finished_at, {USAGE}"
+
+
+def step_row(row: Row) -> StepRow:
+    return StepRow(
+        turn_id=TurnId(row[0]),
+        seq=row[1],
+        kind=StepKind(row[2]),
+        call_id=None if row[3] is None else CallId(row[3]),
+        message_seq=row[4],
+        started_at=row[5],
+        finished_at=row[6],
+        usage=usage(row[7:]),
+    )
+
+
+# The last column is the body of the assistant message that a delivery without a text refers to.
+DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state, attempts,
+    platform_message_id, error, expires_at, created_at,
+    CASE WHEN text IS NULL THEN (
+        SELECT m.body FROM steps p
+        JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
+        WHERE p.turn_id = outbox.turn_id AND p.kind = 'model'
+        ORDER BY p.seq DESC LIMIT 1
+    ) END"""
+
+
+def delivery_row(row: Row) -> DeliveryRow:
+    return DeliveryRow(
+        seq=row[0],
+        id=DeliveryId(row[1]),
+        address=_address.decode(row[2]),
+        kind=DeliveryKind(row[3]),
+        text=_said(row[14]) if row[4] is None else row[4],
+        session_id=row[5],
+        turn_id=row[6],
+        inbox_id=row[7],
+        state=DeliveryState(row[8]),
+        attempts=row[9],
+        platform_message_id=row[10],
+        error=row[11],
+        expires_at=row[12],
+        created_at=row[13],
+    )
+
+
+def _said(body: str | None) -> str:
+    message = None if body is None else _message.decode(body)
+    return message.text if isinstance(message, AssistantMessage) else ""
+
+
+RUNNER = "session_id, pid, start_time, outer_pid, sandboxed, started_at"
+
+
+def runner_row(row: Row) -> RunnerRow:
+    return RunnerRow(
+        session_id=SessionId(row[0]),
+        pid=row[1],
+        start_time=row[2],
+        outer_pid=row[3],
+        sandboxed=bool(row[4]),
+        started_at=row[5],
+    )
+
+
+PROCESS = "session_id, id, command, started_at, ended_at, exit_code, note"
+
+
+def process_row(row: Row) -> ProcessRow:
+    return ProcessRow(
+        session_id=SessionId(row[0]),
+        id=row[1],
+        command=row[2],
+        started_at=row[3],
+        ended_at=row[4],
+        exit_code=row[5],
+        note=row[6],
+    )
+
+
+def encode(value: Message | Inbound | Address) -> str:
+    """JSON as text, so that a person with a shell and a damaged file can still read it."""
+    return _encoder.encode(value).decode()

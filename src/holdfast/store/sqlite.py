@@ -1,0 +1,47 @@
+"""The store on SQLite: one file, one writer thread with group commit, a reader beside it."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from holdfast.core.crash import Crash, never
+from holdfast.store import reads
+from holdfast.store.journal import SqliteJournal
+from holdfast.store.library import SqliteLibrary
+from holdfast.store.reader import Reader
+from holdfast.store.writer import Writer
+
+
+class SqliteStore(SqliteJournal, SqliteLibrary):
+    """`core.ports.Store`. Owns the file while its context is open.
+
+    Closing writes what is queued, folds the log into the file and closes every handle; one
+    that fails to close does not keep the others open.
+    """
+
+    def __init__(self, path: Path, *, crash: Crash = never, vfs: str | None = None) -> None:
+        self._path = path
+        self._vfs = vfs
+        self._writer = Writer(path, vfs=vfs, crash=crash)
+        self._reader = Reader(path, vfs=vfs)
+        SqliteJournal.__init__(self, self._writer)
+        SqliteLibrary.__init__(self, self._reader)
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> "SqliteStore":
+        async with AsyncExitStack() as opening:
+            # The writer first: it may refuse the file, and a reader must not have touched it.
+            await opening.enter_async_context(self._writer)
+            await opening.enter_async_context(self._reader)
+            self._open = opening.pop_all()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._open.aclose()
+
+    async def check(self) -> list[str]:
+        """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing.
+
+        On a connection of its own: it reads the whole file, and no other read waits for it.
+        """
+        async with Reader(self._path, vfs=self._vfs) as reader:
+            return await reader.read(reads.quick_check)

@@ -1,0 +1,128 @@
+"""The writer: the one thread that writes the file, committing whatever has queued up at once."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+import apsw
+
+from holdfast.core.crash import Crash, CrashPoint
+from holdfast.core.errors import StoreError
+from holdfast.store import faults
+from holdfast.store.checkpoints import Checkpoints
+from holdfast.store.jobs import Job, settle
+from holdfast.store.opening import open_writer
+from holdfast.store.worker import Worker
+
+T = TypeVar("T")
+
+_MOST = 512  # commands in one transaction
+
+
+class Writer(AbstractAsyncContextManager["Writer"]):
+    """Owns the writing connection and its thread.
+
+    `submit` queues at once, in call order, and returns a future that is resolved when the
+    write is durable. Each write runs in a savepoint of the common transaction: one that
+    fails undoes nothing but itself. If the commit fails, all of the transaction failed.
+    """
+
+    def __init__(self, path: Path, *, vfs: str | None, crash: Crash) -> None:
+        self._path = path
+        self._vfs = vfs
+        self._crash = crash
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._worker = Worker("store-writer", self._work)
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
+
+    async def __aenter__(self) -> "Writer":
+        loop = asyncio.get_running_loop()
+        try:
+            await self._worker.start()
+        except BaseException:
+            self._queue.put(None)
+            raise
+        self._loop = loop
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._loop = None
+        self._queue.put(None)
+        await self._worker.join()
+
+    def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        if self._loop is None or self._worker.ended:
+            raise StoreError(f"{self._path} is closed: nothing can be written to it now")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(Job(future, work))
+        return future
+
+    def _work(self, ready: Callable[[], None]) -> None:
+        db = open_writer(self._path, vfs=self._vfs)
+        try:
+            ready()
+            self._serve(db)
+        finally:
+            db.close()
+
+    def _serve(self, db: apsw.Connection) -> None:
+        """Until the close that stands behind the last write."""
+        checkpoints = Checkpoints(db, path=self._path)
+        closing = False
+        while not closing:
+            batch = self._take(checkpoints)
+            jobs = [job for job in batch if job is not None]
+            closing = len(jobs) < len(batch)
+            if jobs:
+                self._commit(db, jobs)
+                settle(jobs[0].future.get_loop(), jobs)
+        checkpoints.fold()
+
+    def _take(self, checkpoints: Checkpoints) -> list[Job | None]:
+        """Whatever has queued up. The log is folded while there is nothing."""
+        if checkpoints.overdue:
+            checkpoints.fold()
+        try:
+            batch = [self._queue.get(timeout=checkpoints.gap)]
+        except Empty:
+            checkpoints.fold()
+            batch = [self._queue.get()]
+        for _ in range(min(self._queue.qsize(), _MOST)):
+            batch.append(self._queue.get_nowait())
+        return batch
+
+    def _commit(self, db: apsw.Connection, jobs: list[Job]) -> None:
+        cursor = db.cursor()
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                self._run(cursor, job)
+            self._crash(CrashPoint.BEFORE_COMMIT)
+            cursor.execute("COMMIT")
+        except apsw.Error as error:
+            self._fail(jobs, error)
+            if db.in_transaction:
+                cursor.execute("ROLLBACK")
+        else:
+            self._crash(CrashPoint.AFTER_COMMIT)
+
+    def _run(self, cursor: apsw.Cursor, job: Job) -> None:
+        cursor.execute("SAVEPOINT job")
+        try:
+            job.result = job.work(cursor)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+            job.error = faults.explain(error, self._path)
+            job.error.__cause__ = error
+            # A disk that fails may have undone the whole transaction; then there is no
+            # savepoint to go back to, this raises, and all who share it are told.
+            cursor.execute("ROLLBACK TO job")
+        cursor.execute("RELEASE job")
+
+    def _fail(self, jobs: list[Job], error: apsw.Error) -> None:
+        for job in jobs:
+            if job.error is None:
+                job.error = faults.explain(error, self._path)
+                job.error.__cause__ = error

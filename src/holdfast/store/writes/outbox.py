@@ -1,0 +1,63 @@
+"""The outbox: what is owed to a platform, its attempts and its end."""
+
+from collections.abc import Iterable
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import DeliveryState, NewDelivery
+from holdfast.store import rows
+
+
+def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
+    for new in deliveries:
+        cursor.execute(
+            "INSERT INTO outbox (id, address, kind, text, session_id, turn_id, inbox_id,"
+            " state, expires_at, created_at, updated_at)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)",
+            (
+                new.id,
+                rows.encode(new.address),
+                new.kind.value,
+                new.text,
+                new.session_id,
+                new.turn_id,
+                new.inbox_id,
+                new.state.value,
+                new.expires_at,
+                at,
+            ),
+        )
+
+
+def begin_attempt(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) -> None:
+    cursor.execute(
+        "UPDATE outbox SET state = 'sending', attempts = attempts + 1, updated_at = ?"
+        " WHERE id = ? AND state IN ('pending', 'sending', 'unknown')",
+        (at, delivery_id),
+    )
+    _must_have_been_owed(cursor, delivery_id)
+
+
+def settle(
+    cursor: apsw.Cursor,
+    *,
+    delivery_id: DeliveryId,
+    state: DeliveryState,
+    at: float,
+    platform_message_id: str | None,
+    error: str,
+) -> None:
+    cursor.execute(
+        "UPDATE outbox SET state = ?, error = ?, updated_at = ?,"
+        " platform_message_id = coalesce(?, platform_message_id)"
+        " WHERE id = ? AND state IN ('pending', 'sending', 'unknown')",
+        (state.value, error, at, platform_message_id, delivery_id),
+    )
+    _must_have_been_owed(cursor, delivery_id)
+
+
+def _must_have_been_owed(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:
+    if not cursor.connection.changes():
+        raise StoreError(f"delivery {delivery_id} is settled already, or there is none of that id")

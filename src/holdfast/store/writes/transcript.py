@@ -1,0 +1,84 @@
+"""The transcript: appending messages to a session, and steps to a turn."""
+
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.core.ids import CallId, SessionId, TurnId
+from holdfast.core.message import Message
+from holdfast.core.turn import StepKind, Usage
+from holdfast.store import rows
+
+_NOTHING_USED = Usage()
+
+
+class Place(NamedTuple):
+    """Where in a session, and when, something is written."""
+
+    session_id: SessionId
+    turn_id: TurnId
+    at: float
+
+
+def append(cursor: apsw.Cursor, message: Message, place: Place) -> int:
+    """The seq the message took in its session; the first is 1."""
+    (taken,) = cursor.execute(
+        "INSERT INTO messages (session_id, seq, turn_id, created_at, body) VALUES (?1,"
+        " 1 + coalesce((SELECT max(seq) FROM messages WHERE session_id = ?1), 0), ?2, ?3, ?4)"
+        " RETURNING seq",
+        (*place, rows.encode(message)),
+    ).fetchall()
+    seq: int = taken[0]  # type: ignore[assignment]  # an INTEGER column
+    return seq
+
+
+def add_step(
+    cursor: apsw.Cursor,
+    kind: StepKind,
+    place: Place,
+    *,
+    message_seq: int,
+    call_id: CallId | None = None,
+    usage: Usage = _NOTHING_USED,
+) -> None:
+    """A step that is over as it is written."""
+    cursor.execute(
+        "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
+        f" message_seq, {rows.USAGE}) VALUES (?1, ?2, ?3, ?3,"
+        " 1 + coalesce((SELECT max(seq) FROM steps WHERE turn_id = ?2), 0),"
+        " ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        (*place, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
+    )
+
+
+def start_step(cursor: apsw.Cursor, call_id: CallId, place: Place) -> None:
+    """A tool step without a result; a call that is started again keeps its open step."""
+    cursor.execute(
+        "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id)"
+        " SELECT ?1, ?2, ?3, 1 + coalesce((SELECT max(seq) FROM steps WHERE turn_id = ?2), 0),"
+        " 'tool', ?4 WHERE NOT EXISTS (SELECT 1 FROM steps"
+        " WHERE turn_id = ?2 AND call_id = ?4 AND finished_at IS NULL)",
+        (*place, call_id),
+    )
+
+
+def finish_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, message_seq: int) -> None:
+    """The result of a call; one that was never started gets its step here."""
+    cursor.execute(
+        "UPDATE steps SET message_seq = ?, finished_at = ?"
+        " WHERE turn_id = ? AND call_id = ? AND finished_at IS NULL",
+        (message_seq, place.at, place.turn_id, call_id),
+    )
+    if not cursor.connection.changes():
+        add_step(cursor, StepKind.TOOL, place, message_seq=message_seq, call_id=call_id)
+
+
+def used(cursor: apsw.Cursor, turn_id: TurnId) -> Usage:
+    """What the committed steps of a turn have used."""
+    (total,) = cursor.execute(
+        "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
+        " coalesce(sum(cached_tokens), 0), coalesce(sum(reasoning_tokens), 0)"
+        " FROM steps WHERE turn_id = ?",
+        (turn_id,),
+    ).fetchall()
+    return rows.usage(total)

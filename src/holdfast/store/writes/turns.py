@@ -1,0 +1,160 @@
+"""Turns: beginning one, each step as it happens, and the one commit that ends it."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import CallId, InboxId
+from holdfast.core.inbox import InboxEnd, InboxState
+from holdfast.core.message import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
+from holdfast.store import rows
+from holdfast.store.writes import inbox, outbox, sessions, transcript
+from holdfast.store.writes.transcript import Place
+
+
+def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
+    place = Place(begin.session_id, begin.turn_id, begin.at)
+    sessions.open_session(cursor, begin.session_id, route=begin.route, at=begin.at)
+    sessions.claim_route(cursor, begin.route, begin.session_id)
+    sessions.keep_prompt(cursor, begin.session_id, begin.prompt)
+    _open(cursor, place)
+    for message in begin.messages:
+        transcript.append(cursor, message, place)
+    for inbox_id in begin.inbox_ids:
+        inbox.run(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
+
+
+def _open(cursor: apsw.Cursor, place: Place) -> None:
+    try:
+        cursor.execute(
+            "INSERT INTO turns (session_id, id, started_at, state) VALUES (?, ?, ?, 'open')",
+            place,
+        )
+    except apsw.ConstraintError as error:
+        raise StoreError(
+            f"turn {place.turn_id} cannot begin: session {place.session_id} has an open turn,"
+            " or the turn's id was used before"
+        ) from error
+
+
+def reply(cursor: apsw.Cursor, *, place: Place, message: AssistantMessage, usage: Usage) -> None:
+    _must_be_open(cursor, place)
+    _say(cursor, message, place, usage)
+
+
+def started(cursor: apsw.Cursor, *, place: Place, call_ids: Sequence[CallId]) -> None:
+    _must_be_open(cursor, place)
+    for call_id in call_ids:
+        transcript.start_step(cursor, call_id, place)
+
+
+def finished(cursor: apsw.Cursor, *, place: Place, message: ToolMessage) -> None:
+    _must_be_open(cursor, place)
+    _result(cursor, message, place)
+
+
+def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: UserMessage) -> None:
+    _must_be_open(cursor, place)
+    seq = transcript.append(cursor, message, place)
+    transcript.add_step(cursor, StepKind.STEER, place, message_seq=seq)
+    inbox.run(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
+    inbox.end(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
+
+
+def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
+    _must_be_open(cursor, place)
+    seq = transcript.append(cursor, note, place)
+    transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
+    cursor.execute("UPDATE sessions SET cuts = cuts + 1 WHERE id = ?", (place.session_id,))
+
+
+def end(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _finish(cursor, end)
+    cursor.execute(
+        "UPDATE sessions SET active_at = max(active_at, ?), cuts = iif(?, 0, cuts) WHERE id = ?",
+        (end.at, end.state is TurnState.ANSWERED, end.session_id),
+    )
+
+
+def suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _finish(cursor, end)
+    cursor.execute(
+        "UPDATE sessions SET active_at = max(active_at, ?), cuts = 0, suspended = 1 WHERE id = ?",
+        (end.at, end.session_id),
+    )
+
+
+def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _close(cursor, end)
+    for message in end.messages:
+        _last_message(cursor, message, end)
+    cursor.execute(
+        "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
+        (end.at, end.turn_id),
+    )
+    outbox.add(cursor, end.deliveries, at=end.at)
+    for row in end.inbox_ends:
+        inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+
+
+def _close(cursor: apsw.Cursor, end: EndTurn) -> None:
+    if end.state is TurnState.OPEN:
+        raise StoreError(f"turn {end.turn_id} cannot end as open")
+    used = rows.usage_columns(end.usage)
+    cursor.execute(
+        "UPDATE turns SET state = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,"
+        " reasoning_tokens = ?, reason = ?, ended_at = ?"
+        " WHERE id = ? AND session_id = ? AND state = 'open'",
+        (end.state.value, *used, end.reason, end.at, end.turn_id, end.session_id),
+    )
+    if not cursor.connection.changes():
+        raise _not_open(Place(end.session_id, end.turn_id, end.at))
+
+
+def _last_message(cursor: apsw.Cursor, message: Message, end: EndTurn) -> None:
+    place = Place(end.session_id, end.turn_id, end.at)
+    if isinstance(message, AssistantMessage):
+        _say(cursor, message, place, _rest(end.usage, transcript.used(cursor, end.turn_id)))
+    elif isinstance(message, ToolMessage):
+        _result(cursor, message, place)
+    else:
+        transcript.append(cursor, message, place)
+
+
+def _rest(whole: Usage, used: Usage) -> Usage:
+    """What the last step used: the turn's usage is told whole, the steps' each for itself."""
+    pairs = zip(rows.usage_columns(whole), rows.usage_columns(used), strict=True)
+    return rows.usage(tuple(max(0, total - spent) for total, spent in pairs))
+
+
+def _say(cursor: apsw.Cursor, message: AssistantMessage, place: Place, usage: Usage) -> None:
+    seq = transcript.append(cursor, message, place)
+    transcript.add_step(cursor, StepKind.MODEL, place, message_seq=seq, usage=usage)
+
+
+def _result(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
+    seq = transcript.append(cursor, message, place)
+    transcript.finish_step(cursor, message.call_id, place, message_seq=seq)
+
+
+def _must_be_open(cursor: apsw.Cursor, place: Place) -> None:
+    found = cursor.execute(
+        "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
+        (place.turn_id, place.session_id),
+    ).fetchone()
+    if found is None:
+        raise _not_open(place)
+
+
+def _not_open(place: Place) -> StoreError:
+    return StoreError(
+        f"turn {place.turn_id} of session {place.session_id} is not open: nothing was written"
+    )
