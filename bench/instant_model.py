@@ -1,11 +1,12 @@
 """A model server that costs next to nothing: echoes the last user message as a chat stream.
 
 `python bench/instant_model.py --port 0 [--delay 3]` prints `{"port": N}`. GET /stats says how
-many calls it has had and how many bytes the body of the last one had.
+many calls it has had, when, and how many bytes the body of the last one had.
 """
 
 import argparse
 import asyncio
+import time
 
 import msgspec
 
@@ -26,7 +27,8 @@ class Call(msgspec.Struct):
 class Stats(msgspec.Struct):
     calls: int = 0
     last_bytes: int = 0
-    last_body: str = ""
+    first_call_at: float = 0.0  # on the monotonic clock, which all processes share
+    last_call_at: float = 0.0
 
 
 CALLS = msgspec.json.Decoder(Call)
@@ -94,14 +96,18 @@ class Connection(asyncio.Protocol):
                 b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(content), content)
             )
             return
-        self._stats.calls += 1
-        self._stats.last_bytes = len(body)
-        self._stats.last_body = body.decode()
+        self._count(body)
         answer = stream(last_user_text(body))
         if self._delay:
             asyncio.get_running_loop().call_later(self._delay, self._write, answer)
         else:
             self._write(answer)
+
+    def _count(self, body: bytes) -> None:
+        self._stats.calls += 1
+        self._stats.last_bytes = len(body)
+        self._stats.last_call_at = time.monotonic()
+        self._stats.first_call_at = self._stats.first_call_at or self._stats.last_call_at
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -21,6 +21,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound
 from holdfast.core.ports import Platform
 from holdfast.core.source import ChatType, Source
+from holdfast.platforms.simulated.feed import Feed
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.people import People
 from holdfast.platforms.simulated.recorder import RecordingIntake
@@ -132,6 +133,27 @@ async def test_a_store_that_cannot_write_gets_the_update_again_and_in_order(
         await until_acked(service, 2)
     assert [inbound.text for inbound in intake.tried] == ["one", "one", "one", "two"]
     assert [inbound.text for inbound in intake.accepted] == ["one", "two"]
+
+
+async def test_pauses_grow_while_nothing_can_be_kept_and_start_small_again_after() -> None:
+    service, intake, pauses = ChatService(), RecordingIntake(), []
+
+    async def note(pause: float) -> None:
+        pauses.append(pause)
+
+    full = StoreError("disk full")
+    intake.fail_next(full, full, full, full)
+    say(service, "one")
+    feed = Feed(
+        SimulatedPlatform(service), intake=intake, first_pause=1, longest_pause=4, sleep=note
+    )
+    running = asyncio.create_task(feed.run())
+    await until_acked(service, 1)
+    intake.fail_next(full)
+    say(service, "two")
+    await until_acked(service, 2)
+    running.cancel()
+    assert pauses == [1, 2, 4, 4, 1]
 
 
 async def test_a_stranger_is_dropped_and_does_not_hold_up_the_others(open_door: Any) -> None:

@@ -1,0 +1,119 @@
+"""The measurements: each takes subjects that run and returns plain figures."""
+
+import json
+import math
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass, field
+from itertools import count
+
+from children import BenchFailed, load
+from subjects import Subject
+
+from holdfast.core.errors import HoldfastError
+
+_round = count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """One run of the load against one subject."""
+
+    cpu_ms: float  # of the server, per turn
+    turns_per_second: float
+    p50: float
+    p99: float
+    seconds: float
+
+
+def pace(subject: Subject, *, sessions: int, turns: int, at_a_time: int) -> Pace:
+    """Sessions are new in every run, so that each run sees histories of the same length."""
+    before = subject.child.cpu_seconds()
+    report = load(
+        subject.url,
+        token=subject.token,
+        sessions=sessions,
+        turns=turns,
+        connections=at_a_time,
+        prefix=f"r{next(_round)}.",
+    )
+    cpu = subject.child.cpu_seconds() - before
+    return Pace(
+        cpu_ms=cpu * 1000 / report["turns"],
+        turns_per_second=report["turns_per_second"],
+        p50=report["p50"],
+        p99=report["p99"],
+        seconds=report["seconds"],
+    )
+
+
+def best(paces: list[Pace]) -> Pace:
+    """The best of each figure: other work on the machine only ever adds to them."""
+    return Pace(
+        cpu_ms=min(p.cpu_ms for p in paces),
+        turns_per_second=max(p.turns_per_second for p in paces),
+        p50=min(p.p50 for p in paces),
+        p99=min(p.p99 for p in paces),
+        seconds=min(p.seconds for p in paces),
+    )
+
+
+@dataclass
+class Probing:
+    """Asks a subject how it is, again and again, in a thread; keeps when, and the ms it took."""
+
+    subject: Subject
+    every: float = 0.02
+    answers: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    error: Exception | None = None
+
+    def __enter__(self) -> "Probing":
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(self.every) and self.error is None:
+            for name, probe in self.subject.probes.items():
+                began = time.monotonic()
+                try:
+                    probe()
+                except (OSError, HoldfastError) as error:
+                    self.error = error
+                    return
+                took = (time.monotonic() - began) * 1000
+                self.answers.setdefault(name, []).append((began, took))
+
+    def longest(self, name: str, *, since: float = 0.0, until: float = math.inf) -> float:
+        """The longest answer of those asked for between two instants of the monotonic clock."""
+        if self.error is not None:
+            raise BenchFailed(f"{name} of {self.subject.name} failed: {self.error!r}")
+        asked = self.answers.get(name, [])
+        return max((took for began, took in asked if since <= began < until), default=math.nan)
+
+
+def memory_per_session(subject: Subject, *, sessions: int) -> float:
+    """kB of resident memory that one more session of one turn adds, once the rest is warm."""
+    common = {"turns": 1, "connections": 32}
+    load(subject.url, token=subject.token, sessions=200, prefix="warm.", **common)
+    before = subject.child.rss_kb()
+    load(subject.url, token=subject.token, sessions=sessions, prefix="more.", **common)
+    return (subject.child.rss_kb() - before) / sessions
+
+
+def request_bytes(subject: Subject, *, model_url: str) -> int:
+    """Bytes of the model request for a first "hi", as the model server saw it."""
+    load(subject.url, token=subject.token, sessions=1, turns=1, prefix="hi.", text="hi")
+    return int(model_stats(model_url)["last_bytes"])
+
+
+def model_stats(model_url: str) -> dict[str, float]:
+    with urllib.request.urlopen(model_url.removesuffix("/v1") + "/stats") as answer:
+        stats: dict[str, float] = json.load(answer)
+    return stats

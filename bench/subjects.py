@@ -1,0 +1,144 @@
+"""What is measured: the floor and the gateway, each started as a real process and asked alike."""
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from children import HERE, BenchFailed, Child, running
+
+from holdfast.control.client import ControlClient, read_status
+from holdfast.service.paths import Paths
+
+HOLDFAST = Path(sys.executable).with_name("holdfast")
+START_LIMIT = 30.0
+PROBES = ("status socket", "control socket")  # the floor has /healthz in the place of both
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A server under measurement; `probes` are the ways to ask it how it is, by name."""
+
+    name: str
+    url: str
+    token: str
+    child: Child
+    started_in: float  # seconds from its start to its first good answer
+    probes: dict[str, Callable[[], object]]
+
+
+@contextmanager
+def floor(directory: Path, *, model_url: str) -> Iterator[Subject]:
+    port = free_port()
+    database = directory / f"floor-{port}.db"
+    where = ["--model", model_url, "--db", str(database), "--port", str(port)]
+    command = [sys.executable, str(HERE / "floor.py"), *where]
+    began = time.perf_counter()
+    with running(command, log=directory / "floor.log") as child:
+        url = f"http://127.0.0.1:{port}"
+        started_in = wait_until_ready(url, child, began=began)
+        yield Subject(
+            name="floor",
+            url=url,
+            token="none",
+            child=child,
+            started_in=started_in,
+            probes=dict.fromkeys(PROBES, lambda: get(url + "/healthz")),
+        )
+
+
+@contextmanager
+def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Subject]:
+    """`holdfast run` on a fresh home. `settings` are HOLDFAST_… variables without the prefix."""
+    port = free_port()
+    home = directory / f"home-{port}"
+    home.mkdir()
+    env = gateway_env(home, port=port, model_url=model_url, **settings)
+    began = time.perf_counter()
+    log = directory / f"gateway-{port}.log"
+    with running([HOLDFAST, "run"], log=log, env=env, talks=False) as child:
+        url = f"http://127.0.0.1:{port}"
+        started_in = wait_until_ready(url, child, began=began)
+        yield Subject(
+            name="gateway",
+            url=url,
+            token=token_of(home),
+            child=child,
+            started_in=started_in,
+            probes=gateway_probes(home),
+        )
+
+
+def gateway_probes(home: Path) -> dict[str, Callable[[], object]]:
+    paths = Paths(home)
+    control = ControlClient(paths)
+    ways = (lambda: read_status(paths), lambda: control.get("/status"))
+    return dict(zip(PROBES, ways, strict=True))
+
+
+def gateway_env(home: Path, *, port: int, model_url: str, **settings: str) -> dict[str, str]:
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "BENCH_KEY": "sk-bench",
+        "HOLDFAST_HOME": str(home),
+        "HOLDFAST_GATEWAY_PORT": str(port),
+        "HOLDFAST_MODEL_PROVIDER": "openai",
+        "HOLDFAST_MODEL_NAME": "instant",
+        "HOLDFAST_MODEL_BASE_URL": model_url,
+        "HOLDFAST_MODEL_API_KEY": "env:BENCH_KEY",
+    }
+    return env | {f"HOLDFAST_{name}": value for name, value in settings.items()}
+
+
+def token_of(home: Path) -> str:
+    done = subprocess.run(
+        [HOLDFAST, "token", "--home", str(home)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BenchFailed(f"holdfast token exited {done.returncode}: {done.stderr}")
+    return done.stdout.strip()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago: known before the start, so that readiness can be
+    asked for from the first instant on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def get(url: str) -> None:
+    """One GET on a new connection; raises unless it is answered with 200."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    try:
+        connection.request("GET", parts.path)
+        response = connection.getresponse()
+        response.read()
+        if response.status != 200:
+            raise ConnectionError(f"{url} answered {response.status}")
+    finally:
+        connection.close()
+
+
+def wait_until_ready(url: str, child: Child, *, began: float) -> float:
+    while True:
+        try:
+            get(url + "/healthz")
+        except OSError as error:
+            elapsed = time.perf_counter() - began
+            if child.process.poll() is not None or elapsed > START_LIMIT:
+                what = f"{url} was not ready in {elapsed:.1f} s ({error})"
+                raise BenchFailed(f"{what}; see {child.tail()}") from error
+            time.sleep(0.002)
+        else:
+            return time.perf_counter() - began
