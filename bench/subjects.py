@@ -69,7 +69,7 @@ def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Sub
         yield Subject(
             name="gateway",
             url=url,
-            token=token_of(home),
+            token=token_of(env),
             child=child,
             started_in=started_in,
             probes=gateway_probes(home),
@@ -98,10 +98,8 @@ def gateway_env(home: Path, *, port: int, model_url: str, **settings: str) -> di
     return env | {f"HOLDFAST_{name}": value for name, value in settings.items()}
 
 
-def token_of(home: Path) -> str:
-    done = subprocess.run(
-        [HOLDFAST, "token", "--home", str(home)], capture_output=True, text=True, check=False
-    )
+def token_of(env: dict[str, str]) -> str:
+    done = subprocess.run([HOLDFAST, "token"], env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise BenchFailed(f"holdfast token exited {done.returncode}: {done.stderr}")
     return done.stdout.strip()
