@@ -10,6 +10,7 @@ from holdfast.models.target import ModelTarget
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
+_NEVER = float("inf")
 
 
 class Patience:
@@ -20,16 +21,32 @@ class Patience:
     a limit nor `end` can strike in the middle of the consumer's own work.
     """
 
-    __slots__ = ("_close", "_deadline", "_ended", "_loop", "_scope", "_sleep", "_target")
+    __slots__ = (
+        "_armed",
+        "_close",
+        "_deadline",
+        "_ended",
+        "_expired",
+        "_loop",
+        "_sleep",
+        "_target",
+        "_task",
+        "_timer",
+        "_until",
+    )
 
     def __init__(self, target: ModelTarget, *, sleep: Sleep) -> None:
         self._target = target
         self._sleep = sleep
         self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + (target.limits.whole or float("inf"))
-        self._scope: asyncio.Timeout | None = None
-        self._close: Callable[[], None] | None = None
+        self._deadline = self._loop.time() + (target.limits.whole or _NEVER)
+        self._task: asyncio.Task[object] | None = None  # that waits at present
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed = _NEVER
+        self._until = _NEVER
+        self._expired = False
         self._ended = False
+        self._close: Callable[[], None] | None = None
 
     @property
     def remaining(self) -> float:
@@ -38,9 +55,8 @@ class Patience:
     def end(self) -> None:
         """The wait in progress, or else the next one, raises `ModelFailed`. Idempotent."""
         self._ended = True
-        if self._scope is not None:
-            if not self._scope.expired():
-                self._scope.reschedule(self._loop.time())
+        if self._task is not None:
+            self._expire()
         elif self._close is not None:
             self._close()
 
@@ -48,27 +64,72 @@ class Patience:
         """What `end` closes at once if nothing is being waited for just then."""
         self._close = close
 
-    async def wait(self, what: Awaitable[T], limit: float, *, stage: str, setting: str) -> T:
-        """Await it, `limit` seconds at the most (0: as long as the whole call may take)."""
-        until = self._loop.time() + limit if limit else float("inf")
-        at = min(until, self._deadline)
-        try:
-            async with asyncio.timeout_at(at if at != float("inf") else None) as scope:
-                self._scope = scope
-                if self._ended:
-                    self.end()
-                return await what
-        except TimeoutError as error:
-            if not scope.expired():
-                raise
-            raise self._expired(stage, setting, limit, whole=self._deadline < until) from error
-        finally:
-            self._scope = None
+    def finish(self) -> None:
+        """The call is over: nothing of it stays behind in the event loop."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def pause(self, seconds: float) -> None:
-        await self.wait(self._sleep(seconds), 0, stage="was not done", setting="whole_timeout")
+        await self.wait(
+            lambda: self._sleep(seconds), 0, stage="was not done", setting="whole_timeout"
+        )
 
-    def _expired(self, stage: str, setting: str, limit: float, *, whole: bool) -> ModelFailed:
+    async def wait(
+        self, begin: Callable[[], Awaitable[T]], limit: float, *, stage: str, setting: str
+    ) -> T:
+        """Await what it begins, `limit` seconds at the most (0: as the whole call may take)."""
+        if self._ended:
+            raise faults.ended(self._target)
+        until = self._loop.time() + limit if limit else _NEVER
+        self._until = until if until < self._deadline else self._deadline
+        # A timer a token would cost more than the token: the one that is set stays, and looks
+        # when it fires whether the deadline has moved on meanwhile.
+        if self._until < self._armed:
+            self._arm()
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        try:
+            return await begin()
+        except asyncio.CancelledError:
+            if not self._withdrawn(task) or task.cancelling() > cancelling:
+                raise  # somebody else cancels this task, too: theirs goes first
+            raise self._failure(stage, setting, limit, whole=self._deadline < until) from None
+        finally:
+            self._withdrawn(task)
+            self._task = None
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._armed = self._until
+        self._timer = None
+        if self._until != _NEVER:
+            self._timer = self._loop.call_at(self._until, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._armed = None, _NEVER
+        if self._task is None:
+            return
+        if self._loop.time() < self._until:
+            self._arm()
+        else:
+            self._expire()
+
+    def _expire(self) -> None:
+        if self._task is not None and not self._expired:
+            self._expired = True
+            self._task.cancel()
+
+    def _withdrawn(self, task: "asyncio.Task[object]") -> bool:
+        """Whether there was a cancellation of ours, which there is no more."""
+        if not self._expired:
+            return False
+        self._expired = False
+        task.uncancel()
+        return True
+
+    def _failure(self, stage: str, setting: str, limit: float, *, whole: bool) -> ModelFailed:
         if self._ended:
             return faults.ended(self._target)
         if whole:

@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class ModelPool:
-    """Owns the connections, the codecs, and every call that runs. Open while its context is."""
+    """Owns the connections, the codecs, and every call that runs. Open while its context is.
+
+    `sleep` and `jitter` are how a retry waits, `now` is what a date in `Retry-After` is
+    compared with.
+    """
 
     def __init__(
         self,
@@ -52,8 +57,8 @@ class ModelPool:
     ) -> None:
         """Ends every running call, then the connections."""
         self._closed = True
-        for call in tuple(self._running):
-            call.end()
+        for patience in tuple(self._running):
+            patience.end()
         async with self._opening:
             if self._transport is not None:
                 await self._transport.close()
@@ -67,27 +72,22 @@ class ModelPool:
             return DemoModel(target, sleep=self._sleep)
         return Lease(self, target, codec=self._codec(target.api_mode))
 
-    def _codec(self, mode: ApiMode) -> Codec:
-        if mode not in self._codecs:
-            self._codecs[mode] = codec_for(mode)
-        return self._codecs[mode]
-
-    async def call(
-        self, request: ModelRequest, *, target: ModelTarget, codec: Codec, patience: Patience
-    ) -> AsyncGenerator[ModelEvent, None]:
-        """One call of a lease, with its retries."""
-        if self._closed:
+    async def call(self, lease: "Lease", request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """One call of a lease, with its retries; what `Lease.stream` gives out."""
+        target = lease.target
+        if self._closed or lease.released:
             raise faults.ended(target)
+        patience = Patience(target, sleep=self._sleep)
         self._running.add(patience)
+        lease.running.add(patience)
         try:
-            transport = self._transport or await self._opened()
-            address = transport.address(target, codec)
-
-            def attempt() -> AsyncGenerator[ModelEvent, None]:
-                return transport.attempt(
-                    address, codec=codec, request=request, target=target, patience=patience
-                )
-
+            attempt = partial(
+                (self._transport or await self._opened()).attempt,
+                request,
+                codec=lease.codec,
+                target=target,
+                patience=patience,
+            )
             backoff = Backoff(retries=target.retries)
             async with aclosing(
                 with_retries(attempt, backoff=backoff, waiting=patience, jitter=self._jitter)
@@ -95,10 +95,14 @@ class ModelPool:
                 async for event in events:
                     yield event
         finally:
+            patience.finish()
             self._running.discard(patience)
+            lease.running.discard(patience)
 
-    def patience(self, target: ModelTarget) -> Patience:
-        return Patience(target, sleep=self._sleep)
+    def _codec(self, mode: ApiMode) -> Codec:
+        if mode not in self._codecs:
+            self._codecs[mode] = codec_for(mode)
+        return self._codecs[mode]
 
     async def _opened(self) -> "Transport":
         async with self._opening:
@@ -111,34 +115,23 @@ class ModelPool:
 class Lease:
     """A client of the pool, held by one agent. Owns the calls it makes."""
 
-    __slots__ = ("_codec", "_pool", "_released", "_running", "_target", "name")
+    __slots__ = ("_pool", "codec", "name", "released", "running", "target")
 
     def __init__(self, pool: ModelPool, target: ModelTarget, *, codec: Codec) -> None:
         self._pool = pool
-        self._target = target
-        self._codec = codec
-        self._running: set[Patience] = set()
-        self._released = False
+        self.target = target
+        self.codec = codec
+        self.running: set[Patience] = set()
+        self.released = False
         self.name = target.name
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        if self._released:
-            raise faults.ended(self._target)
-        patience = self._pool.patience(self._target)
-        self._running.add(patience)
-        try:
-            async with aclosing(
-                self._pool.call(request, target=self._target, codec=self._codec, patience=patience)
-            ) as events:
-                async for event in events:
-                    yield event
-        finally:
-            self._running.discard(patience)
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        return self._pool.call(self, request)
 
     def release(self) -> None:
         """Ends the calls that run; each raises `ModelFailed`. Idempotent."""
-        self._released = True
-        for patience in tuple(self._running):
+        self.released = True
+        for patience in tuple(self.running):
             patience.end()
 
 

@@ -6,6 +6,7 @@ so off the event loop, once, when the first real call is made.
 
 import os
 from collections.abc import AsyncGenerator, Callable
+from functools import partial
 
 import aiohttp
 from yarl import URL
@@ -52,25 +53,17 @@ class Transport:
     async def close(self) -> None:
         await self._session.close()
 
-    def address(self, target: ModelTarget, codec: Codec) -> Address:
-        known = self._addresses.get(target)
-        if known is None:
-            if len(self._addresses) >= _ADDRESSES_KEPT:
-                self._addresses.clear()
-            known = self._addresses[target] = Address(target, codec)
-        return known
-
     async def attempt(
         self,
-        address: Address,
+        request: ModelRequest,
         *,
         codec: Codec,
-        request: ModelRequest,
         target: ModelTarget,
         patience: Patience,
     ) -> AsyncGenerator[ModelEvent, None]:
         """One attempt at a call: deltas and `Completed`, or `ModelFailed`."""
         body = codec.encode(request, target)
+        address = self._address(target, codec)
         response = await self._post(address, body, target, patience)
         patience.hold(response.close)
         try:
@@ -92,10 +85,19 @@ class Transport:
             # Gives a connection back whose body was read to the end, and closes any other.
             response.release()
 
+    def _address(self, target: ModelTarget, codec: Codec) -> Address:
+        known = self._addresses.get(target)
+        if known is None:
+            if len(self._addresses) >= _ADDRESSES_KEPT:
+                self._addresses.clear()
+            known = self._addresses[target] = Address(target, codec)
+        return known
+
     async def _post(
         self, address: Address, body: bytes, target: ModelTarget, patience: Patience
     ) -> aiohttp.ClientResponse:
-        call = self._session.post(
+        post = partial(
+            self._session.post,
             address.url,
             data=body,
             headers=address.headers,
@@ -104,7 +106,7 @@ class Transport:
         )
         try:
             return await patience.wait(
-                call, target.limits.first_token, stage=_SILENT, setting="first_token_timeout"
+                post, target.limits.first_token, stage=_SILENT, setting="first_token_timeout"
             )
         except aiohttp.ConnectionTimeoutError as error:
             limit = target.limits.connect
@@ -183,7 +185,7 @@ class _Reading:
             limit, stage, setting = limits.first_token, _SILENT, "first_token_timeout"
         try:
             return await self._patience.wait(
-                self._content.readany(), limit, stage=stage, setting=setting
+                self._content.readany, limit, stage=stage, setting=setting
             )
         except (aiohttp.ClientError, OSError) as error:
             raise faults.cut(self._target) from error
@@ -191,7 +193,7 @@ class _Reading:
     async def _read_end(self) -> None:
         try:
             await self._patience.wait(
-                self._content.read(), _AFTER_END, stage=_STALLED, setting="whole_timeout"
+                self._content.read, _AFTER_END, stage=_STALLED, setting="whole_timeout"
             )
         except (ModelFailed, aiohttp.ClientError, OSError):
             return  # the reply is whole; only the connection is not worth keeping
@@ -201,11 +203,18 @@ async def _whole(
     response: aiohttp.ClientResponse, target: ModelTarget, patience: Patience
 ) -> bytes:
     limit = target.limits.between_tokens
-    reading = response.content.read(_MAX_BODY)
+    read = response.content.readany
+    body = b""
     try:
-        return await patience.wait(reading, limit, stage=_STALLED, setting="between_tokens_timeout")
+        while len(body) < _MAX_BODY and (
+            chunk := await patience.wait(
+                read, limit, stage=_STALLED, setting="between_tokens_timeout"
+            )
+        ):
+            body += chunk
     except (aiohttp.ClientError, OSError) as error:
         raise faults.cut(target) from error
+    return body
 
 
 async def _unstreamed(
