@@ -5,7 +5,12 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId
+
+
+class BenchRefused(RunnerError):
+    """The workbench is well and did not do it; the text says why, for the model to read."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,8 +26,65 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A background process; `note` says why there is no exit code although it ended."""
+
+    id: str
+    command: str
+    started_at: float
+    ended_at: float | None = None
+    exit_code: int | None = None
+    note: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.ended_at is None
+
+
+class ProcessOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of what a process wrote: bytes `offset` to `next` of `size`."""
+
+    process: ProcessInfo
+    output: str
+    offset: int
+    next: int
+    size: int
+    skipped: int = 0  # bytes before `offset` that no earlier look has shown
+    path: str = ""  # where all of it can be read inside the sandbox
+
+
+class FileText(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a file: `shown` of `total`, from line `first` on."""
+
+    text: str
+    first: int
+    shown: int
+    total: int
+
+
+class FileWritten(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    bytes: int
+    existed: bool
+
+
+class FileEdited(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    replaced: int
+    lines: tuple[int, ...] = ()
+
+
+class FilesFound(msgspec.Struct, frozen=True, kw_only=True):
+    lines: tuple[str, ...]
+    more: bool = False
+
+
 class Bench(Protocol):
-    """One session's workbench; started on first use, found again by a successor."""
+    """One session's workbench; started on first use, found again by a successor.
+
+    Every method raises `BenchRefused` with a reason for the model, or `RunnerError` when
+    the workbench cannot be started or reached.
+    """
 
     async def run(
         self,
@@ -43,4 +105,54 @@ class Bench(Protocol):
         self, call_id: CallId, *, on_output: Callable[[str], None] | None = None
     ) -> CommandResult | None:
         """The result of a command started earlier, waited for if need be; None: never heard of."""
+        ...
+
+    async def start_process(self, call_id: CallId, command: str) -> ProcessInfo:
+        """Start a background process; the same call id again returns the same process."""
+        ...
+
+    async def started_process(self, call_id: CallId) -> ProcessInfo | None:
+        """The process that this call started; None: never heard of."""
+        ...
+
+    async def list_processes(self) -> tuple[ProcessInfo, ...]: ...
+    async def poll_process(self, process_id: str) -> ProcessOutput:
+        """Its state and what it wrote since the last look."""
+        ...
+
+    async def read_process_log(
+        self, process_id: str, *, offset: int | None = None, limit: int = 16384
+    ) -> ProcessOutput:
+        """A part of its output from byte `offset` on; without one, the end of it."""
+        ...
+
+    async def wait_for_process(self, process_id: str, *, limit: float) -> ProcessOutput:
+        """As `poll_process`, once it has ended or `limit` seconds are over."""
+        ...
+
+    async def feed_process(self, process_id: str, text: str, *, eof: bool = False) -> ProcessInfo:
+        """Write to its standard input, and close that with `eof`."""
+        ...
+
+    async def kill_process(self, process_id: str) -> ProcessInfo:
+        """Returns when it and everything it started has ended."""
+        ...
+
+    async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText: ...
+    async def write_file(self, call_id: CallId, path: str, text: str) -> FileWritten:
+        """Whole or not at all; the same call id again changes nothing."""
+        ...
+
+    async def edit_file(
+        self, call_id: CallId, path: str, *, old: str, new: str, everywhere: bool = False
+    ) -> FileEdited:
+        """Replace `old`, which must occur once unless `everywhere`; once per call id."""
+        ...
+
+    async def recorded_edit(self, call_id: CallId) -> FileEdited | None:
+        """What became of an edit asked for earlier; None: not known. Raises what it raised."""
+        ...
+
+    async def search_files(self, pattern: str, *, path: str = ".", glob: str = "") -> FilesFound:
+        """Lines that match a regular expression; with an empty pattern, names of files."""
         ...

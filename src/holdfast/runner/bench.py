@@ -1,0 +1,162 @@
+"""A session's bench: the commands, processes and files of its runner, as tools see them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.core.bench import (
+    BenchRefused,
+    CommandResult,
+    FileEdited,
+    FilesFound,
+    FileText,
+    FileWritten,
+    ProcessInfo,
+    ProcessOutput,
+)
+from holdfast.core.errors import RunnerError
+from holdfast.core.ids import CallId
+from holdfast.runner.link import Link, LinkLost
+from holdfast.runner.place import Place
+
+T = TypeVar("T")
+LOST = CommandResult(exit_code=None, output="", lost=True)
+
+
+def _as(kind: type[T], answer: Any) -> T:
+    """The runner's words as ours. What runs beside it may have written nonsense to its spool."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise RunnerError(f"the runner's record is not one it wrote: {error}") from None
+
+
+class SessionBench:
+    """Cheap: owns nothing but the way to its session's runner.
+
+    `open_link` starts a runner if there is none, `find_link` only finds one.
+    """
+
+    def __init__(
+        self,
+        *,
+        place: Place,
+        open_link: Callable[[], Awaitable[Link]],
+        find_link: Callable[[], Awaitable[Link | None]],
+    ) -> None:
+        self._place, self._open_link, self._find_link = place, open_link, find_link
+
+    async def run(
+        self,
+        call_id: CallId,
+        command: str,
+        *,
+        limit: float,
+        on_output: Callable[[str], None] | None = None,
+    ) -> CommandResult:
+        details = {"call": call_id, "command": command, "limit": limit}
+        try:
+            return await self._run(details, on_output)
+        except LinkLost:
+            # It may have ended, being idle, in the very moment we asked. Only what it never
+            # heard of may be asked again.
+            if self._place.call_record(call_id) is not None:
+                return self._from_spool(call_id) or LOST
+        return await self._run(details, on_output)
+
+    async def attach(
+        self, call_id: CallId, *, on_output: Callable[[str], None] | None = None
+    ) -> CommandResult | None:
+        link = await self._find_link()
+        if link is not None:
+            try:
+                return await self._command("attach", {"call": call_id}, link, on_output)
+            except LinkLost:
+                pass
+        return self._from_spool(call_id)
+
+    async def start_process(self, call_id: CallId, command: str) -> ProcessInfo:
+        return await self._ask(ProcessInfo, "start", call=call_id, command=command)
+
+    async def started_process(self, call_id: CallId) -> ProcessInfo | None:
+        if self._place.call_record(call_id) is None:
+            return None
+        link = await self._open_link()
+        answer = await link.ask("started", call=call_id)
+        return None if answer is None else _as(ProcessInfo, answer)
+
+    async def list_processes(self) -> tuple[ProcessInfo, ...]:
+        return await self._ask(tuple[ProcessInfo, ...], "list")
+
+    async def poll_process(self, process_id: str) -> ProcessOutput:
+        return await self._ask(ProcessOutput, "poll", process=process_id)
+
+    async def read_process_log(
+        self, process_id: str, *, offset: int | None = None, limit: int = 16384
+    ) -> ProcessOutput:
+        return await self._ask(ProcessOutput, "log", process=process_id, offset=offset, limit=limit)
+
+    async def wait_for_process(self, process_id: str, *, limit: float) -> ProcessOutput:
+        return await self._ask(ProcessOutput, "wait", process=process_id, limit=limit)
+
+    async def feed_process(self, process_id: str, text: str, *, eof: bool = False) -> ProcessInfo:
+        return await self._ask(ProcessInfo, "feed", process=process_id, text=text, eof=eof)
+
+    async def kill_process(self, process_id: str) -> ProcessInfo:
+        return await self._ask(ProcessInfo, "kill", process=process_id)
+
+    async def read_file(self, path: str, *, offset: int = 1, limit: int = 2000) -> FileText:
+        return await self._ask(FileText, "read", path=path, offset=offset, limit=limit)
+
+    async def write_file(self, call_id: CallId, path: str, text: str) -> FileWritten:
+        return await self._ask(FileWritten, "write", call=call_id, path=path, text=text)
+
+    async def edit_file(
+        self, call_id: CallId, path: str, *, old: str, new: str, everywhere: bool = False
+    ) -> FileEdited:
+        details = {"path": path, "old": old, "new": new, "all": everywhere}
+        return await self._ask(FileEdited, "edit", call=call_id, **details)
+
+    async def recorded_edit(self, call_id: CallId) -> FileEdited | None:
+        record = self._place.call_record(call_id)
+        result = None if record is None else record.get("result")
+        if not isinstance(result, dict):
+            return None
+        if "refused" in result:
+            raise BenchRefused(str(result["refused"]))
+        return _as(FileEdited, result)
+
+    async def search_files(self, pattern: str, *, path: str = ".", glob: str = "") -> FilesFound:
+        return await self._ask(FilesFound, "search", pattern=pattern, path=path, glob=glob)
+
+    async def _ask(self, kind: type[T], operation: str, **details: Any) -> T:
+        link = await self._open_link()
+        return _as(kind, await link.ask(operation, **details))
+
+    async def _run(
+        self, details: dict[str, Any], on_output: Callable[[str], None] | None
+    ) -> CommandResult:
+        return await self._command("run", details, await self._open_link(), on_output) or LOST
+
+    async def _command(
+        self,
+        operation: str,
+        details: dict[str, Any],
+        link: Link,
+        on_output: Callable[[str], None] | None,
+    ) -> CommandResult | None:
+        try:
+            answer = await link.ask(operation, on_output=on_output, **details)
+        except asyncio.CancelledError:
+            link.tell("cancel", call=details["call"])
+            raise
+        return None if answer is None else _as(CommandResult, answer)
+
+    def _from_spool(self, call_id: CallId) -> CommandResult | None:
+        record = self._place.call_record(call_id)
+        if record is None:
+            return None
+        result = record.get("result")
+        return LOST if result is None else _as(CommandResult, result)

@@ -1,0 +1,125 @@
+"""The place: where on disk a session's runner, its spool and its workspace are."""
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.ids import CallId, SessionId
+from holdfast.runner.program.spool import Record, file_name, read_processes, read_record
+
+LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes
+_SAFE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose folder this is; written before the runner starts, out of the sandbox's sight."""
+
+    session_id: SessionId
+    sandboxed: bool
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The paths of one session."""
+
+    home: Path
+    session_id: SessionId
+
+    @property
+    def run(self) -> Path:
+        digest = hashlib.sha256(self.session_id.encode()).hexdigest()
+        return self.home / "runs" / digest[:20]
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "sock"
+
+    @property
+    def label(self) -> Path:
+        return self.run / "label.json"
+
+    @property
+    def log(self) -> Path:
+        return self.run / "log"
+
+    @property
+    def spool(self) -> Path:
+        return self.run / "spool"
+
+    @property
+    def workspace(self) -> Path:
+        name = self.session_id if _SAFE_NAME.fullmatch(self.session_id) else self.run.name
+        return self.home / "workspaces" / name
+
+    def make(self, *, owner: int | None) -> None:
+        """Create what is missing; spool and workspace belong to `owner` afterwards."""
+        for folder in (self.run.parent, self.run, self.workspace.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.spool, self.workspace):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if owner is not None and folder.lstat().st_uid != owner:
+                _give(folder, owner)
+
+    def read_label(self) -> Label:
+        return msgspec.json.decode(self.label.read_bytes(), type=Label)
+
+    def remove(self) -> None:
+        """All but the workspace."""
+        shutil.rmtree(self.run, ignore_errors=True)
+
+    def call_record(self, call_id: CallId) -> Record | None:
+        """What the spool holds of a call. Its files may be forged: nothing is followed."""
+        name = file_name(call_id)
+        return read_record(str(self.spool / "calls" / f"{name}.json"))
+
+    def process_records(self) -> list[Record]:
+        folder = self.spool / "processes"
+        if folder.is_symlink() or not folder.is_dir():
+            return []
+        return read_processes(str(folder))
+
+
+def labelled(home: Path) -> Iterator[Label]:
+    """Every session that has a folder under `runs`."""
+    for path in sorted((home / "runs").glob("*/label.json")):
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            yield msgspec.json.decode(path.read_bytes(), type=Label)
+
+
+def _give(folder: Path, owner: int) -> None:
+    os.chown(folder, owner, owner, follow_symlinks=False)
+    for _, folders, files, at in os.fwalk(folder):
+        for name in (*folders, *files):
+            os.chown(name, owner, owner, dir_fd=at, follow_symlinks=False)
+
+
+@contextlib.contextmanager
+def socket_address(path: Path) -> Iterator[str]:
+    """An address for `path` that fits into the kernel's 107 bytes, however long the path."""
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def bind(path: Path) -> socket.socket:
+    """A bound socket that does not listen yet; what a dead runner left there goes away."""
+    path.unlink(missing_ok=True)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with socket_address(path) as address:
+            sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock

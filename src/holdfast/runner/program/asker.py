@@ -1,0 +1,30 @@
+"""Who asked: one request of one client, to be answered or refused once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .wire import Connection, Frame
+
+
+class Refusal(Exception):
+    """What was asked cannot be done; the text is for whoever asked."""
+
+
+class Asker:
+    def __init__(self, connection: Connection, frame: Frame) -> None:
+        self._connection, self._id = connection, frame["id"]
+        self.wants_stream = bool(frame.get("stream"))
+
+    @property
+    def present(self) -> bool:
+        return self._connection.open
+
+    def answer(self, result: Any) -> None:
+        self._connection.send({"id": self._id, "result": result})
+
+    def refuse(self, text: str) -> None:
+        self._connection.send({"id": self._id, "refused": text})
+
+    def stream(self, text: str) -> None:
+        self._connection.stream({"id": self._id, "output": text})

@@ -1,0 +1,45 @@
+"""The few calls of Linux that Python has no words for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+PR_SET_DUMPABLE = 4
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+CAPABILITY_VERSION_3 = 0x20080522
+IN_MODIFY = 0x2
+IN_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int = 0) -> bool:
+    """Whether the kernel agreed."""
+    return bool(_libc.prctl(option, value, 0, 0, 0) == 0)
+
+
+def drop_bounding_set() -> None:
+    """No capability can be had again, whatever is executed."""
+    number = 0
+    while prctl(PR_CAPBSET_DROP, number):
+        number += 1
+
+
+def drop_capabilities() -> None:
+    """Effective, permitted and inheritable: all empty."""
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    if _libc.capset(header, (ctypes.c_uint32 * 6)()):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def inotify_open() -> int | None:
+    """A non-blocking inotify descriptor; None where the kernel grants no more of them."""
+    fd = int(_libc.inotify_init1(IN_NONBLOCK_CLOEXEC))
+    return fd if fd >= 0 else None
+
+
+def inotify_watch_writes(fd: int, path: str) -> bool:
+    return bool(_libc.inotify_add_watch(fd, os.fsencode(path), IN_MODIFY) >= 0)

@@ -1,0 +1,105 @@
+"""The loop: descriptors, timers and ended children of a single-threaded program."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import os
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable
+
+Ready = Callable[[], None]
+
+
+class Timer:
+    """One call in the future; `cancel` makes it never happen."""
+
+    def __init__(self, action: Ready) -> None:
+        self.action: Ready | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class Loop:
+    """Owns the selector, the timers and the duty to reap: as pid 1 every orphan comes here."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._children: dict[int, Callable[[int], None]] = {}
+        self._running = True
+        self._woken, self._wake = socket.socketpair()
+        for end in (self._woken, self._wake):
+            end.setblocking(False)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.watch_reading(self._woken.fileno(), self._reap)
+
+    def watch_reading(self, fd: int, action: Ready) -> None:
+        self._selector.register(fd, selectors.EVENT_READ, (action, None))
+
+    def watch_both(self, fd: int, reading: Ready, writing: Ready | None) -> None:
+        """Change what a watched descriptor waits for; without `writing`, only for reading."""
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
+        self._selector.modify(fd, events, (reading, writing))
+
+    def forget(self, fd: int) -> None:
+        self._selector.unregister(fd)
+
+    def after(self, seconds: float, action: Ready) -> Timer:
+        timer = Timer(action)
+        heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), timer))
+        return timer
+
+    def on_exit(self, pid: int, action: Callable[[int], None]) -> None:
+        """`action` gets the exit code, 128 + n for signal n. Call it right after the fork."""
+        self._children[pid] = action
+
+    def stop(self) -> None:
+        self._running = False
+
+    def run(self) -> None:
+        while self._running:
+            for key, events in self._selector.select(self._until_next_timer()):
+                reading, writing = key.data
+                if events & selectors.EVENT_READ:
+                    reading()
+                if (
+                    events & selectors.EVENT_WRITE
+                    and writing
+                    and key.fd in self._selector.get_map()
+                ):
+                    writing()
+            self._fire_timers()
+
+    def _until_next_timer(self) -> float | None:
+        while self._timers and self._timers[0][2].action is None:
+            heapq.heappop(self._timers)
+        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else None
+
+    def _fire_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= time.monotonic():
+            action = heapq.heappop(self._timers)[2].action
+            if action:
+                action()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._woken.recv(4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not pid:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            action = self._children.pop(pid, None)
+            if action:
+                action(code if code >= 0 else 128 - code)

@@ -1,0 +1,137 @@
+"""The server: accepts the gateway, hands each request to its owner, and knows when to end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import tree
+from .asker import Asker, Refusal
+from .commands import Commands
+from .job import Job
+from .loop import Loop
+from .processes import Processes
+from .quota import Quota
+from .shell import Terminal
+from .spool import Spool
+from .tails import Tails
+from .wire import Connection, Frame
+from .worker import OPERATIONS, Worker
+
+UNCLAIMED = 20.0  # seconds for the first client to come; after that its gateway is dead
+
+Operation = Callable[[Asker, Mapping[str, Any]], None]
+
+
+class Server:
+    """Owns the connections and the running jobs."""
+
+    def __init__(self, config: Mapping[str, Any], *, listener: socket.socket, loop: Loop) -> None:
+        self._listener, self._loop = listener, loop
+        self._idle_timeout = float(config["idle_timeout"])
+        self._connections: set[Connection] = set()
+        self._jobs: set[Job] = set()
+        self._used = time.monotonic()
+        self._quota = Quota(
+            int(config["workspace_bytes"]),
+            folders=(config["workspace"], config["spool"]),
+            loop=loop,
+            jobs=lambda: list(self._jobs),
+        )
+        self._operations = self._owners(config)
+
+    def serve(self) -> None:
+        self._listener.setblocking(False)
+        self._loop.watch_reading(self._listener.fileno(), self._accept)
+        self._loop.after(UNCLAIMED, self._end_if_unclaimed)
+        self._loop.after(self._idle_timeout, self._end_if_idle)
+        self._loop.run()
+
+    def _owners(self, config: Mapping[str, Any]) -> dict[str, Operation]:
+        spool = Spool(config["spool"])
+        home, limits = str(config["workspace"]), config["limits"]
+        terminal = Terminal(path=spool.terminal, home=home, environment=dict(config["environment"]))
+        commands = Commands(
+            loop=self._loop,
+            spool=spool,
+            terminal=terminal,
+            tails=Tails(self._loop),
+            limits=limits,
+            output_limit=int(config["output_bytes"]),
+            on_job=self._count_job,
+        )
+        processes = Processes(
+            loop=self._loop, spool=spool, terminal=terminal, limits=limits, on_job=self._count_job
+        )
+        worker = Worker(
+            loop=self._loop,
+            spool=spool,
+            terminal=terminal,
+            quota=self._quota,
+            home=home,
+            limits=limits,
+        )
+        operations: dict[str, Operation] = dict.fromkeys(OPERATIONS, worker.do)
+        operations.update(run=commands.run, attach=commands.attach, cancel=commands.cancel)
+        operations.update(recorded=worker.recorded, end=self._end_by_request)
+        operations.update(start=processes.start, started=processes.started, list=processes.list)
+        operations.update(poll=processes.poll, log=processes.log, wait=processes.wait)
+        operations.update(feed=processes.feed, kill=processes.kill)
+        return operations
+
+    def _count_job(self, job: Job, running: bool) -> None:
+        if running:
+            self._jobs.add(job)
+            self._quota.watch()
+        else:
+            self._jobs.discard(job)
+        self._used = time.monotonic()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return
+        connection = Connection(
+            sock, loop=self._loop, on_frame=self._ask, on_close=self._connections.discard
+        )
+        self._connections.add(connection)
+
+    def _ask(self, connection: Connection, frame: Frame) -> None:
+        self._used = time.monotonic()
+        asker = Asker(connection, frame)
+        operation = self._operations.get(str(frame["op"]))
+        if operation is None:
+            return asker.refuse(
+                f"the runner knows no {frame['op']!r}: it is older than the gateway"
+            )
+        try:
+            operation(asker, frame)
+        except Refusal as refusal:
+            asker.refuse(str(refusal))
+        except OSError as error:
+            # A full disk or process table: it concerns this request alone.
+            asker.refuse(f"the runner could not: {error}")
+
+    def _end_if_unclaimed(self) -> None:
+        if not self._connections and not self._jobs:
+            self.end()
+
+    def _end_if_idle(self) -> None:
+        left = self._used + self._idle_timeout - time.monotonic()
+        if self._jobs:
+            left = self._idle_timeout
+        if left <= 0:
+            return self.end()
+        self._loop.after(left, self._end_if_idle)
+
+    def _end_by_request(self, asker: Asker, frame: Mapping[str, Any]) -> None:
+        asker.answer(None)
+        self.end()
+
+    def end(self) -> None:
+        tree.kill_descendants(os.getpid())
+        self._loop.stop()

@@ -1,0 +1,86 @@
+"""The shell: what is executed for a command, and the state it leaves for the next one."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import spool
+
+LARGEST_STATE = 512 * 1024  # past this the next exec would fail: arguments share the room
+OURS = "__holdfast"
+FLEETING = frozenset({"_", "SHLVL", "PWD"})
+END = b"\0\0END"
+
+# The state is written once: after the command, or, when it says `exit` or `set -e` ends it,
+# by the trap. `>|` because of `set -C`; everything in braces with stderr closed, so that
+# `set -x` does not show it; `command` because the command may have defined functions.
+WRAPPER = r"""
+__holdfast=$1 __holdfast_file=$2 __holdfast_done=; shift 2
+__holdfast_dump='{
+  command pwd && command printf "\0" && /usr/bin/env -0 && command printf "\0END"
+} >|"$__holdfast_file"'
+trap '{
+  __holdfast=$?
+  if [ -z "$__holdfast_done" ]; then __holdfast_done=1; eval "$__holdfast_dump"; fi
+  exit $__holdfast
+} 2>/dev/null' EXIT
+eval "$__holdfast"
+{
+  __holdfast=$?; __holdfast_done=1; eval "$__holdfast_dump"
+  exit $__holdfast
+} 2>/dev/null
+"""
+
+
+def shell_path() -> str:
+    return "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+
+
+def arguments(command: str, state_file: str | None = None) -> list[str]:
+    """What to execute; with a `state_file`, the wrapper leaves cwd and variables there."""
+    path = shell_path()
+    name = os.path.basename(path)
+    options = ["--noprofile", "--norc"] if name == "bash" else []
+    if state_file is None:
+        return [path, *options, "-c", command, name]
+    return [path, *options, "-c", WRAPPER, name, command, state_file]
+
+
+def parse_state(data: bytes) -> tuple[str, dict[str, str]] | None:
+    """cwd and variables as the wrapper left them; None: unfinished, or too large to keep."""
+    if not data.endswith(END) or len(data) > LARGEST_STATE:
+        return None
+    cwd, _, rest = data[: -len(END)].partition(b"\0")
+    variables = {}
+    for entry in rest.split(b"\0"):
+        name, equals, value = os.fsdecode(entry).partition("=")
+        if equals and name and not name.startswith(OURS) and name not in FLEETING:
+            variables[name] = value
+    return os.fsdecode(cwd[:-1]), variables
+
+
+class Terminal:
+    """Owns cwd and exported variables; a successor of this runner finds them in the spool."""
+
+    def __init__(self, *, path: str, home: str, environment: dict[str, str]) -> None:
+        self._path, self._home = path, home
+        self._initial = environment
+        saved: dict[str, Any] = spool.read_record(path) or {}
+        self.cwd: str = str(saved.get("cwd", home))
+        variables = saved.get("environment", environment)
+        self.environment: dict[str, str] = {str(k): str(v) for k, v in variables.items()}
+
+    def working_folder(self) -> tuple[str, str]:
+        """Where the next command runs, and what to say if that is not where the last one ended."""
+        if os.path.isdir(self.cwd) and os.access(self.cwd, os.X_OK):
+            return self.cwd, ""
+        lost, self.cwd = self.cwd, self._home
+        return self._home, f"[{lost} is gone; working in {self._home}]\n"
+
+    def absorb(self, data: bytes) -> None:
+        state = parse_state(data)
+        if state is None or state == (self.cwd, self.environment):
+            return
+        self.cwd, self.environment = state
+        spool.write_durably(self._path, {"cwd": self.cwd, "environment": self.environment})

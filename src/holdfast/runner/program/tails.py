@@ -1,0 +1,76 @@
+"""Tails: output files of running commands, told to whoever listens as they grow."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable
+
+from . import kernel, spool
+from .loop import Loop
+
+PAUSE = 0.1  # at the most so many pieces a second, however fast a command writes
+BLIND_PAUSE = 0.5  # where the kernel grants no inotify
+PIECE = 64 * 1024
+
+
+class Tail:
+    """Owns how far one file has been told."""
+
+    def __init__(self, path: str, tell: Callable[[str], None]) -> None:
+        self.path, self._tell = path, tell
+        self._offset = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def catch_up(self) -> None:
+        """Tell what is new; of a flood only the last piece, the file has it all."""
+        _, size = spool.slice_of(self.path, 0, 0)
+        self._offset = max(self._offset, size - PIECE)
+        data, _ = spool.slice_of(self.path, self._offset, PIECE)
+        if data:
+            self._offset += len(data)
+            self._tell(self._decoder.decode(data))
+
+
+class Tails:
+    """Owns the inotify descriptor. Nothing is looked at unless a file grew."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._tails: set[Tail] = set()
+        self._due = False
+        self._inotify = kernel.inotify_open()
+        if self._inotify is not None:
+            loop.watch_reading(self._inotify, self._grew)
+
+    def add(self, tail: Tail) -> None:
+        self._tails.add(tail)
+        if self._inotify is None or not kernel.inotify_watch_writes(self._inotify, tail.path):
+            self._schedule(BLIND_PAUSE)
+        else:
+            self._schedule(PAUSE)
+
+    def remove(self, tail: Tail) -> None:
+        """The last piece is told first."""
+        if tail in self._tails:
+            tail.catch_up()
+            self._tails.discard(tail)
+
+    def _grew(self) -> None:
+        try:
+            os.read(self._inotify or 0, 65536)
+        except BlockingIOError:
+            return
+        self._schedule(PAUSE)
+
+    def _schedule(self, pause: float) -> None:
+        if not self._due and self._tails:
+            self._due = True
+            self._loop.after(pause, self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._due = False
+        for tail in list(self._tails):
+            tail.catch_up()
+        if self._inotify is None:
+            self._schedule(BLIND_PAUSE)

@@ -1,0 +1,100 @@
+"""The wire: JSON frames behind a length of four bytes, in both directions."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from .loop import Loop
+
+LENGTH = struct.Struct(">I")
+LARGEST = 32 * 1024 * 1024
+STREAM_BACKLOG = 1024 * 1024  # a reader this far behind loses streamed output, never a result
+
+Frame = dict[str, Any]
+
+
+def encode(frame: Frame) -> bytes:
+    body = json.dumps(frame, separators=(",", ":")).encode()
+    return LENGTH.pack(len(body)) + body
+
+
+def take_frames(buffer: bytearray) -> list[Frame]:
+    """The whole frames at the front of `buffer`, which loses them. ValueError on nonsense."""
+    frames = []
+    while len(buffer) >= LENGTH.size:
+        (size,) = LENGTH.unpack_from(buffer)
+        if size > LARGEST:
+            raise ValueError(f"a frame of {size} bytes")
+        if len(buffer) < LENGTH.size + size:
+            break
+        frames.append(json.loads(bytes(buffer[LENGTH.size : LENGTH.size + size])))
+        del buffer[: LENGTH.size + size]
+    return frames
+
+
+class Connection:
+    """One client; owns its socket and what is not written yet."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        loop: Loop,
+        on_frame: Callable[[Connection, Frame], None],
+        on_close: Callable[[Connection], None],
+    ) -> None:
+        sock.setblocking(False)
+        self._sock, self._loop = sock, loop
+        self._on_frame, self._on_close = on_frame, on_close
+        self._incoming, self._outgoing = bytearray(), bytearray()
+        self.open = True
+        loop.watch_reading(sock.fileno(), self._read)
+
+    def send(self, frame: Frame) -> None:
+        if self.open:
+            self._outgoing += encode(frame)
+            self._write()
+
+    def stream(self, frame: Frame) -> None:
+        if len(self._outgoing) < STREAM_BACKLOG:
+            self.send(frame)
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            self._loop.forget(self._sock.fileno())
+            self._sock.close()
+            self._on_close(self)
+
+    def _read(self) -> None:
+        try:
+            data = self._sock.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            return self.close()
+        self._incoming += data
+        try:
+            frames = take_frames(self._incoming)
+        except ValueError:
+            return self.close()
+        for frame in frames:
+            self._on_frame(self, frame)
+
+    def _write(self) -> None:
+        try:
+            sent = self._sock.send(self._outgoing)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return self.close()
+        del self._outgoing[:sent]
+        self._loop.watch_both(
+            self._sock.fileno(), self._read, self._write if self._outgoing else None
+        )

@@ -1,0 +1,278 @@
+"""The runners: all that live on behalf of this gateway, one for each session that uses tools."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.core.bench import Bench
+from holdfast.core.errors import RunnerError
+from holdfast.core.ids import SessionId
+from holdfast.core.ports import Clock
+from holdfast.core.session import ProcessRow, RunnerRow
+from holdfast.core.settings import RunnerSettings, SandboxMode
+from holdfast.runner import identity
+from holdfast.runner.bench import SessionBench
+from holdfast.runner.launch import launch
+from holdfast.runner.link import Link, LinkLost
+from holdfast.runner.place import Place, labelled, socket_address
+from holdfast.runner.sandbox import HOW_TO_GET_IT, Plan, make_plan
+
+log = logging.getLogger(__name__)
+
+
+class _Live(msgspec.Struct, frozen=True):
+    """A runner we speak with, and who it is."""
+
+    link: Link
+    row: RunnerRow
+
+
+class Runners:
+    """Owns the links to all live runners; each is opened by one task, however many want it."""
+
+    def __init__(
+        self,
+        home: Path,
+        settings: RunnerSettings,
+        *,
+        clock: Clock,
+        on_started: Callable[[RunnerRow], Awaitable[None]],
+        on_ended: Callable[[SessionId], Awaitable[None]],
+        wrapper: Sequence[str] = (),
+    ) -> None:
+        """`wrapper` stands in front of a runner's command line (`systemd-run --scope …`)."""
+        self._home, self._settings, self._clock = home.absolute(), settings, clock
+        self._on_started, self._on_ended, self._wrapper = on_started, on_ended, wrapper
+        self._opening: dict[SessionId, asyncio.Task[_Live]] = {}
+        self._chores: set[asyncio.Task[None]] = set()
+        self._planning: asyncio.Task[Plan] | None = None
+        self._plan: Plan | None = None
+        self._detached = False
+
+    @property
+    def sandboxed(self) -> bool | None:
+        """Whether commands are confined; None: not tried yet."""
+        return None if self._plan is None else self._plan.sandboxed
+
+    @property
+    def why_unsandboxed(self) -> str:
+        return "" if self._plan is None else self._plan.why_unsandboxed
+
+    async def probe(self) -> bool:
+        """Find out now what `sandboxed` says. Raises `RunnerError` where one is required."""
+        return (await self._planned()).sandboxed
+
+    def bench(self, session_id: SessionId) -> Bench:
+        async def open_link() -> Link:
+            return (await self._live(session_id)).link
+
+        async def find_link() -> Link | None:
+            live = await self._found(session_id)
+            return None if live is None else live.link
+
+        return SessionBench(place=self._place(session_id), open_link=open_link, find_link=find_link)
+
+    async def adopt(
+        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+    ) -> list[SessionId]:
+        """At start: take over what earlier gateways left alive and somebody wants, kill the
+        rest, also what no row knows of, and clear away what is dead."""
+        rows = {row.session_id: row for row in known}
+        found = await asyncio.to_thread(lambda: list(labelled(self._home)))
+        sessions = list(dict.fromkeys([*rows, *(label.session_id for label in found)]))
+        adopted = []
+        for session_id in sessions:
+            if session_id in wanted and await self._found(session_id) is not None:
+                adopted.append(session_id)
+                continue
+            await self._kill(session_id, rows.get(session_id))
+            place = self._place(session_id)
+            if session_id not in wanted:
+                await asyncio.to_thread(place.remove)
+            if session_id in rows:
+                await self._on_ended(session_id)
+        return adopted
+
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
+        """The background processes of a session, also where its runner has ended."""
+        live = await self._found(session_id)
+        if live is not None:
+            try:
+                records = await live.link.ask("list")
+                return [_process_row(session_id, record) for record in records]
+            except LinkLost:
+                pass
+        records = await asyncio.to_thread(self._place(session_id).process_records)
+        rows = [_process_row(session_id, record) for record in records]
+        return [_ended_with_runner(row, self._clock.now()) for row in rows]
+
+    async def end(self, session_id: SessionId, *, forget: bool = False) -> None:
+        """Kill the session's runner with all that runs in it. Terminal state and results stay
+        in the spool for a later runner, unless the session is to be forgotten."""
+        await self._kill(session_id, None)
+        if forget:
+            await asyncio.to_thread(self._place(session_id).remove)
+
+    async def end_all(self) -> None:
+        """Every runner of this home ends, also one that this gateway never spoke to."""
+        found = await asyncio.to_thread(lambda: list(labelled(self._home)))
+        sessions = {*self._opening, *(label.session_id for label in found)}
+        results = await asyncio.gather(*map(self.end, sessions), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                log.error("a runner could not be ended: %s", result)
+        await self._finish_chores()
+
+    async def detach(self) -> None:
+        """Close the connections and leave everything running for a successor.
+
+        Whoever still waits for a command waits until it is cancelled, and that cancelling no
+        longer kills the command: detach first, then cancel the turns.
+        """
+        self._detached = True
+        for opening in self._opening.values():
+            if not opening.done():
+                await asyncio.wait([opening])
+            if not opening.cancelled() and opening.exception() is None:
+                opening.result().link.let_go()
+        self._opening.clear()
+        await self._finish_chores()
+
+    def _place(self, session_id: SessionId) -> Place:
+        return Place(self._home, session_id)
+
+    async def _planned(self) -> Plan:
+        if self._planning is None or (self._planning.done() and self._planning.exception()):
+            self._planning = asyncio.create_task(self._make_plan())
+        return await asyncio.shield(self._planning)
+
+    async def _make_plan(self) -> Plan:
+        self._plan = await asyncio.to_thread(make_plan, self._settings)
+        if not self._plan.sandboxed and self._settings.sandbox is not SandboxMode.OFF:
+            log.warning(
+                "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
+                " gateway can, its keys and control socket included. To confine them: %s",
+                self._plan.why_unsandboxed,
+                HOW_TO_GET_IT,
+                extra={"action": "runner_unsandboxed"},
+            )
+        return self._plan
+
+    async def _live(self, session_id: SessionId) -> _Live:
+        """The session's runner, started if there is none."""
+        if self._detached:
+            raise RunnerError("this gateway is going away and starts nothing any more")
+        opening = self._opening.get(session_id)
+        if opening is None or (opening.done() and not _is_live(opening)):
+            opening = asyncio.create_task(self._find_or_start(session_id))
+            self._opening[session_id] = opening
+        return await asyncio.shield(opening)
+
+    async def _found(self, session_id: SessionId) -> _Live | None:
+        """The session's runner if it lives; nothing is started."""
+        opening = self._opening.get(session_id)
+        if opening is not None and not (opening.done() and not _is_live(opening)):
+            return await asyncio.shield(opening)
+        live = await self._connect(session_id)
+        if live is not None:
+            opening = asyncio.create_task(_itself(live))
+            self._opening[session_id] = opening
+            await opening
+        return live
+
+    async def _find_or_start(self, session_id: SessionId) -> _Live:
+        live = await self._connect(session_id)
+        if live is None:
+            plan = await self._planned()
+            place = self._place(session_id)
+            outer = await asyncio.to_thread(
+                launch, place, plan, self._settings, wrapper=self._wrapper
+            )
+            live = await self._connect(session_id, outer_pid=outer)
+        if live is None:
+            raise RunnerError(f"the runner of session {session_id} ended as soon as it had started")
+        return live
+
+    async def _connect(self, session_id: SessionId, *, outer_pid: int = 0) -> _Live | None:
+        place = self._place(session_id)
+        sock = _dial(place)
+        if sock is None:
+            return None
+        pid = identity.peer_pid(sock)
+        started = identity.start_time(pid)
+        if started is None:
+            sock.close()
+            return None
+        row = RunnerRow(
+            session_id=session_id,
+            pid=pid,
+            start_time=started,
+            outer_pid=outer_pid,
+            sandboxed=place.read_label().sandboxed,
+            started_at=self._clock.now(),
+        )
+        link = await Link.open(sock, on_lost=lambda link: self._lost(session_id))
+        await self._on_started(row)
+        return _Live(link, row)
+
+    async def _kill(self, session_id: SessionId, known: RunnerRow | None) -> None:
+        live = await self._found(session_id)
+        self._opening.pop(session_id, None)
+        row = live.row if live else known
+        if row is not None:
+            await identity.kill(row.pid, started=row.start_time, sandboxed=row.sandboxed)
+        self._place(session_id).socket.unlink(missing_ok=True)
+
+    def _lost(self, session_id: SessionId) -> None:
+        self._opening.pop(session_id, None)
+        self._do(self._tell_ended(session_id))
+
+    async def _tell_ended(self, session_id: SessionId) -> None:
+        await self._on_ended(session_id)
+
+    def _do(self, chore: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(chore)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def _finish_chores(self) -> None:
+        if self._chores:
+            await asyncio.wait(self._chores)
+
+
+def _dial(place: Place) -> socket.socket | None:
+    """A connection to whoever listens there; None: nobody does. Local, so it never waits."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with socket_address(place.socket) as address:
+            sock.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    sock.setblocking(False)
+    return sock
+
+
+def _is_live(opening: asyncio.Task[_Live]) -> bool:
+    if opening.cancelled() or opening.exception() is not None:
+        return False
+    return opening.result().link.alive
+
+
+async def _itself(live: _Live) -> _Live:
+    return live
+
+
+def _process_row(session_id: SessionId, record: dict[str, Any]) -> ProcessRow:
+    return msgspec.convert({**record, "session_id": session_id}, ProcessRow)
+
+
+def _ended_with_runner(row: ProcessRow, now: float) -> ProcessRow:
+    if row.ended_at is not None:
+        return row
+    return msgspec.structs.replace(row, ended_at=now, note="lost: its sandbox ended under it")

@@ -1,0 +1,168 @@
+"""The sandbox: which one there is, and the bubblewrap arguments that make it."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import RunnerError
+from holdfast.core.ids import SessionId
+from holdfast.core.settings import NetworkPolicy, RunnerSettings, SandboxMode
+from holdfast.runner.place import Place
+
+WORKSPACE = "/workspace"
+SPOOL = "/run/holdfast"
+PROGRAM = "/opt/holdfast"
+SYSTEM_PYTHON = "/usr/bin/python3"
+HOW_TO_GET_IT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+PROBE_TIMEOUT = 20
+SHARED_MEMORY = 64 << 20
+MB = 1 << 20
+
+# Users above every range that systemd, containers or /etc/subuid hand out.
+FIRST_USER, USERS = 1_879_048_192, 1 << 27
+# Where the gateway's root is itself a guest with 65536 users.
+FIRST_GUEST_USER, GUEST_USERS = 20_000, 40_000
+
+# Not the whole of /etc: it holds keys, tokens and the names of things outside.
+# fmt: off
+ETC = (
+    "resolv.conf", "hosts", "host.conf", "nsswitch.conf", "gai.conf", "services", "protocols",
+    "localtime", "timezone", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives",
+    "ca-certificates", "ca-certificates.conf", "ssl/certs", "ssl/openssl.cnf", "pki/tls/certs",
+    "pki/ca-trust", "crypto-policies", "mime.types", "os-release", "debian_version", "terminfo",
+    "inputrc", "bash.bashrc", "fonts", "perl",
+)
+# fmt: on
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How runners are started here, found out once by trying."""
+
+    bwrap: str | None  # None: without a sandbox
+    python: str
+    prefix: str | None  # the interpreter's folder where it is not in /usr
+    why_unsandboxed: str = ""
+
+    @property
+    def sandboxed(self) -> bool:
+        return self.bwrap is not None
+
+
+def make_plan(settings: RunnerSettings) -> Plan:
+    """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
+    plan = _python_plan()
+    if settings.sandbox is SandboxMode.OFF:
+        return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
+    why = _why_not(plan, settings)
+    if not why:
+        return msgspec.structs.replace(plan, bwrap=shutil.which("bwrap"))
+    if settings.sandbox is SandboxMode.REQUIRED:
+        raise RunnerError(
+            f'no sandbox for commands: {why}. Do: {HOW_TO_GET_IT}, or set sandbox = "off"'
+            " in [runner] to run them with the gateway's own rights."
+        )
+    return msgspec.structs.replace(plan, why_unsandboxed=why)
+
+
+def _python_plan() -> Plan:
+    check = "import sys; sys.exit(sys.version_info < (3, 9))"
+    if Path(SYSTEM_PYTHON).exists() and not _fails([SYSTEM_PYTHON, "-I", "-S", "-c", check]):
+        return Plan(bwrap=None, python=SYSTEM_PYTHON, prefix=None)
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    inside = Path("/usr") in python.parents
+    return Plan(bwrap=None, python=str(python), prefix=None if inside else sys.base_prefix)
+
+
+def _why_not(plan: Plan, settings: RunnerSettings) -> str:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        return "bubblewrap is not installed"
+    trial = msgspec.structs.replace(plan, bwrap=bwrap)
+    return _fails([*wall(trial, settings), plan.python, "-I", "-S", "-c", "pass"])
+
+
+def _fails(argv: list[str]) -> str:
+    """Why a program does not run to a good end; "": it does."""
+    try:
+        ended = subprocess.run(
+            argv, env={}, cwd="/", capture_output=True, timeout=PROBE_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    said = ended.stderr.decode(errors="replace").strip()
+    return (said or f"{argv[0]} ended with {ended.returncode}") if ended.returncode else ""
+
+
+def user_for(session_id: SessionId, uid_map: str) -> int:
+    """A user of its own for each session, so that its process limit counts it alone."""
+    number = int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:8], "big")
+    extents = [tuple(map(int, line.split())) for line in uid_map.splitlines()]
+    for first, count in ((FIRST_USER, USERS), (FIRST_GUEST_USER, GUEST_USERS)):
+        if any(start <= first and first + count <= start + size for start, _, size in extents):
+            return first + number % count
+    raise RunnerError(
+        "the gateway runs as root where no other user exists (see /proc/self/uid_map),"
+        " so commands cannot be kept from its rights: run it as another user"
+    )
+
+
+def wall(plan: Plan, settings: RunnerSettings) -> list[str]:
+    """bubblewrap with everything that is the same for all sessions."""
+    argv = [str(plan.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    argv += ["--unshare-cgroup-try", "--hostname", "holdfast", "--as-pid-1"]
+    if settings.network is NetworkPolicy.NONE:
+        argv.append("--unshare-net")
+    if os.geteuid():
+        argv.append("--unshare-user")
+    else:
+        argv += ["--cap-drop", "ALL"]
+        for name in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+            argv += ["--cap-add", name]  # to become nobody in particular, and then gone
+    argv += _system(plan)
+    tmp = min(512, max(16, settings.memory_mb // 4)) * MB
+    argv += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(tmp)]
+    argv += ["--tmpfs", "/tmp", "--symlink", "/tmp", "/var/tmp"]
+    return [*argv, "--perms", "1777", "--size", str(SHARED_MEMORY), "--tmpfs", "/dev/shm"]
+
+
+def _system(plan: Plan) -> list[str]:
+    argv = ["--ro-bind", "/usr", "/usr"]
+    # Made by the way, a parent would be open to root alone.
+    parents = reversed(Path(plan.prefix).parents[:-1]) if plan.prefix else ()
+    for folder in (
+        "/etc",
+        "/etc/ssl",
+        "/etc/pki",
+        "/etc/pki/tls",
+        "/run",
+        "/opt",
+        "/var",
+        *parents,
+    ):
+        argv += ["--perms", "0755", "--dir", str(folder)]
+    for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
+        if os.path.islink(name):
+            argv += ["--symlink", os.readlink(name), name]
+        else:
+            argv += ["--ro-bind-try", name, name]
+    for name in ETC:
+        argv += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    if plan.prefix:
+        argv += ["--ro-bind", plan.prefix, plan.prefix]
+    return argv
+
+
+def enclosure(plan: Plan, settings: RunnerSettings, place: Place, program: Path) -> list[str]:
+    """bubblewrap around one session; what follows is executed inside it."""
+    argv = wall(plan, settings)
+    for name in ("passwd", "group"):
+        argv += ["--ro-bind", str(place.run / name), f"/etc/{name}"]
+    argv += ["--bind", str(place.workspace), WORKSPACE, "--bind", str(place.spool), SPOOL]
+    argv += ["--ro-bind", str(program), PROGRAM]
+    # The root and /dev are memory of the host: nobody inside may fill them.
+    return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]

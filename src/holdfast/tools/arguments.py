@@ -1,0 +1,43 @@
+"""Arguments: one struct per tool, from which both its JSON schema and its decoding come."""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.core.model import ToolSchema
+from holdfast.core.tool import Arguments, ToolFailed
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def make_schema(name: str, description: str, kind: type[msgspec.Struct]) -> ToolSchema:
+    """A schema without what a model does not need: titles, references, nulls as defaults."""
+    whole = msgspec.json.schema(kind)
+    definitions = whole["$defs"]
+    parameters = _plain(definitions[kind.__name__], definitions)
+    return ToolSchema(name=name, description=description, parameters=parameters)
+
+
+def _plain(part: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_plain(item, definitions) for item in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _plain(definitions[part["$ref"].rpartition("/")[2]], definitions)
+    kept = {key: _plain(value, definitions) for key, value in part.items() if key != "title"}
+    if kept.get("default", 0) in (None, "", False):
+        del kept["default"]
+    if "anyOf" in kept:
+        kept.update(next(option for option in kept.pop("anyOf") if option != {"type": "null"}))
+    return kept
+
+
+def decode(kind: type[T], arguments: Arguments) -> T:
+    """The model's arguments as the tool's struct. A number in quotes is taken as a number."""
+    try:
+        return msgspec.convert(dict(arguments), kind, strict=False)
+    except msgspec.ValidationError as error:
+        fields = msgspec.structs.fields(kind)
+        known = ", ".join(f"{field.name}{'' if field.required else '?'}" for field in fields)
+        raise ToolFailed(f"wrong arguments: {error}. They are: {known}") from None

@@ -1,0 +1,74 @@
+"""The terminal: runs a command in the session's shell."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.bench import CommandResult
+from holdfast.core.errors import RunnerError
+from holdfast.core.message import Outcome
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.tools.arguments import decode, make_schema
+
+
+class TerminalArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    command: str
+    timeout: Annotated[float, msgspec.Meta(gt=0, description="seconds")] | None = None
+
+
+class Terminal:
+    """`limit` is the longest a command may take, in seconds, and its default."""
+
+    schema = make_schema(
+        "terminal",
+        "Run a bash command. The working directory and exported variables persist between "
+        "calls. No stdin. For servers and long jobs use process.",
+        TerminalArguments,
+    )
+    toolset = "terminal"
+    replay = Replay.ATTACH
+    danger = Danger.CONFINED
+
+    def __init__(self, *, limit: float) -> None:
+        self._limit = limit
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(TerminalArguments, arguments)
+        limit = min(wanted.timeout or self._limit, self._limit)
+        try:
+            result = await context.bench.run(
+                context.call_id, wanted.command, limit=limit, on_output=context.progress
+            )
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        return render(result)
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        try:
+            result = await context.bench.attach(context.call_id, on_output=context.progress)
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        return None if result is None else render(result)
+
+
+def render(result: CommandResult) -> ToolOutput:
+    """The output as it is, and a last line wherever that is not the whole story."""
+    remark, outcome = _remark(result)
+    body = result.output.rstrip("\n")
+    return ToolOutput(text="\n".join(filter(None, (body, remark))), outcome=outcome)
+
+
+def _remark(result: CommandResult) -> tuple[str, Outcome]:
+    if result.lost:
+        text = "[nobody knows how this command ended: check before you repeat it]"
+        return text, Outcome.UNKNOWN
+    if result.cancelled:
+        return "[cancelled: it was killed and may have had an effect]", Outcome.CANCELLED
+    if result.timed_out:
+        text = f"[timed out after {result.seconds:.0f} s: killed with all it started]"
+        return text, Outcome.ERROR
+    if result.exit_code:
+        return f"[exit code {result.exit_code}]", Outcome.OK
+    if result.exit_code is None:
+        return "[killed]", Outcome.ERROR
+    return ("" if result.output.strip() else "[no output]"), Outcome.OK
