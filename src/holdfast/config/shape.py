@@ -84,7 +84,7 @@ def _check_table(
             raise draft.refuse(
                 (*path, name),
                 "is not a key Holdfast knows",
-                value=item,
+                value=name,  # and not what it holds: it may be a secret under a wrong name
                 allowed=", ".join(fields),
                 nearest=nearest(name, fields),
             )

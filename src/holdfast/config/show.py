@@ -21,7 +21,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show(config: Config) -> list[Shown]:
-    tree = msgspec.to_builtins(config.settings)
+    tree = msgspec.json.decode(msgspec.json.encode(config.settings))
     return [
         Shown(
             key=dotted(path),

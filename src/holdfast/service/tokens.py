@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import tempfile
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
@@ -26,8 +27,7 @@ def api_token(paths: Paths, *, configured: Secret | None = None) -> Secret:
 
 
 def _create(path: Path, token: str) -> None:
-    draft = private_dir(path.parent) / f".{path.name}.{os.getpid()}"
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd, draft = tempfile.mkstemp(dir=private_dir(path.parent), prefix=f".{path.name}.")
     with open(fd, "w") as file:
         file.write(token + "\n")
         file.flush()
@@ -37,4 +37,4 @@ def _create(path: Path, token: str) -> None:
     except FileExistsError:
         pass  # somebody was quicker: theirs is the token
     finally:
-        draft.unlink()
+        os.unlink(draft)
