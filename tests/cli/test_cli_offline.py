@@ -1,0 +1,100 @@
+"""K1: with no gateway running, the command line takes the lock and reads the store itself."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.ids import PrincipalId, SessionId, TurnId
+from holdfast.core.inbox import Inbound
+from holdfast.core.message import AssistantMessage, UserMessage
+from holdfast.core.source import Source, build_session_key
+from holdfast.core.turn import BeginTurn, EndTurn, TurnState
+from holdfast.service import exits
+from holdfast.service.lock import HomeLock
+from holdfast.service.paths import Paths
+from holdfast.store.sqlite import SqliteStore
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+async def converse(paths: Paths) -> None:
+    """One answered turn, as a gateway leaves it."""
+    source = Source(platform="api", chat_id="me", user_id="me")
+    route = build_session_key(source)
+    async with SqliteStore(paths.db) as store:
+        inbound = Inbound(source=source, event_id="1", message_id="1", text="what is it?")
+        accepted = await store.accept(inbound, route=route, principal=PrincipalId("me"), at=1.0)
+        await store.begin_turn(
+            BeginTurn(
+                turn_id=TurnId("t_1"),
+                session_id=SessionId("s_1"),
+                route=route,
+                inbox_ids=(accepted.row.id,),
+                messages=(UserMessage(text="what is it?"),),
+                prompt="Be kind.",
+                at=2.0,
+            )
+        )
+        await store.end_turn(
+            EndTurn(
+                turn_id=TurnId("t_1"),
+                session_id=SessionId("s_1"),
+                state=TurnState.ANSWERED,
+                messages=(AssistantMessage(text="It is late."),),
+                at=3.0,
+            )
+        )
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    (tmp_path / "home").mkdir(mode=0o700)
+    made = Paths(tmp_path / "home")
+    asyncio.run(converse(made))
+    return made
+
+
+def test_sessions_are_listed_from_the_store(cli: Cli, paths: Paths) -> None:
+    """K1: with no gateway running the CLI takes the lock itself."""
+    [session] = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
+    assert session["id"] == "s_1"
+    assert session["messages"] == 2
+    assert "s_1" in cli("sessions", "list").stdout
+    with HomeLock(paths.home):
+        pass
+
+
+def test_a_session_is_read_from_the_store(cli: Cli, paths: Paths) -> None:
+    shown = cli("sessions", "show", "s_1")
+    assert "what is it?" in shown.stdout
+    assert "It is late." in shown.stdout
+    assert "1 answered" in shown.stdout
+    document = json.loads(cli("sessions", "show", "s_1", "--json").stdout)
+    assert [turn["id"] for turn in document["turns"]] == ["t_1"]
+    assert cli("sessions", "show", "s_9").returncode == exits.FAILED
+
+
+def test_a_home_in_use_is_not_read_behind_its_owners_back(cli: Cli, paths: Paths) -> None:
+    """K1: one process owns the data."""
+    with HomeLock(paths.home):
+        refused = cli("sessions", "list")
+    assert refused.returncode == exits.HOME_IN_USE
+    assert "is in use" in refused.stderr
+
+
+def test_a_home_without_a_store_has_no_sessions(cli: Cli, tmp_path: Path) -> None:
+    assert cli("sessions", "list").stdout == "No sessions.\n"
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_file_that_is_no_database_is_refused_in_a_sentence(cli: Cli, paths: Paths) -> None:
+    for file in paths.home.glob("state.db*"):
+        file.unlink()
+    paths.db.write_text("not a database at all\n" * 500)
+    refused = cli("sessions", "list")
+    assert refused.returncode == exits.FAILED
+    assert "Traceback" not in refused.stderr
