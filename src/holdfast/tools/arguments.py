@@ -26,8 +26,10 @@ def _plain(part: Any, definitions: dict[str, Any]) -> Any:
     if "$ref" in part:
         return _plain(definitions[part["$ref"].rpartition("/")[2]], definitions)
     kept = {key: _plain(value, definitions) for key, value in part.items() if key != "title"}
-    if kept.get("default", 0) in (None, "", False):
+    if "default" in kept and kept["default"] in (None, "", False, []):
         del kept["default"]
+    if "enum" in kept:
+        kept["type"] = "string"  # some providers ask for it
     if "anyOf" in kept:
         kept.update(next(option for option in kept.pop("anyOf") if option != {"type": "null"}))
     return kept

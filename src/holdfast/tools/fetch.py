@@ -1,0 +1,106 @@
+"""Fetching a web page and making readable text of it."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.tools.addresses import Permits, is_public, literal, make_resolver
+from holdfast.tools.arguments import decode, make_schema
+from holdfast.tools.readable import decode_page, page_text
+
+if TYPE_CHECKING:
+    import aiohttp
+
+REDIRECTS = 5
+SHOWN = 20_000  # characters of one answer
+REDIRECTING = frozenset({301, 302, 303, 307, 308})
+TEXTUAL = ("text/", "application/json", "application/xml", "application/xhtml", "+json", "+xml")
+AGENT = "Mozilla/5.0 (compatible; Holdfast)"
+
+
+class FetchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    url: str
+    offset: Annotated[int, msgspec.Meta(ge=0, description="characters to skip")] = 0
+
+
+class Fetch:
+    """`permits` judges every address that is connected to."""
+
+    schema = make_schema("fetch", "Get a web page as text.", FetchArguments)
+    toolset = "web"
+    replay = Replay.SAFE
+    danger = Danger.OUTSIDE
+
+    def __init__(
+        self, *, permits: Permits = is_public, seconds: float = 30, most_bytes: int = 2_000_000
+    ) -> None:
+        self._permits, self._seconds, self._most_bytes = permits, seconds, most_bytes
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(FetchArguments, arguments)
+        try:
+            async with asyncio.timeout(self._seconds):
+                text = await self._fetch(wanted.url)
+        except TimeoutError:
+            raise ToolFailed(f"no answer within {self._seconds:.0f} s: {wanted.url}") from None
+        part = text[wanted.offset : wanted.offset + SHOWN]
+        end = wanted.offset + len(part)
+        if end < len(text):
+            part += f"\n[characters {wanted.offset} to {end} of {len(text)}: go on with offset]"
+        return ToolOutput(text=part or "[the page holds no text]")
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return await self.run(context, arguments)
+
+    async def _fetch(self, url: str) -> str:
+        import aiohttp  # noqa: PLC0415 - heavy, and most turns fetch nothing
+
+        connector = aiohttp.TCPConnector(
+            resolver=make_resolver(self._permits), use_dns_cache=False, limit=1
+        )
+        headers = {"User-Agent": AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+            try:
+                return await self._follow(session, url)
+            except (aiohttp.ClientError, OSError) as error:
+                raise ToolFailed(f"cannot fetch {url}: {error}") from None
+
+    async def _follow(self, session: "aiohttp.ClientSession", url: str) -> str:
+        for _ in range(REDIRECTS + 1):
+            self._check(url)
+            async with session.get(url, allow_redirects=False) as response:
+                target = response.headers.get("Location")
+                if response.status not in REDIRECTING or target is None:
+                    return await self._read(response)
+            url = urljoin(url, target)
+        raise ToolFailed(f"more than {REDIRECTS} redirects, the last to {url}")
+
+    def _check(self, url: str) -> None:
+        """Before each hop: an address spelled out in the URL never meets the resolver."""
+        try:
+            parts = urlsplit(url)
+            host, _ = parts.hostname, parts.port
+        except ValueError as error:
+            raise ToolFailed(f"{url} is no URL: {error}") from None
+        if parts.scheme not in ("http", "https") or not host:
+            raise ToolFailed(f"only http:// and https:// addresses can be fetched, not {url}")
+        address = literal(host)
+        if address is not None and not self._permits(address):
+            raise ToolFailed(f"{host} is a private address, which is off limits")
+
+    async def _read(self, response: "aiohttp.ClientResponse") -> str:
+        kind = response.content_type
+        if not any(mark in kind for mark in TEXTUAL):
+            raise ToolFailed(f"{response.url} is {kind}, which is no text")
+        data = bytearray()
+        async for piece in response.content.iter_chunked(65536):
+            data += piece
+            if len(data) > self._most_bytes:
+                break
+        text = decode_page(bytes(data[: self._most_bytes]), response.charset)
+        if "html" in kind:
+            text = page_text(text, str(response.url))
+        return text if response.status < 400 else f"[HTTP {response.status}]\n{text}"

@@ -1,0 +1,145 @@
+"""The file tools: read, write, edit and search, done by the session's runner."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.bench import FileEdited
+from holdfast.core.errors import RunnerError
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.tools.arguments import decode, make_schema
+
+USUAL_LINES = 1000
+
+
+class ReadArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    offset: Annotated[int, msgspec.Meta(ge=1, description="first line")] = 1
+    limit: Annotated[int, msgspec.Meta(ge=1, description="lines")] = USUAL_LINES
+    numbers: Annotated[bool, msgspec.Meta(description="number the lines")] = False
+
+
+class Read:
+    schema = make_schema("read", "Read a text file.", ReadArguments)
+    toolset = "files"
+    replay = Replay.SAFE
+    danger = Danger.NONE
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(ReadArguments, arguments)
+        try:
+            part = await context.bench.read_file(
+                wanted.path, offset=wanted.offset, limit=wanted.limit
+            )
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        text = part.text
+        if wanted.numbers:
+            lines = enumerate(text.split("\n"), start=part.first)
+            text = "\n".join(f"{number}\t{line}" for number, line in lines)
+        last = part.first + part.shown - 1
+        if not part.total:
+            text = "[the file is empty]"
+        elif part.shown < part.total:
+            text += f"\n[lines {part.first} to {last} of {part.total}]"
+        return ToolOutput(text=text)
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return await self.run(context, arguments)
+
+
+class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    content: str
+
+
+class Write:
+    """Safe to repeat: the whole content is in the call, and the runner does a call once."""
+
+    schema = make_schema("write", "Create or replace a file, parents included.", WriteArguments)
+    toolset = "files"
+    replay = Replay.SAFE
+    danger = Danger.NONE
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(WriteArguments, arguments)
+        try:
+            done = await context.bench.write_file(context.call_id, wanted.path, wanted.content)
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        verb = "replaced" if done.existed else "created"
+        return ToolOutput(text=f"{verb} {done.path} ({done.bytes} bytes)")
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return await self.run(context, arguments)
+
+
+class EditArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    path: str
+    old: str
+    new: str
+    all: Annotated[bool, msgspec.Meta(description="every occurrence")] = False
+
+
+class Edit:
+    schema = make_schema(
+        "edit", "Replace the exact text `old`, which must occur once, by `new`.", EditArguments
+    )
+    toolset = "files"
+    replay = Replay.ATTACH
+    danger = Danger.NONE
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(EditArguments, arguments)
+        try:
+            done = await context.bench.edit_file(
+                context.call_id,
+                wanted.path,
+                old=wanted.old,
+                new=wanted.new,
+                everywhere=wanted.all,
+            )
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        return _edited(done)
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        try:
+            done = await context.bench.recorded_edit(context.call_id)
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        return None if done is None else _edited(done)
+
+
+def _edited(done: FileEdited) -> ToolOutput:
+    lines = ", ".join(map(str, done.lines))
+    return ToolOutput(text=f"edited {done.path}: {done.replaced} replaced (line {lines})")
+
+
+class SearchArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, msgspec.Meta(description="regex; empty: list file names")] = ""
+    path: str = "."
+    glob: Annotated[str, msgspec.Meta(description="like *.py")] = ""
+
+
+class Search:
+    schema = make_schema("search", "Search file contents, or find files by name.", SearchArguments)
+    toolset = "files"
+    replay = Replay.SAFE
+    danger = Danger.NONE
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        wanted = decode(SearchArguments, arguments)
+        try:
+            found = await context.bench.search_files(
+                wanted.pattern, path=wanted.path, glob=wanted.glob
+            )
+        except RunnerError as error:
+            raise ToolFailed(str(error)) from error
+        text = "\n".join(found.lines) or "nothing found"
+        if found.more:
+            text += "\n[more was found: narrow the search]"
+        return ToolOutput(text=text)
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return await self.run(context, arguments)

@@ -1,0 +1,97 @@
+"""Readable text of a web page: what a person would read, with its links, and no more."""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import urljoin
+
+SILENT = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe", "select"})
+# fmt: off
+BLOCKS = frozenset({
+    "p", "div", "section", "article", "header", "footer", "main", "aside", "nav", "ul", "ol", "li",
+    "table", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "br", "hr", "dl", "dt",
+    "dd", "figure", "figcaption", "form", "fieldset",
+})
+# fmt: on
+HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+VOID = frozenset({"br", "hr", "img", "input", "meta", "link"})
+CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([a-zA-Z0-9_-]+)", re.IGNORECASE)
+
+
+class _Page(HTMLParser):
+    """Owns the text so far."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self._address = address
+        self._parts: list[str] = []
+        self._silent: list[str] = []
+        self._links: list[tuple[str, int]] = []
+        self._preformatted = 0
+        self._in_title = False
+        self.title = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._in_title = tag == "title"
+        if tag in SILENT:
+            self._silent.append(tag)
+        if self._silent:
+            return
+        if tag in BLOCKS:
+            self._parts.append("\n" + HEADINGS.get(tag, "- " if tag == "li" else ""))
+        elif tag in ("td", "th"):
+            self._parts.append(" | ")
+        self._preformatted += tag == "pre"
+        if tag == "a":
+            target = dict(attrs).get("href") or ""
+            self._links.append((target.strip(), len(self._parts)))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_title = False
+        if self._silent:
+            if tag in self._silent:
+                del self._silent[self._silent.index(tag) :]
+            return
+        if tag == "a" and self._links:
+            self._close_link()
+        self._preformatted -= tag == "pre" and self._preformatted > 0
+        if tag in BLOCKS and tag not in VOID:
+            self._parts.append("\n")
+
+    def handle_data(self, data: str) -> None:
+        if self._in_title:
+            self.title += data
+        if not self._silent:
+            self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
+
+    def _close_link(self) -> None:
+        target, start = self._links.pop()
+        label = "".join(self._parts[start:]).strip()
+        if label and target and not target.startswith(("#", "javascript:", "data:")):
+            self._parts[start:] = [f"[{label}]({urljoin(self._address, target)})"]
+
+    def text(self) -> str:
+        lines = (line.rstrip() for line in "".join(self._parts).splitlines())
+        body = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+        title = " ".join(self.title.split())
+        return f"{title}\n\n{body}" if title else body
+
+
+def page_text(html: str, address: str) -> str:
+    page = _Page(address)
+    page.feed(html)
+    page.close()
+    return page.text()
+
+
+def decode_page(data: bytes, declared: str | None) -> str:
+    """Bytes as text: the header's charset, else the page's own word for it, else UTF-8."""
+    if data.startswith(b"\xef\xbb\xbf"):
+        return data[3:].decode(errors="replace")
+    found = CHARSET.search(data[:2048])
+    for name in (declared, found and found[1].decode()):
+        if name:
+            try:
+                return data.decode(name, errors="replace")
+            except LookupError:
+                continue
+    return data.decode(errors="replace")

@@ -1,0 +1,37 @@
+"""The todo list: kept in the transcript alone, so that it survives whatever that survives."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.tools.arguments import decode, make_schema
+
+MARKS = {"todo": "[ ]", "doing": "[>]", "done": "[x]"}
+
+
+class TodoItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, msgspec.Meta(min_length=1)]
+    state: Literal["todo", "doing", "done"] = "todo"
+
+
+class TodoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    items: Annotated[tuple[TodoItem, ...], msgspec.Meta(max_length=100)]
+
+
+class Todo:
+    schema = make_schema(
+        "todo", "Keep a plan of many steps: give the whole list each time.", TodoArguments
+    )
+    toolset = "todo"
+    replay = Replay.SAFE
+    danger = Danger.NONE
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        items = decode(TodoArguments, arguments).items
+        done = sum(item.state == "done" for item in items)
+        lines = [f"{MARKS[item.state]} {item.text}" for item in items]
+        return ToolOutput(text="\n".join([*lines, f"{done} of {len(items)} done"]))
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return await self.run(context, arguments)
