@@ -31,7 +31,7 @@ check: $(DEV_STAMP)  ## format, lint, types, and who may import whom
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 format: $(DEV_STAMP)  ## put the code in the form that check wants
 	@$(BIN)/ruff format .
