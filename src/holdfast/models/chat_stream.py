@@ -125,7 +125,7 @@ class ChatDecoder:
     def _decoded(self, payload: bytes) -> _Chunk:
         try:
             chunk = _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             chunk = self._decoded_leniently(payload)
         if chunk.error:
             raise faults.reported(self._target, payload)
@@ -137,7 +137,7 @@ class ChatDecoder:
         try:
             text = json.dumps(json.loads(payload), ensure_ascii=False)
             return _decode(text.encode("utf-8", "replace"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise faults.not_understood(self._target, payload) from error
 
     def _take(self, chunk: _Chunk) -> None:

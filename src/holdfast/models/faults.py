@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
+from math import isfinite
 
 import msgspec
 
@@ -211,10 +212,10 @@ def _seconds(value: str | None, *, now: Callable[[], float]) -> float | None:
     if value is None:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now())
-    except ValueError:
-        return None
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - now()
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if isfinite(seconds) else None

@@ -138,7 +138,8 @@ def _check_messages(messages: list[_Message]) -> None:
 def _check_result(message: _Message, waiting: list[str], at: str) -> None:
     call_id = message.tool_call_id or ""
     _check(call_id in waiting, f"{at}: a result for {call_id!r}, no open call of the last message")
-    _check(isinstance(message.content, str) and bool(message.content), f"{at}: an empty result")
+    content = message.content
+    _check(isinstance(content, str) and bool(content.strip()), f"{at}: an empty result")
     waiting.remove(call_id)
 
 
@@ -149,15 +150,18 @@ def _check_spoken(message: _Message, before: str, at: str) -> None:
     _check(message.tool_call_id is None, f"{at}: tool_call_id outside of a tool's message")
     if message.role == "assistant" and message.tool_calls is not None and message.content is None:
         return
-    _check(bool(message.content), f"{at}: empty content")
-    if not isinstance(message.content, str):
-        for part in message.content or ():
-            _check_part(part, message.role, at)
+    parts = message.content or ()
+    if isinstance(parts, str):
+        _check(bool(parts.strip()), f"{at}: empty content")
+        return
+    _check(bool(parts), f"{at}: empty content")
+    for part in parts:
+        _check_part(part, message.role, at)
 
 
 def _check_part(part: _Part, role: str, at: str) -> None:
     if part.type == "text":
-        _check(bool(part.text), f"{at}: an empty text part")
+        _check(bool(part.text and part.text.strip()), f"{at}: an empty text part")
         return
     _check(part.type == "image_url" and role == "user", f"{at}: a part of type {part.type!r}")
     url = (part.image_url or {}).get("url", "")

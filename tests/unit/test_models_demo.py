@@ -1,0 +1,144 @@
+"""The demo model plays its parts from the transcript alone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.core.message import Message, NoteMessage, StopReason, ToolMessage, UserMessage
+from holdfast.core.model import Completed, ModelFailed, ModelRequest, TextDelta, ToolSchema
+from holdfast.core.settings import Provider
+from holdfast.models.demo import DemoModel
+from holdfast.models.target import ModelTarget
+
+TARGET = ModelTarget(provider=Provider.DEMO, name="demo")
+ALL = ("terminal", "process", "read", "write", "edit")
+Tool = Callable[[str, dict[str, Any]], str]
+
+
+def request(*messages: Message, tools: tuple[str, ...] = ALL) -> ModelRequest:
+    schemas = tuple(ToolSchema(name=n, description="", parameters={}) for n in tools)
+    return ModelRequest(system="s", messages=messages, tools=schemas)
+
+
+async def no_wait(_: float) -> None:
+    return None
+
+
+async def ask(asked: ModelRequest) -> Completed:
+    # A new client for each call: whatever it knows, it knows from the request.
+    events = [event async for event in DemoModel(TARGET, sleep=no_wait).stream(asked)]
+    *deltas, last = events
+    assert isinstance(last, Completed)
+    text = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+    assert text == last.message.text
+    return last
+
+
+async def play(text: str, tool: Tool) -> tuple[list[tuple[str, dict[str, Any]]], str]:
+    """Runs a part to its end; the calls it made, and its last words."""
+    messages: list[Message] = [UserMessage(text=text)]
+    made: list[tuple[str, dict[str, Any]]] = []
+    while True:
+        reply = (await ask(request(*messages))).message
+        if not reply.calls:
+            assert reply.stop is StopReason.END
+            return made, reply.text
+        messages.append(reply)
+        for call in reply.calls:
+            arguments = json.loads(call.arguments)
+            made.append((call.name, arguments))
+            result = tool(call.name, arguments)
+            messages.append(ToolMessage(call_id=call.id, name=call.name, text=result))
+        # A restart in the middle leaves a note, and changes nothing.
+        messages.append(NoteMessage(text="[System note: a restart]"))
+
+
+async def test_it_says_what_it_is_and_how_to_get_a_real_model() -> None:
+    for text in ("hi", "help", ""):
+        said = (await ask(request(UserMessage(text=text)))).message.text
+        assert "demo model" in said
+        assert "[model]" in said
+        assert "HOLDFAST_MODEL_PROVIDER" in said
+
+
+@pytest.mark.parametrize("text", ["run uname -a", "please run: `uname -a`", "Run uname -a"])
+async def test_it_runs_the_command_it_is_asked_to(text: str) -> None:
+    calls, said = await play(text, lambda *_: "Linux")
+    assert calls == [("terminal", {"command": "uname -a"})]
+    assert "Linux" in said
+
+
+async def test_it_writes_edits_and_reads_a_file() -> None:
+    files: dict[str, str] = {}
+
+    def tool(name: str, arguments: dict[str, Any]) -> str:
+        path = arguments["path"]
+        if name == "write":
+            files[path] = arguments["content"]
+        elif name == "edit":
+            assert files[path].count(arguments["old"]) == 1
+            files[path] = files[path].replace(arguments["old"], arguments["new"])
+        return files[path]
+
+    calls, said = await play("edit a file", tool)
+    assert [name for name, _ in calls] == ["write", "edit", "read"]
+    assert files["notes.txt"].strip() in said
+
+
+@pytest.mark.parametrize("started", ["started process p1", '{"id": "p1"}', "id: p1, pid 7"])
+async def test_it_starts_a_background_process_and_looks_at_it(started: str) -> None:
+    calls, said = await play("start a background process", lambda *_: started)
+    assert calls[0][1]["action"] == "start"
+    assert calls[1] == ("process", {"action": "poll", "id": "p1"})
+    assert started in said
+
+
+@pytest.mark.parametrize("text", ["long job", "please work for a while"])
+async def test_the_long_job_goes_on_from_where_the_transcript_ends(text: str) -> None:
+    done: list[str] = []
+
+    def tool(_: str, arguments: dict[str, Any]) -> str:
+        done.append(arguments["command"])
+        return f"step {len(done)} of 8"
+
+    _, said = await play(text, tool)
+    assert [f"step {n} of 8" in command for n, command in enumerate(done, 1)] == [True] * 8
+    assert "step 8 of 8" in said
+
+
+async def test_it_asks_only_for_tools_that_are_there() -> None:
+    for text in ("run ls", "edit a file", "start a background process", "long job"):
+        reply = (await ask(request(UserMessage(text=text), tools=()))).message
+        assert reply.calls == ()
+        assert "toolsets" in reply.text
+
+
+async def test_its_call_ids_are_its_place_in_the_conversation() -> None:
+    asked = request(UserMessage(text="run ls"))
+    first, second = (await ask(asked)).message, (await ask(asked)).message
+    assert first == second
+    later = await ask(request(UserMessage(text="x"), first, UserMessage(text="run ls")))
+    assert later.message.calls[0].id != first.calls[0].id
+
+
+async def test_streaming_takes_less_than_a_second_however_much_is_said() -> None:
+    waited: list[float] = []
+
+    async def count(seconds: float) -> None:
+        waited.append(seconds)
+
+    stream = DemoModel(TARGET, sleep=count).stream(request(UserMessage(text="help")))
+    assert [event async for event in stream]
+    assert len(waited) > 20
+    assert sum(waited) < 1
+
+
+async def test_a_released_demo_ends_its_call() -> None:
+    demo = DemoModel(TARGET, sleep=no_wait)
+    stream = demo.stream(request(UserMessage(text="help")))
+    await anext(stream)
+    demo.release()
+    with pytest.raises(ModelFailed):
+        await anext(stream)

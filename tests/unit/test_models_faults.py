@@ -1,0 +1,103 @@
+"""What went wrong with a call is told apart, and told so that its reader can act."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from holdfast.core.model import RETRYABLE, Fault, ModelFailed
+from holdfast.core.secret import Secret
+from holdfast.core.settings import Provider
+from holdfast.models import faults
+from holdfast.models.target import ModelTarget
+
+TARGET = ModelTarget(
+    provider=Provider.OPENAI,
+    name="gpt-5.1",
+    base_url="https://api.openai.com/v1",
+    api_key=Secret("sk-very-secret"),
+    key_reference="env:OPENAI_API_KEY",
+)
+NOW = 1_700_000_000.0
+
+
+def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> ModelFailed:
+    return faults.from_status(TARGET, status, body=body, headers=headers or {}, now=lambda: NOW)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "fault"),
+    [
+        (401, b'{"error":{"message":"Incorrect API key"}}', Fault.AUTH),
+        (403, b"", Fault.AUTH),
+        (402, b'{"error":{"message":"Insufficient credits","code":402}}', Fault.AUTH),
+        (429, b'{"error":{"message":"x","code":"insufficient_quota"}}', Fault.AUTH),
+        (429, b"", Fault.RATE_LIMIT),
+        (400, b'{"error":{"message":"x","code":"context_length_exceeded"}}',
+         Fault.CONTEXT_TOO_LONG),
+        (400, b'{"error":{"message":"prompt is too long: 210000 tokens"}}',
+         Fault.CONTEXT_TOO_LONG),
+        (400, b'{"error":{"code":400,"message":"the request exceeds the available context size",'
+              b'"type":"exceed_context_size_error"}}', Fault.CONTEXT_TOO_LONG),
+        (413, b"<html>too large</html>", Fault.CONTEXT_TOO_LONG),
+        (400, b'{"error":{"message":"unknown field"}}', Fault.BAD_REQUEST),
+        (404, b'{"error":"model not found"}', Fault.BAD_REQUEST),
+        (302, b"", Fault.BAD_REQUEST),
+        (408, b"", Fault.TIMEOUT),
+        (500, b"not json \xff", Fault.SERVER),
+        (529, b'{"type":"error","error":{"type":"overloaded_error","message":"x"}}',
+         Fault.SERVER),
+    ],
+)  # fmt: skip
+def test_an_answer_is_classified(status: int, body: bytes, fault: Fault) -> None:
+    found = failed(status, body)
+    assert (found.fault, found.status) == (fault, status)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("2", 2.0),
+        ("0.5", 0.5),
+        ("-3", 0.0),
+        ("Tue, 14 Nov 2023 22:13:50 GMT", 30.0),
+        ("Tue, 14 Nov 2023 22:00:00 GMT", 0.0),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+    ],
+)
+def test_retry_after_is_read_as_seconds_or_as_a_date(value: str, seconds: float | None) -> None:
+    assert failed(429, headers={"Retry-After": value}).retry_after == seconds
+
+
+def test_a_refused_key_names_where_it_comes_from_and_never_the_key() -> None:
+    body = b'{"error":{"message":"Incorrect API key provided: sk-very-secret"}}'
+    text = str(failed(401, body))
+    assert "env:OPENAI_API_KEY" in text
+    assert "sk-very-secret" not in text
+
+
+def test_no_text_ever_shows_the_key() -> None:
+    quoted = b"<p>sk-very-secret</p>"
+    for fault in (
+        failed(500, quoted),
+        faults.reported(TARGET, quoted),
+        faults.network(TARGET, "sk-very-secret"),
+        faults.not_understood(TARGET, quoted),
+        faults.no_stream(TARGET, "text/html", quoted),
+    ):
+        assert "sk-very-secret" not in str(fault)
+
+
+def test_each_text_says_which_model_and_what_to_do() -> None:
+    assert "/new" in str(failed(413))
+    assert "base_url" in str(failed(404, b'{"detail":"Not Found"}'))
+    assert "Not Found" in str(failed(404, b'{"detail":"Not Found"}'))
+    assert "30 s" in str(failed(429, headers={"Retry-After": "30"}))
+    late = faults.timed_out(TARGET, "did not begin to answer", "first_token_timeout", 5)
+    assert "gpt-5.1" in str(late)
+    assert "`first_token_timeout`" in str(late)
+
+
+def test_what_a_person_must_mend_is_never_retried() -> None:
+    assert not {Fault.AUTH, Fault.BAD_REQUEST, Fault.CONTEXT_TOO_LONG} & RETRYABLE

@@ -1,0 +1,109 @@
+"""Retries happen where they are safe, wait as they are told, and end."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from holdfast.core.message import AssistantMessage
+from holdfast.core.model import Completed, Fault, ModelEvent, ModelFailed, Retrying, TextDelta
+from holdfast.core.turn import Usage
+from holdfast.models.retry import Backoff, with_retries
+
+DONE = Completed(AssistantMessage(text="ok"), Usage())
+
+
+class Waiting:
+    """Waits in no time, and remembers for how long it would have."""
+
+    def __init__(self, remaining: float = 900) -> None:
+        self.remaining = remaining
+        self.waited: list[float] = []
+
+    async def pause(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        self.remaining -= seconds
+
+
+async def run(
+    failures: list[ModelFailed],
+    *,
+    backoff: Backoff | None = None,
+    waiting: Waiting | None = None,
+    jitter: float = 1.0,
+) -> list[ModelEvent]:
+    async def attempt() -> AsyncGenerator[ModelEvent, None]:
+        yield TextDelta("hal")
+        if failures:
+            raise failures.pop(0)
+        yield DONE
+
+    return [
+        event
+        async for event in with_retries(
+            attempt,
+            backoff=backoff or Backoff(),
+            waiting=waiting or Waiting(),
+            jitter=lambda: jitter,
+        )
+    ]
+
+
+def fault(kind: Fault, retry_after: float | None = None) -> ModelFailed:
+    return ModelFailed("no luck", fault=kind, retry_after=retry_after)
+
+
+async def test_a_retry_voids_what_was_streamed_and_streams_again() -> None:
+    assert await run([fault(Fault.SERVER)]) == [
+        TextDelta("hal"),
+        Retrying("no luck", 1, 0.5),
+        TextDelta("hal"),
+        DONE,
+    ]
+
+
+async def test_waits_double_up_to_a_ceiling() -> None:
+    waiting = Waiting()
+    await run([fault(Fault.NETWORK)] * 5, waiting=waiting, backoff=Backoff(retries=5, ceiling=5))
+    assert waiting.waited == [0.5, 1, 2, 4, 5]
+
+
+async def test_jitter_is_full() -> None:
+    waiting = Waiting()
+    await run([fault(Fault.TIMEOUT)] * 2, waiting=waiting, jitter=0.0)
+    assert waiting.waited == [0, 0]
+
+
+async def test_retry_after_is_obeyed() -> None:
+    waiting = Waiting()
+    await run([fault(Fault.RATE_LIMIT, retry_after=7)], waiting=waiting, jitter=0.0)
+    assert waiting.waited == [7]
+
+
+@pytest.mark.parametrize("kind", [Fault.AUTH, Fault.BAD_REQUEST, Fault.CONTEXT_TOO_LONG])
+async def test_what_cannot_pass_is_not_retried(kind: Fault) -> None:
+    failures = [fault(kind)]
+    with pytest.raises(ModelFailed) as failed:
+        await run(failures)
+    assert (failed.value.fault, failures) == (kind, [])
+
+
+async def test_retries_are_used_up() -> None:
+    waiting = Waiting()
+    failures = [fault(Fault.MALFORMED)] * 9
+    with pytest.raises(ModelFailed):
+        await run(failures, waiting=waiting, backoff=Backoff(retries=3))
+    assert len(waiting.waited) == 3
+
+
+async def test_a_wait_longer_than_anybody_would_wait_is_not_begun() -> None:
+    waiting = Waiting()
+    with pytest.raises(ModelFailed) as failed:
+        await run([fault(Fault.RATE_LIMIT, retry_after=3600)], waiting=waiting)
+    assert (failed.value.retry_after, waiting.waited) == (3600, [])
+
+
+async def test_a_wait_that_outlasts_the_whole_call_is_not_begun() -> None:
+    waiting = Waiting(remaining=5)
+    with pytest.raises(ModelFailed) as failed:
+        await run([fault(Fault.RATE_LIMIT, retry_after=20)], waiting=waiting)
+    assert (failed.value.fault, waiting.waited) == (Fault.RATE_LIMIT, [])

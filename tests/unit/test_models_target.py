@@ -1,0 +1,77 @@
+"""What [model] says becomes a target, or a sentence that names the key to change."""
+
+import pytest
+
+from holdfast.core.secret import Secret
+from holdfast.core.settings import ApiMode, ModelSettings, Provider
+from holdfast.models.codec import codec_for
+from holdfast.models.pool import ModelPool
+from holdfast.models.target import BadTarget, Limits, target_of
+
+KEY = Secret("sk-1")
+
+
+@pytest.mark.parametrize(
+    ("provider", "host"),
+    [
+        (Provider.OPENAI, "https://api.openai.com/v1"),
+        (Provider.OPENROUTER, "https://openrouter.ai/api/v1"),
+        (Provider.ANTHROPIC, "https://api.anthropic.com/v1"),
+    ],
+)
+def test_a_known_provider_needs_only_its_key(provider: Provider, host: str) -> None:
+    target = target_of(ModelSettings(provider=provider, api_key="env:K"), api_key=KEY)
+    assert (target.base_url, target.api_key, target.key_reference) == (host, KEY, "env:K")
+    assert target.name
+    assert "sk-1" not in repr(target)
+    with pytest.raises(BadTarget, match=r"model\.api_key"):
+        target_of(ModelSettings(provider=provider), api_key=None)
+
+
+def test_a_local_model_needs_an_address_and_no_key() -> None:
+    with pytest.raises(BadTarget, match=r"model\.base_url"):
+        target_of(ModelSettings(provider=Provider.LOCAL), api_key=None)
+    given = "http://127.0.0.1:8080/v1/chat/completions/"
+    target = target_of(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
+    assert target.base_url == "http://127.0.0.1:8080/v1"
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(BadTarget, match="127"):
+        target_of(ModelSettings(provider=Provider.LOCAL, base_url="127.0.0.1:80"), api_key=None)
+
+
+def test_a_key_keeps_no_line_break_and_takes_no_nonsense() -> None:
+    settings = ModelSettings(provider=Provider.OPENAI, api_key="file:key")
+    assert target_of(settings, api_key=Secret(" sk-1\n")).api_key == KEY
+    for nonsense in ("sk 1", "sk-\n1", "sk-ü"):
+        with pytest.raises(BadTarget, match="file:key") as refused:
+            target_of(settings, api_key=Secret(nonsense))
+        assert nonsense not in str(refused.value)
+
+
+def test_limits_and_retries_come_from_the_settings() -> None:
+    settings = ModelSettings(
+        connect_timeout=1,
+        first_token_timeout=2,
+        between_tokens_timeout=3,
+        whole_timeout=4,
+        retries=5,
+    )
+    target = target_of(settings, api_key=None)
+    assert target.limits == Limits(connect=1, first_token=2, between_tokens=3, whole=4)
+    assert target.retries == 5
+
+
+@pytest.mark.parametrize("mode", [ApiMode.RESPONSES, ApiMode.ANTHROPIC_MESSAGES])
+def test_a_mode_that_is_not_there_yet_is_refused_with_those_that_are(mode: ApiMode) -> None:
+    with pytest.raises(BadTarget, match="chat_completions"):
+        codec_for(mode)
+
+
+async def test_the_demo_is_leased_like_any_other_model() -> None:
+    async with ModelPool() as pool:
+        client = pool.lease(target_of(ModelSettings(), api_key=None))
+        assert client.name == "demo"
+        client.release()
+        client.release()
