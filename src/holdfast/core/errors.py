@@ -45,6 +45,10 @@ class OutcomeUnknown(SendError):
     """The message was written and no receipt came back: it may have arrived."""
 
 
+class IntakeClosed(HoldfastError):
+    """The gateway is not taking messages; nothing was accepted, so it is to be sent again."""
+
+
 class NotAllowed(HoldfastError):
     """`authorise` said no."""
 

@@ -58,6 +58,8 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: InboxId | None
     state: DeliveryState
     attempts: int
+    doubtful: bool = False  # an attempt may have arrived though no receipt came
+    resends: int = 0  # attempts made after that
     platform_message_id: str | None
     error: str
     expires_at: float | None

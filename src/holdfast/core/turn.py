@@ -70,6 +70,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+NO_USAGE = Usage()
+
+
 class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The start of a turn, one commit: session and route if they are new, the turn, the user's
     messages, and the inbox rows that now run in it."""
@@ -91,7 +94,7 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId
     state: TurnState
     messages: tuple[Message, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = NO_USAGE
     deliveries: tuple[NewDelivery, ...] = ()
     inbox_ends: tuple[InboxEnd, ...] = ()
     reason: str = ""

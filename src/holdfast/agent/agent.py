@@ -1,0 +1,70 @@
+"""An agent: what is kept of a session between its turns so that the next one starts at once."""
+
+from collections.abc import Iterable
+
+from holdfast.core.ids import SessionId
+from holdfast.core.message import AssistantMessage, Message, ToolMessage, UserMessage
+from holdfast.core.model import ToolSchema
+from holdfast.core.ports import ModelClient
+from holdfast.tools.registry import Toolbox
+
+_OVERHEAD = 400  # bytes of one message besides its text, measured on CPython 3.11
+
+
+class Agent:
+    """Owns one session's frozen prompt, its lease on a model, and the buffer of its messages.
+
+    The buffer is the transcript in the store, message for message; whoever writes to one
+    writes to the other. Terminal, processes and files are the workbench's, not the agent's.
+    """
+
+    def __init__(
+        self,
+        session_id: SessionId,
+        *,
+        signature: str,
+        prompt: str,
+        toolbox: Toolbox,
+        client: ModelClient,
+        messages: Iterable[Message],
+        max_steps: int,
+    ) -> None:
+        self.session_id = session_id
+        self.signature = signature
+        self.prompt = prompt
+        self.toolbox = toolbox
+        self.client: ModelClient | None = client
+        self.messages: list[Message] = []
+        self.max_steps = max_steps
+        self.size = 0  # bytes the buffer takes, about
+        for message in messages:
+            self.remember(message)
+
+    @property
+    def tools(self) -> tuple[ToolSchema, ...]:
+        return self.toolbox.schemas
+
+    def remember(self, message: Message) -> None:
+        self.messages.append(message)
+        self.size += _OVERHEAD + _length(message)
+
+    def release_clients(self) -> None:
+        """Give the model back and drop the buffer. The session's workbench is not touched."""
+        if self.client is not None:
+            self.client.release()
+        self.client = None
+        self.messages = []
+        self.size = 0
+
+
+def _length(message: Message) -> int:
+    match message:
+        case UserMessage():
+            return len(message.text) + sum(len(image.data or "") for image in message.images)
+        case AssistantMessage():
+            thought = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
+            return len(message.text) + thought + sum(len(c.arguments) for c in message.calls)
+        case ToolMessage():
+            return len(message.text)
+        case _:
+            return len(message.text)

@@ -1,0 +1,110 @@
+"""Tool calls: started, run and finished, each with its commit; those of an earlier process
+settled by their replay class."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import msgspec
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.work import Work
+from holdfast.core.crash import CrashPoint
+from holdfast.core.events import ToolBegan, ToolEnded, ToolProgressed
+from holdfast.core.message import Outcome, ToolCall, ToolMessage
+from holdfast.core.ports import Tool
+from holdfast.core.tool import Arguments, Replay, ToolContext, ToolFailed, ToolOutput
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = (
+    "The gateway stopped while this call ran, and nobody knows how it ended. It may have had "
+    "its effect: check before you repeat it."
+)
+
+
+async def run_calls(agent: Agent, work: Work, calls: Sequence[ToolCall]) -> None:
+    """Run the calls in order; neighbours that only read run together."""
+    for together in _batches(agent, calls):
+        fresh = [call.id for call in together if call.id not in work.unsettled]
+        if fresh:
+            await work.calling(fresh)
+            work.crash(CrashPoint.CALL_STARTED)
+        if len(together) == 1:
+            await _run(agent, work, together[0])
+        else:
+            async with asyncio.TaskGroup() as group:
+                for call in together:
+                    group.create_task(_run(agent, work, call))
+
+
+async def _run(agent: Agent, work: Work, call: ToolCall) -> None:
+    work.emit(ToolBegan(call.id, call.name, call.arguments))
+    output = await _output(agent, work, call)
+    work.crash(CrashPoint.CALL_RETURNED)
+    text = work.redact(output.text)
+    result = ToolMessage(call_id=call.id, name=call.name, text=text, outcome=output.outcome)
+    durable = work.called(result)
+    agent.remember(result)
+    await durable
+    work.crash(CrashPoint.CALL_FINISHED)
+    work.emit(ToolEnded(call.id, call.name, result.outcome, result.text))
+
+
+async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
+    context = ToolContext(
+        session_id=work.session_id,
+        principal=work.principal,
+        call_id=call.id,
+        bench=work.bench,
+        progress=lambda text: work.emit(ToolProgressed(call.id, text)),
+    )
+    try:
+        tool, arguments = _understand(agent, call)
+        if call.id in work.unsettled:
+            return await _settle(tool, context, arguments)
+        return await tool.run(context, arguments)
+    except ToolFailed as error:
+        return ToolOutput(text=str(error), outcome=Outcome.ERROR)
+    except Exception as error:  # a tool may be anyone's code: its fault is the call's result
+        log.exception("The tool %s failed.", call.name, extra={"action": "tool_failed"})
+        text = f"{call.name} failed: {type(error).__name__}: {error}"
+        return ToolOutput(text=text, outcome=Outcome.ERROR)
+
+
+async def _settle(tool: Tool, context: ToolContext, arguments: Arguments) -> ToolOutput:
+    """The result of a call that an earlier process started."""
+    if tool.replay is Replay.NEVER:
+        return ToolOutput(text=UNKNOWN, outcome=Outcome.UNKNOWN)
+    if tool.replay is Replay.ATTACH:
+        attached = await tool.attach(context, arguments)
+        if attached is not None:
+            return attached
+        # The runner writes a call down before it begins it, so one it never heard of never began.
+    return await tool.run(context, arguments)
+
+
+def _understand(agent: Agent, call: ToolCall) -> tuple[Tool, Arguments]:
+    tool = agent.toolbox.find(call.name)
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError as error:
+        raise ToolFailed(f"The arguments are not valid JSON ({error}). Send them again.") from error
+    if not isinstance(arguments, dict):
+        raise ToolFailed("The arguments must be a JSON object.")
+    return tool, arguments
+
+
+def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
+    for reads, run in groupby(calls, key=lambda call: _only_reads(agent, call)):
+        together = list(run)
+        if reads:
+            yield together
+        else:
+            yield from ([call] for call in together)
+
+
+def _only_reads(agent: Agent, call: ToolCall) -> bool:
+    tool = agent.toolbox.by_name.get(call.name)
+    return tool is not None and tool.replay is Replay.SAFE

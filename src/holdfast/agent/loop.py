@@ -1,0 +1,103 @@
+"""The loop of a turn: settle what is open, ask the model, commit, run its tools, until it is done.
+
+Where the turn stands is read from the buffer alone, so a turn that an earlier process began is
+gone on with by the same lines that would have finished it then.
+"""
+
+import msgspec
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.calls import run_calls
+from holdfast.agent.work import Work
+from holdfast.core.crash import CrashPoint
+from holdfast.core.events import ReasoningStreamed, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.ids import CallId
+from holdfast.core.message import AssistantMessage, NoteMessage
+from holdfast.core.model import Completed, ModelRequest, ReasoningDelta, Retrying, TextDelta
+from holdfast.core.projection import open_calls, project
+
+BUDGET_USED = NoteMessage(
+    text="[System note: the step budget of this turn is used up. Answer now, without tools: "
+    "what was done, what is left, and how to go on.]"
+)
+NOTHING_SAID = "(The model gave an empty answer.)"
+
+
+class Unleased(RuntimeError):
+    """An agent was run after `release_clients()`: a bug of whoever leased it."""
+
+
+async def run_turn(agent: Agent, work: Work) -> Completed:
+    """Run the turn to its final reply, which is returned uncommitted: its commit ends the turn.
+
+    Raises `ModelFailed` where the model failed for good, `StoreError` where a step could not
+    be kept. May be cancelled at any await.
+    """
+    replies = work.replies_before
+    while True:
+        await run_calls(agent, work, open_calls(agent.messages))
+        await _take_steers(agent, work)
+        last_chance = replies >= agent.max_steps
+        completed = await _ask(agent, work, last_chance=last_chance)
+        work.crash(CrashPoint.MODEL_REPLIED)
+        if last_chance or not completed.message.calls:
+            return _final(completed)
+        reply = _with_own_ids(completed.message, f"{work.turn_id}.{replies}")
+        durable = work.replied(reply, completed.usage)
+        agent.remember(reply)
+        await durable
+        work.crash(CrashPoint.REPLY_COMMITTED)
+        work.emit(StepEnded(reply.text))
+        replies += 1
+
+
+async def _ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
+    if agent.client is None:
+        raise Unleased(agent.session_id)
+    messages = project([*agent.messages, BUDGET_USED] if last_chance else agent.messages)
+    request = ModelRequest(
+        system=agent.prompt,
+        messages=messages,
+        tools=() if last_chance else agent.tools,
+        reasoning=work.reasoning,
+    )
+    work.crash(CrashPoint.MODEL_CALLED)
+    async for event in agent.client.stream(request):
+        match event:
+            case TextDelta():
+                work.emit(TextStreamed(event.text))
+            case Completed():
+                return event
+            case ReasoningDelta():
+                work.emit(ReasoningStreamed(event.text))
+            case Retrying():
+                work.emit(StreamVoided(event.why))
+    raise AssertionError("a model stream ended without Completed")  # the port forbids it
+
+
+async def _take_steers(agent: Agent, work: Work) -> None:
+    while steer := work.next_steer():
+        message, durable = steer
+        agent.remember(message)
+        await durable
+
+
+def _final(completed: Completed) -> Completed:
+    message = completed.message
+    if message.text and not message.calls:
+        return completed
+    text = message.text or NOTHING_SAID
+    return Completed(msgspec.structs.replace(message, text=text, calls=()), completed.usage)
+
+
+def _with_own_ids(message: AssistantMessage, place: str) -> AssistantMessage:
+    """Calls named by their place in the session.
+
+    Providers reuse ids ("call_0" in every reply); ours name a command in the runner's
+    journal, where a second use would be taken for the first.
+    """
+    calls = tuple(
+        msgspec.structs.replace(call, id=CallId(f"{place}.{number}"))
+        for number, call in enumerate(message.calls)
+    )
+    return msgspec.structs.replace(message, calls=calls)

@@ -1,0 +1,27 @@
+"""The system prompt: built once per session, then frozen and kept with it."""
+
+from holdfast.core.tool import Danger
+from holdfast.tools.registry import Toolbox
+
+WHO = """\
+You are a capable assistant reached through Holdfast, a gateway that keeps this conversation, \
+its terminal and its background processes alive across restarts. Today is {date}.
+
+Do what is asked, then say briefly what you did and what came of it. When you do not know, \
+find out or say so; never invent results. Answer in the language you are spoken to in, in \
+plain Markdown."""
+
+HANDS = """\
+Your commands and files live in a workspace of your own (your current directory when you \
+begin). The directory and exported variables persist from one command to the next. Start \
+anything long-running with the process tool, not with `&`. A result marked as unknown or \
+cancelled may have had an effect: look before you repeat it."""
+
+
+def build_prompt(*, date: str, toolbox: Toolbox, instructions: str, request: str = "") -> str:
+    """Small on purpose: every byte of it is sent with every call."""
+    parts = [WHO.format(date=date)]
+    if any(tool.danger is Danger.CONFINED for tool in toolbox.by_name.values()):
+        parts.append(HANDS)
+    parts.extend(text for text in (instructions.strip(), request.strip()) if text)
+    return "\n\n".join(parts)

@@ -1,0 +1,82 @@
+"""The control socket: what the CLI asks of a running gateway, on the machine itself."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.metrics import balance
+from holdfast.core.ids import SessionId
+from holdfast.core.ports import Library
+from holdfast.service.paths import Paths, private_dir
+
+_MOST = 1000
+
+
+class ControlSocket:
+    """Owns the control socket while its context is open. Whoever can open it is its owner."""
+
+    def __init__(
+        self, paths: Paths, *, library: Library, snapshot: Callable[[], dict[str, Any]]
+    ) -> None:
+        self._path = paths.control_socket
+        self._library = library
+        self._snapshot = snapshot
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        application = web.Application()
+        application.add_routes(
+            [
+                web.get("/status", self._status),
+                web.get("/sessions", self._sessions),
+                web.get("/sessions/{id}", self._session),
+            ]
+        )
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        self._open.push_async_callback(runner.cleanup)
+        private_dir(self._path.parent)
+        self._path.unlink(missing_ok=True)
+        await web.UnixSite(runner, str(self._path)).start()
+        self._path.chmod(0o600)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._open.aclose()
+
+    async def _status(self, request: web.Request) -> web.Response:
+        ledger = balance(await self._library.ledger())
+        return _json({**self._snapshot(), "ledger": ledger})
+
+    async def _sessions(self, request: web.Request) -> web.Response:
+        limit = _number(request, "limit", 50)
+        offset = _number(request, "offset", 0)
+        rows = await self._library.sessions(limit=min(limit, _MOST), offset=offset)
+        return _json({"sessions": rows})
+
+    async def _session(self, request: web.Request) -> web.Response:
+        session_id = SessionId(request.match_info["id"])
+        row = await self._library.session(session_id)
+        if row is None:
+            text = f"there is no session {session_id!r}; `holdfast sessions list` has them all"
+            return _json({"error": text}, status=404)
+        records = await self._library.transcript(session_id)
+        turns = dict.fromkeys(record.turn_id for record in records if record.turn_id)
+        rows = [await self._library.turn(turn_id) for turn_id in turns]
+        return _json({"session": row, "transcript": records, "turns": rows})
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not text.isdigit():
+        raise web.HTTPBadRequest(text=f"{name} must be a number, not {text!r}")
+    return int(text)
+
+
+def _json(body: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body), status=status, content_type="application/json"
+    )

@@ -1,0 +1,121 @@
+"""The one HTTP listener: the platforms' routes, health and metrics, for those who may ask."""
+
+import errno
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from typing import Self
+
+from aiohttp import web
+
+from holdfast.control.metrics import Metrics
+from holdfast.core.errors import HoldfastError
+from holdfast.core.secret import Secret
+from holdfast.core.settings import GatewaySettings
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PORT = GatewaySettings().port
+_NEIGHBOURS = 10  # ports tried after the default one
+_LARGEST_BODY = 32 * 1024 * 1024
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PortTaken(HoldfastError):
+    """Another program listens where the gateway should."""
+
+
+class HttpListener:
+    """Owns the TCP listener while its context is open; `address` is where it can be reached."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        *,
+        routes: Iterable[web.RouteDef],
+        metrics: Metrics,
+        token: Secret,
+        ready: Callable[[], bool],
+    ) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._token = token.reveal().encode()
+        self._ready = ready
+        self._hosts = {"localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts}
+        self._routes = list(routes)
+        self._open = AsyncExitStack()
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        application = web.Application(middlewares=[self._check_host], client_max_size=_LARGEST_BODY)
+        application.add_routes(self._routes)
+        application.add_routes(
+            [web.get("/healthz", self._health), web.get("/metrics", self._measures)]
+        )
+        # Whoever waits for a turn is told to come back; none of them may hold up a stop.
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        self._open.push_async_callback(runner.cleanup)
+        try:
+            port = await self._listen(runner)
+        except BaseException:
+            await self._open.aclose()
+            raise
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        self.address = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._open.aclose()
+
+    async def _listen(self, runner: web.AppRunner) -> int:
+        for port in self._ports():
+            try:
+                site = web.TCPSite(runner, self._settings.host, port, backlog=1024)
+                await site.start()
+            except OSError as error:
+                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                    raise PortTaken(
+                        f"gateway.host: cannot listen on {self._settings.host} ({error.strerror})."
+                    ) from None
+                log.debug("Port %d is taken.", port)
+                continue
+            return int(runner.addresses[0][1])
+        raise PortTaken(
+            f"gateway.port: {self._settings.host}:{self._settings.port} is in use by another "
+            "program, or not allowed. Choose another port in holdfast.toml or with --port "
+            "(0: any free one)."
+        )
+
+    def _ports(self) -> Sequence[int]:
+        """The default port is a wish, and its neighbours will do; a chosen one is an order."""
+        port = self._settings.port
+        return range(port, port + _NEIGHBOURS) if port == DEFAULT_PORT else (port,)
+
+    @web.middleware
+    async def _check_host(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
+        if _name(request.host) not in self._hosts:
+            text = f"this gateway does not answer to {request.host!r}; see gateway.allowed_hosts\n"
+            return web.Response(status=421, text=text)
+        return await handler(request)
+
+    async def _health(self, request: web.Request) -> web.Response:
+        ready = self._ready()
+        return web.json_response({"ready": ready}, status=200 if ready else 503)
+
+    async def _measures(self, request: web.Request) -> web.Response:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
+        if not hmac.compare_digest(given, self._token):
+            text = "metrics need the gateway's token: `holdfast token` prints it\n"
+            return web.Response(status=401, text=text)
+        return web.Response(text=await self._metrics.render(), content_type="text/plain")
+
+
+def _name(host: str) -> str:
+    """The name without its port; an IPv6 address has colons of its own."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].lower()

@@ -1,0 +1,117 @@
+"""The agent cache: agents kept between turns, bounded in number and in bytes."""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from itertools import islice
+
+from holdfast.agent.agent import Agent
+from holdfast.core.ids import SessionId
+
+log = logging.getLogger(__name__)
+
+Build = Callable[[], Awaitable[Agent]]
+
+
+class _Entry:
+    """A cached agent, the bytes it was last counted with, and whether a turn has it."""
+
+    __slots__ = ("agent", "busy", "counted")
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.busy = True
+        self.counted = 0
+
+
+class AgentCache:
+    """Owns every agent that is alive: at most one a session, least recently used first out.
+
+    Busy means that this very instance is leased to a turn, from `lease` to `release`. A busy
+    agent is never evicted; nor is a younger one sacrificed in its place, so the cache may stay
+    over its bounds while turns run, and the next lease or release looks again.
+    """
+
+    def __init__(self, *, max_agents: int, max_bytes: int) -> None:
+        self._max_agents = max_agents
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
+        self._warned = False
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, session_id: SessionId) -> bool:
+        return session_id in self._entries
+
+    async def lease(self, session_id: SessionId, *, signature: str, build: Build) -> Agent:
+        """The session's agent: the cached one if it was built from the same, else a new one.
+
+        One lane owns a session, so nobody else leases it while this builds.
+        """
+        entry = self._entries.get(session_id)
+        if entry is not None and entry.agent.signature == signature:
+            self.hits += 1
+            entry.busy = True
+            self._entries.move_to_end(session_id)
+        else:
+            self.misses += 1
+            self.drop(session_id)
+            entry = self._entries[session_id] = _Entry(await build())
+            self._evict()
+        return entry.agent
+
+    def release(self, agent: Agent) -> None:
+        """The turn is over. An agent that was dropped meanwhile ends here."""
+        entry = self._entries.get(agent.session_id)
+        if entry is None or entry.agent is not agent:
+            agent.release_clients()
+            return
+        entry.busy = False
+        self.bytes += agent.size - entry.counted
+        entry.counted = agent.size
+        self._evict()
+
+    def drop(self, session_id: SessionId) -> None:
+        """Forget the session's agent, after the turn it is leased to, if any."""
+        entry = self._entries.pop(session_id, None)
+        if entry is None:
+            return
+        self.bytes -= entry.counted
+        if not entry.busy:
+            entry.agent.release_clients()
+
+    def clear(self) -> None:
+        for session_id in list(self._entries):
+            self.drop(session_id)
+
+    def _evict(self) -> None:
+        excess = self._excess()
+        spared = 0
+        for session_id in list(islice(self._entries, excess)):
+            if self._entries[session_id].busy:
+                spared += 1
+            else:
+                self.drop(session_id)
+        if spared and not self._warned:
+            log.warning(
+                "The agent cache is over its bounds; %d of the oldest agents are mid-turn.",
+                spared,
+                extra={"action": "cache_over"},
+            )
+        self._warned = bool(spared)
+
+    def _excess(self) -> int:
+        """How many of the oldest entries are past the bounds, by number or by bytes."""
+        by_number = max(0, len(self._entries) - self._max_agents)
+        over = self.bytes - self._max_bytes
+        by_bytes = 0
+        for entry in self._entries.values():
+            if over <= 0:
+                break
+            over -= entry.counted
+            by_bytes += 1
+        return max(by_number, by_bytes)

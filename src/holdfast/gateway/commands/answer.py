@@ -1,0 +1,39 @@
+"""Answering a command: the text, the effect and the end of its row in one commit."""
+
+import msgspec
+
+from holdfast.core.inbox import InboxEnd, InboxRow, InboxState
+from holdfast.core.outbox import DeliveryKind, NewDelivery
+from holdfast.core.session import CommandEffect, Superseded
+from holdfast.gateway.house import House
+
+
+def answer_to(house: House, row: InboxRow, text: str) -> tuple[InboxEnd, NewDelivery]:
+    """The end of the command's row and the delivery that answers it."""
+    reply = house.replies.to(row, text, kind=DeliveryKind.COMMAND)
+    return InboxEnd(inbox_id=row.id, state=InboxState.ANSWERED), reply
+
+
+async def answer(house: House, row: InboxRow, text: str, **effect: object) -> None:
+    """Commit the effect with its answer, then tell it; `effect` are fields of `CommandEffect`."""
+    await settle(house, prepare(house, row, text, **effect))
+
+
+def prepare(house: House, row: InboxRow, text: str, **effect: object) -> CommandEffect:
+    end, reply = answer_to(house, row, text)
+    plain = CommandEffect(inbox_ends=(end,), deliveries=(reply,), at=house.clock.now())
+    return msgspec.structs.replace(plain, **effect)
+
+
+async def settle(house: House, effect: CommandEffect) -> Superseded:
+    superseded = await house.store.settle_command(effect)
+    announce(house, effect, superseded)
+    return superseded
+
+
+def announce(house: House, effect: CommandEffect, superseded: Superseded) -> None:
+    dropped = [
+        InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason="a new session was begun")
+        for inbox_id in superseded.inbox_ids
+    ]
+    house.announcer.messages([*dropped, *effect.inbox_ends], effect.deliveries)

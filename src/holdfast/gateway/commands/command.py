@@ -1,0 +1,39 @@
+"""What a command is: a name, a line of help, and what it does."""
+
+import re
+from collections.abc import Awaitable
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import InboxRow
+
+_SHAPE = re.compile(r"/([a-z][a-z_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A command as it was typed, by whom, and in which session, if its route has one."""
+
+    row: InboxRow
+    argument: str
+    session_id: SessionId | None
+
+
+class Command(Protocol):
+    name: str
+    help: str
+    outlives_restart: bool  # False: one typed before this start is not carried out any more
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        """What must happen at this instant happens before this returns; the rest is awaited.
+
+        Its effect commits together with the end of its inbox row.
+        """
+        ...
+
+
+def parse(text: str) -> tuple[str, str] | None:
+    """Name and argument, or None where the text is no command (a path begins with / too)."""
+    match = _SHAPE.fullmatch(text.strip())
+    return (match[1].lower(), (match[2] or "").strip()) if match else None

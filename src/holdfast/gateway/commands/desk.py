@@ -1,0 +1,85 @@
+"""The command desk: parses, checks and carries out commands, never behind a turn."""
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Awaitable, Iterable
+
+from holdfast.core.errors import NotAllowed, StoreError
+from holdfast.core.inbox import Accepted, InboxEnd, InboxState
+from holdfast.core.session import CommandEffect
+from holdfast.gateway.authorise import Action, Authority, principal_of
+from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.command import Asked, Command, parse
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+log = logging.getLogger(__name__)
+
+
+class CommandDesk:
+    """Owns the commands and the tasks that carry them out."""
+
+    def __init__(
+        self, house: House, lanes: Lanes, *, authority: Authority, tasks: asyncio.TaskGroup
+    ) -> None:
+        self._house = house
+        self._lanes = lanes
+        self._authority = authority
+        self._tasks = tasks
+        self._commands: dict[str, Command] = {}
+
+    def add(self, commands: Iterable[Command]) -> None:
+        self._commands |= {command.name: command for command in commands}
+
+    def listed(self) -> list[Command]:
+        return [self._commands[name] for name in sorted(self._commands)]
+
+    def take(self, accepted: Accepted, *, late: bool = False) -> bool:
+        """Carry the row out if it is a command; `late`: it was typed before this start."""
+        row = accepted.row
+        parsed = parse(row.inbound.text) if row.inbound.commands else None
+        if parsed is None:
+            return False
+        name, argument = parsed
+        session_id = self._lanes.session_of(row.route) or accepted.route_session
+        asked = Asked(row=row, argument=argument, session_id=session_id)
+        self._tasks.create_task(
+            self._finish(self._begin(name, asked, late=late)), name=f"command {name}"
+        )
+        return True
+
+    def _begin(self, name: str, asked: Asked, *, late: bool) -> Awaitable[None]:
+        source = asked.row.inbound.source
+        try:
+            self._authority.authorise(principal_of(source), Action.COMMAND, source)
+        except NotAllowed as error:
+            return answer(self._house, asked.row, str(error))
+        command = self._commands.get(name)
+        if command is None:
+            return answer(self._house, asked.row, self._unknown(name))
+        if late and not command.outlives_restart:
+            return self._drop(asked)
+        return command.begin(asked)
+
+    async def _finish(self, effect: Awaitable[None]) -> None:
+        try:
+            await effect
+        except StoreError as error:
+            # Its row is still queued, so the next start carries it out.
+            log.error("A command waits for the store: %s", error, extra={"action": "command"})
+
+    async def _drop(self, asked: Asked) -> None:
+        end = InboxEnd(
+            inbox_id=asked.row.id,
+            state=InboxState.SUPERSEDED,
+            reason="typed before the gateway was started again",
+        )
+        effect = CommandEffect(inbox_ends=(end,), at=self._house.clock.now())
+        await self._house.store.settle_command(effect)
+        self._house.announcer.messages(effect.inbox_ends, ())
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._commands, n=1)
+        hint = f" Did you mean /{near[0]}?" if near else ""
+        return f"There is no command /{name}.{hint} /help lists them."

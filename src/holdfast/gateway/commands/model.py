@@ -1,0 +1,40 @@
+"""/model: say which model answers here, or choose another for this session."""
+
+from collections.abc import Awaitable
+
+from holdfast.core.ids import SessionId
+from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.house import House
+
+
+class Model:
+    name = "model"
+    help = "show the model; /model NAME uses another one in this session, /model default undoes it"
+    outlives_restart = True
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        return self._choose(asked) if asked.argument else self._show(asked)
+
+    async def _show(self, asked: Asked) -> None:
+        row = await self._house.store.session(asked.session_id) if asked.session_id else None
+        chosen = row.model_override if row else None
+        text = f"The model is {chosen or self._house.agents.model_name}"
+        await answer(self._house, asked.row, f"{text}{' (chosen here)' if chosen else ''}.")
+
+    async def _choose(self, asked: Asked) -> None:
+        house, name = self._house, asked.argument
+        default = name.lower() == "default"
+        session_id = asked.session_id or SessionId(house.new_id("s"))
+        await answer(
+            house,
+            asked.row,
+            f"From the next message on, {house.agents.model_name if default else name} answers.",
+            session_id=session_id,
+            route=asked.row.route,
+            model_override="" if default else name,
+        )
+        house.cache.drop(session_id)

@@ -1,0 +1,56 @@
+"""/new: leave this conversation and begin another."""
+
+from collections.abc import Awaitable, Callable
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.session import CommandEffect
+from holdfast.gateway.commands.answer import prepare, settle
+from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+EndSession = Callable[[SessionId], Awaitable[None]]
+
+
+class New:
+    name = "new"
+    help = "begin a new conversation; the old one is kept"
+    outlives_restart = True
+
+    def __init__(self, house: House, lanes: Lanes, *, end_session: EndSession) -> None:
+        self._house = house
+        self._lanes = lanes
+        self._end_session = end_session
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        house, row, old = self._house, asked.row, asked.session_id
+        fresh = SessionId(house.new_id("s"))
+        # Now, not when the commit is through: what is said after /new belongs to the new session.
+        pointed = self._lanes.point(row.route, fresh)
+        lane = self._lanes.get(old) if old else None
+        if lane is not None:
+            lane.stop([], [])
+        effect = prepare(
+            house,
+            row,
+            "A new conversation begins.",
+            session_id=old,
+            route=row.route,
+            new_session=fresh,
+            supersede_before=row.id,
+        )
+        return self._finish(effect, old, pointed)
+
+    async def _finish(
+        self, effect: CommandEffect, old: SessionId | None, pointed: Callable[..., None]
+    ) -> None:
+        try:
+            await settle(self._house, effect)
+        except StoreError:
+            pointed(undo=True)
+            raise
+        pointed()
+        if old:
+            self._house.cache.drop(old)
+            await self._end_session(old)

@@ -1,0 +1,34 @@
+"""/status: what the gateway and this session are doing."""
+
+from collections.abc import Awaitable
+
+from holdfast.core.turn import LaneState
+from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+
+class Status:
+    name = "status"
+    help = "show what this session and the gateway are doing"
+    outlives_restart = True
+
+    def __init__(self, house: House, lanes: Lanes) -> None:
+        self._house = house
+        self._lanes = lanes
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        return answer(self._house, asked.row, self._text(asked))
+
+    def _text(self, asked: Asked) -> str:
+        lane = self._lanes.get(asked.session_id) if asked.session_id else None
+        here = f"{lane.state}, {lane.queued} queued" if lane else "idle"
+        running = self._lanes.count(LaneState.RUNNING)
+        return "\n".join(
+            (
+                f"Session: {asked.session_id or 'not begun yet'} ({here})",
+                f"Model: {self._house.agents.model_name}",
+                f"Gateway: {running} turns running, {len(self._house.cache)} agents cached",
+            )
+        )

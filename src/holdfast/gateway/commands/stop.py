@@ -1,0 +1,30 @@
+"""/stop: end the running turn for good, without the agent's help."""
+
+from collections.abc import Awaitable
+
+from holdfast.gateway.commands.answer import answer, answer_to
+from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+
+class Stop:
+    name = "stop"
+    help = "stop what the agent is doing, and drop what waits behind it"
+    outlives_restart = False  # what it was to stop died with the process it was typed to
+
+    def __init__(self, house: House, lanes: Lanes) -> None:
+        self._house = house
+        self._lanes = lanes
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        lane = self._lanes.get(asked.session_id) if asked.session_id else None
+        if lane is not None:
+            end, reply = answer_to(self._house, asked.row, "Stopped.")
+            if lane.stop([end], [reply]):
+                return _nothing()  # the row ends in the commit that ends the turn
+        return answer(self._house, asked.row, "Nothing is running.")
+
+
+async def _nothing() -> None:
+    return

@@ -1,0 +1,204 @@
+"""Delivery: drains the outbox, in order per chat, and is the only one who talks to platforms."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.core.crash import Crash, CrashPoint
+from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, DeliveryRow, DeliveryState, NewDelivery, Outbound
+from holdfast.core.ports import Clock, Journal, Platform
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.pacing import Gate
+from holdfast.gateway.redaction import Redaction
+
+log = logging.getLogger(__name__)
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+
+
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery on its way. `doubtful`: an earlier attempt may have arrived."""
+
+    id: DeliveryId
+    address: Address
+    text: str
+    expires_at: float | None = None
+    doubtful: bool = False
+    repeated: bool = False  # it was already sent again once, marked
+    failures: int = 0  # times in a row that its platform was not there
+
+
+class _Chat:
+    """One chat's queue: order within it is kept, so one parcel is under way at a time."""
+
+    __slots__ = ("gate", "parcels", "task")
+
+    def __init__(self, clock: Clock) -> None:
+        self.gate = Gate(clock)
+        self.parcels: deque[Parcel] = deque()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Delivery:
+    """Owns what is owed to platforms: a queue per chat and a gate per chat and account."""
+
+    def __init__(
+        self, doors: Doors, *, journal: Journal, clock: Clock, redact: Redaction, crash: Crash
+    ) -> None:
+        self._doors = doors
+        self._journal = journal
+        self._clock = clock
+        self._redact = redact
+        self._crash = crash
+        self._chats: dict[tuple[str, str, str], _Chat] = {}
+        self._accounts: dict[tuple[str, str], Gate] = {}
+
+    def __len__(self) -> int:
+        return sum(len(chat.parcels) for chat in self._chats.values())
+
+    def take(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
+        """Deliver rows that have just been committed; `final` is the text of those without."""
+        for new in deliveries:
+            if new.state is DeliveryState.PENDING:
+                text = final if new.text is None else new.text
+                self._enqueue(
+                    Parcel(id=new.id, address=new.address, text=text, expires_at=new.expires_at)
+                )
+
+    def recover(self, rows: Iterable[DeliveryRow]) -> None:
+        """Go on with what an earlier process owed, in the order in which it came to owe it."""
+        for row in rows:
+            self._enqueue(
+                Parcel(
+                    id=row.id,
+                    address=row.address,
+                    text=row.text,
+                    expires_at=row.expires_at,
+                    # An attempt without an outcome was cut between the send and its receipt.
+                    doubtful=row.doubtful or row.state is DeliveryState.SENDING,
+                    repeated=row.resends > 0,
+                )
+            )
+
+    async def flush(self) -> None:
+        """Returns when nothing is under way; what is owed to a closed door stays in the store."""
+        tasks = [chat.task for chat in self._chats.values() if chat.task]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Stop sending. What has no receipt yet is in the store, and a successor's to settle."""
+        tasks = [chat.task for chat in self._chats.values() if chat.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._chats.clear()
+
+    def _enqueue(self, parcel: Parcel) -> None:
+        key = (parcel.address.platform, parcel.address.account, parcel.address.chat_id)
+        chat = self._chats.get(key)
+        if chat is None:
+            chat = self._chats[key] = _Chat(self._clock)
+        chat.parcels.append(parcel)
+        if chat.task is None:
+            chat.task = asyncio.create_task(self._drain(key, chat), name=f"deliver {key[2]}")
+
+    async def _drain(self, key: tuple[str, str, str], chat: _Chat) -> None:
+        while chat.parcels:
+            try:
+                await self._deliver(chat.parcels[0], chat.gate)
+            except StoreError as error:
+                # Sending what cannot be recorded would send it again after a restart.
+                log.error("A delivery waits for the store: %s", error, extra={"action": "outbox"})
+                await asyncio.sleep(_FIRST_WAIT)
+                continue
+            chat.parcels.popleft()
+        del self._chats[key]  # no await since the queue was seen empty: nobody added to it
+
+    async def _deliver(self, parcel: Parcel, gate: Gate) -> None:
+        """Bring one parcel to its end: sent, failed, or for good unknown."""
+        on_its_way: Parcel | None = parcel
+        account = self._account_gate(parcel.address)
+        while on_its_way:
+            await gate.passed()
+            await account.passed()
+            on_its_way = await self._try(on_its_way, gate)
+
+    async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
+        """One attempt; the parcel as it now stands if there is to be another."""
+        platform = self._doors.find(parcel.address)
+        if end := self._end_without_sending(parcel, platform):
+            await self._settle(parcel, end[0], error=end[1])
+            return None
+        assert platform is not None, "a parcel without a platform has ended"
+        try:
+            await self._attempt(parcel, platform)
+        except Throttled as error:
+            gate.hold(error.retry_after)
+            await self._settle(parcel, DeliveryState.PENDING, error=str(error))
+            return parcel
+        except NotConnected as error:
+            gate.hold(min(_FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
+            await self._settle(parcel, DeliveryState.PENDING, error=str(error))
+            return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
+        except Refused as error:
+            log.warning("A reply was refused: %s", error, extra={"action": "delivery_failed"})
+            await self._settle(parcel, DeliveryState.FAILED, error=str(error))
+        except OutcomeUnknown as error:
+            await self._settle(parcel, DeliveryState.UNKNOWN, error=str(error))
+            return msgspec.structs.replace(parcel, doubtful=True, repeated=parcel.doubtful)
+        return None
+
+    def _end_without_sending(
+        self, parcel: Parcel, platform: Platform | None
+    ) -> tuple[DeliveryState, str] | None:
+        if platform is None:
+            return DeliveryState.FAILED, "its platform is not configured any more"
+        if parcel.expires_at is not None and parcel.expires_at < self._clock.now():
+            return DeliveryState.FAILED, "expired before it could be sent"
+        if parcel.repeated and not platform.capabilities.idempotent_send:
+            return DeliveryState.UNKNOWN, "no receipt, and it was already sent again once"
+        return None
+
+    async def _attempt(self, parcel: Parcel, platform: Platform) -> None:
+        await self._journal.begin_attempt(parcel.id, at=self._clock.now())
+        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        receipt = await platform.send(
+            Outbound(
+                delivery_id=parcel.id,
+                address=parcel.address,
+                text=self._redact(parcel.text),
+                # A platform that knows the delivery id takes it once: nothing to mark.
+                maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
+            )
+        )
+        self._crash(CrashPoint.SENT)
+        await self._settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
+        self._crash(CrashPoint.RECEIPT_COMMITTED)
+
+    async def _settle(
+        self,
+        parcel: Parcel,
+        state: DeliveryState,
+        *,
+        message_id: str | None = None,
+        error: str = "",
+    ) -> None:
+        await self._journal.settle_delivery(
+            parcel.id,
+            state,
+            at=self._clock.now(),
+            platform_message_id=message_id,
+            error=error,
+        )
+
+    def _account_gate(self, address: Address) -> Gate:
+        key = (address.platform, address.account)
+        if key not in self._accounts:
+            self._accounts[key] = Gate(self._clock)
+        return self._accounts[key]

@@ -1,0 +1,98 @@
+"""The ways a turn can end, each as the one commit that ends it."""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.core.ids import InboxId
+from holdfast.core.inbox import InboxEnd, InboxRow, InboxState
+from holdfast.core.model import Completed
+from holdfast.core.outbox import NewDelivery
+from holdfast.core.turn import EndTurn, TurnState
+from holdfast.gateway.replies import Replies
+from holdfast.gateway.turn import Turn
+
+
+def answered(turn: Turn, completed: Completed, *, replies: Replies, at: float) -> EndTurn:
+    """The final reply, what is owed to the platform, and the ends of the messages it answers."""
+    last = turn.rows[-1]
+    reply = replies.to(last, None, session_id=turn.session_id, turn_id=turn.turn_id)
+    return EndTurn(
+        turn_id=turn.turn_id,
+        session_id=turn.session_id,
+        state=TurnState.ANSWERED,
+        messages=(completed.message,),
+        usage=turn.usage + completed.usage,
+        deliveries=(reply,),
+        inbox_ends=(
+            *_merged(turn.rows[:-1], into=last.id),
+            InboxEnd(inbox_id=last.id, state=InboxState.ANSWERED),
+        ),
+        at=at,
+    )
+
+
+def failed(turn: Turn, why: str, *, replies: Replies, at: float) -> EndTurn:
+    """The reason goes to the user, never into the log: the model is not to read it."""
+    last = turn.rows[-1]
+    text = f"This could not be answered: {why}"
+    reply = replies.to(last, text, session_id=turn.session_id, turn_id=turn.turn_id)
+    return EndTurn(
+        turn_id=turn.turn_id,
+        session_id=turn.session_id,
+        state=TurnState.FAILED,
+        messages=turn.cut_calls(),
+        usage=turn.usage,
+        deliveries=(reply,),
+        inbox_ends=(
+            *_merged(turn.rows[:-1], into=last.id),
+            InboxEnd(inbox_id=last.id, state=InboxState.FAILED, reason=why),
+        ),
+        reason=why,
+        at=at,
+    )
+
+
+def interrupted(turn: Turn, *, by: InboxId, at: float) -> EndTurn:
+    """What it was asked stays in the transcript, and is answered with the message that came."""
+    return EndTurn(
+        turn_id=turn.turn_id,
+        session_id=turn.session_id,
+        state=TurnState.INTERRUPTED,
+        messages=turn.cut_calls(),
+        usage=turn.usage,
+        inbox_ends=tuple(_merged(turn.rows, into=by)),
+        reason="interrupted by the next message",
+        at=at,
+    )
+
+
+def stopped(
+    turn: Turn,
+    waiting: Sequence[InboxRow],
+    *,
+    ends: Sequence[InboxEnd],
+    deliveries: Sequence[NewDelivery],
+    at: float,
+) -> EndTurn:
+    """Ended for good by its user, with what waited behind it; `ends` and `deliveries` are the
+    command's own."""
+    return EndTurn(
+        turn_id=turn.turn_id,
+        session_id=turn.session_id,
+        state=TurnState.SUPERSEDED,
+        messages=turn.cut_calls(),
+        usage=turn.usage,
+        deliveries=tuple(deliveries),
+        inbox_ends=(*superseded((*turn.rows, *waiting)), *ends),
+        reason="stopped by its user",
+        at=at,
+    )
+
+
+def superseded(rows: Iterable[InboxRow]) -> Iterable[InboxEnd]:
+    for row in rows:
+        yield InboxEnd(inbox_id=row.id, state=InboxState.SUPERSEDED, reason="stopped by its user")
+
+
+def _merged(rows: Iterable[InboxRow], *, into: InboxId) -> Iterable[InboxEnd]:
+    for row in rows:
+        yield InboxEnd(inbox_id=row.id, state=InboxState.MERGED, merged_into=into)

@@ -1,0 +1,208 @@
+"""The gateway: everything above put together, with one way to start and one to stop."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+from holdfast.core.bench import Bench
+from holdfast.core.crash import Crash
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import Accepted
+from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
+from holdfast.core.secret import Secret
+from holdfast.core.settings import Settings
+from holdfast.core.turn import LaneState
+from holdfast.gateway.agents import Agents
+from holdfast.gateway.announcing import Announcer
+from holdfast.gateway.authorise import Authority
+from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.commands.desk import CommandDesk
+from holdfast.gateway.commands.help import Help
+from holdfast.gateway.commands.model import Model
+from holdfast.gateway.commands.new import New
+from holdfast.gateway.commands.status import Status
+from holdfast.gateway.commands.stop import Stop
+from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.house import House
+from holdfast.gateway.intake import Gatehouse
+from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.recovery import Adopter, Recovery
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.replies import Replies
+from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.gateway.watchers import Watchers
+from holdfast.tools.registry import Toolbox
+
+log = logging.getLogger(__name__)
+
+
+class Workbenches(Adopter, Protocol):
+    """What the gateway asks of whoever owns the runners."""
+
+    def bench(self, session_id: SessionId) -> Bench: ...
+    async def end(self, session_id: SessionId) -> None: ...
+    async def end_all(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a gateway is made of; every part comes in from outside."""
+
+    settings: Settings
+    store: Store
+    platforms: Sequence[Platform]
+    runners: Workbenches
+    toolbox: Toolbox
+    lease: Callable[[str | None], ModelClient]
+    model_name: str
+    api_key: Secret | None
+    secrets: Sequence[Secret]
+    clock: Clock
+    new_id: NewId
+    crash: Crash
+    progress: Callable[[str], None]
+
+
+class Gateway:
+    """Owns the life of the house: entered, it has recovered and takes messages; left, it has
+    stopped phase by phase, and all that is owed is in the store."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._doors = Doors(parts.platforms)
+        self._redact = Redaction(parts.secrets)
+        self._connected = AsyncExitStack()
+        self._tasks = asyncio.TaskGroup()
+        self.delivery = Delivery(
+            self._doors,
+            journal=parts.store,
+            clock=parts.clock,
+            redact=self._redact,
+            crash=parts.crash,
+        )
+        self.house = self._house()
+        self.lanes = Lanes(self.house, tasks=self._tasks)
+        authority = Authority(parts.settings.platforms)
+        self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
+        self.intake = Gatehouse(self.house, authority=authority, admit=self._admit)
+        self._add_commands()
+
+    def _house(self) -> House:
+        parts, watchers = self._parts, Watchers()
+        return House(
+            settings=parts.settings,
+            store=parts.store,
+            clock=parts.clock,
+            new_id=parts.new_id,
+            crash=parts.crash,
+            redact=self._redact,
+            watchers=watchers,
+            replies=Replies(self._doors, new_id=parts.new_id),
+            announcer=Announcer(watchers, self.delivery, redact=self._redact),
+            agents=Agents(
+                parts.settings,
+                lease=parts.lease,
+                model_name=parts.model_name,
+                api_key=parts.api_key,
+                toolbox=parts.toolbox,
+                library=parts.store,
+                clock=parts.clock,
+            ),
+            cache=AgentCache(
+                max_agents=parts.settings.cache.max_agents,
+                max_bytes=parts.settings.cache.max_mb * 1_000_000,
+            ),
+            bench=parts.runners.bench,
+        )
+
+    def _add_commands(self) -> None:
+        house, lanes = self.house, self.lanes
+        self.desk.add(
+            [
+                Help(house, commands=self.desk.listed),
+                New(house, lanes, end_session=self._parts.runners.end),
+                Stop(house, lanes),
+                Status(house, lanes),
+                Model(house),
+            ]
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        recovery = Recovery(
+            self.house,
+            self.lanes,
+            delivery=self.delivery,
+            runners=self._parts.runners,
+            admit=self._admit_late,
+        )
+        self._parts.progress("recovering")
+        await recovery.run()
+        self.intake.open()
+        self._parts.progress("connecting")
+        for platform in self._doors:
+            await self._connected.enter_async_context(platform.connect(self.intake))
+        self._parts.progress("running")
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await run_phases(self._phases(), progress=self._parts.progress)
+
+    def _phases(self) -> list[Phase]:
+        return [
+            Phase("close intake", 1, self._close_intake),
+            Phase("interrupt", 5, self.lanes.close),
+            Phase("let watchers go", 1, self._let_watchers_go),
+            Phase("kill tools", 5, self._parts.runners.end_all),
+            Phase("empty the cache", 1, self._empty_cache),
+            Phase("flush outbox", 3, self.delivery.flush),
+            Phase("disconnect platforms", 5, self._connected.aclose),
+            Phase("close outbox", 2, self.delivery.close),
+            Phase("cancel tasks", 3, self._end_tasks),
+        ]
+
+    async def _close_intake(self) -> None:
+        self.intake.close()
+
+    async def _let_watchers_go(self) -> None:
+        self.house.watchers.close()
+
+    async def _empty_cache(self) -> None:
+        self.house.cache.clear()
+
+    async def _end_tasks(self) -> None:
+        await self._tasks.__aexit__(None, None, None)
+
+    def _admit(self, accepted: Accepted) -> None:
+        if not self.desk.take(accepted):
+            self.lanes.admit(accepted.row, known=accepted.route_session)
+
+    def _admit_late(self, accepted: Accepted) -> None:
+        """A row from before this start: in order like any other, but no stale command."""
+        self.house.watchers.open(accepted.row.id)
+        if not self.desk.take(accepted, late=True):
+            self.lanes.admit(accepted.row, known=accepted.route_session)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What is true now, from memory alone: cheap enough to be asked often."""
+        cache = self.house.cache
+        return {
+            "turns": {state: self.lanes.count(state) for state in LaneState},
+            "in_flight": len(self.house.watchers),
+            "outbox": len(self.delivery),
+            "agents": {
+                "cached": len(cache),
+                "bytes": cache.bytes,
+                "hits": cache.hits,
+                "misses": cache.misses,
+            },
+            "model": self.house.agents.model_name,
+            "platforms": [
+                {"name": p.name, "account": p.account, "backlog": p.capabilities.backlog}
+                for p in self._doors
+            ],
+        }

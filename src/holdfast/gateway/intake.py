@@ -1,0 +1,107 @@
+"""Intake: authorise, keep, acknowledge; then to the lane of the session, or to the commands."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.errors import IntakeClosed
+from holdfast.core.events import Event, MessageEnded
+from holdfast.core.ids import InboxId
+from holdfast.core.inbox import ENDS, Accepted, Inbound, InboxRow
+from holdfast.core.source import build_session_key
+from holdfast.gateway.authorise import Action, Authority, principal_of
+from holdfast.gateway.house import House
+
+log = logging.getLogger(__name__)
+
+Admit = Callable[[Accepted], None]
+
+
+class Gatehouse:
+    """The one way in. Owns whether it is open; everything accepted is handed to `admit`.
+
+    The hand-over hangs on the commit, not on whoever asked for it: a request that is
+    cancelled while it waits has been accepted all the same, and is answered.
+    """
+
+    def __init__(self, house: House, *, authority: Authority, admit: Admit) -> None:
+        self._house = house
+        self._authority = authority
+        self._admit = admit
+        self._open = False
+
+    def open(self) -> None:
+        self._open = True
+
+    def close(self) -> None:
+        """From now on nothing is accepted or acknowledged: the platforms keep it."""
+        self._open = False
+
+    async def accept(self, inbound: Inbound) -> Accepted:
+        if not self._open:
+            raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
+        principal = principal_of(inbound.source)
+        self._authority.authorise(principal, Action.TALK, inbound.source)
+        self._house.crash(CrashPoint.ACCEPT_SUBMITTED)
+        accepting = asyncio.ensure_future(
+            self._house.store.accept(
+                inbound,
+                route=build_session_key(inbound.source),
+                principal=principal.id,
+                at=self._house.clock.now(),
+            )
+        )
+        accepting.add_done_callback(self._accepted)
+        accepted = await asyncio.shield(accepting)
+        self._house.crash(CrashPoint.ACCEPT_COMMITTED)
+        return accepted
+
+    def _accepted(self, done: asyncio.Future[Accepted]) -> None:
+        if done.cancelled() or done.exception():
+            return
+        accepted = done.result()
+        if not accepted.duplicate:
+            self.admit(accepted)
+
+    def admit(self, accepted: Accepted) -> None:
+        """Hand over a row that is in the log, now or since before this process began."""
+        self._house.watchers.open(accepted.row.id)
+        self._admit(accepted)
+
+    @asynccontextmanager
+    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
+        if inbox_id in self._house.watchers:
+            async with self._house.watchers.watch(inbox_id) as events:
+                yield events
+        else:
+            yield self._past(inbox_id)
+
+    async def _past(self, inbox_id: InboxId) -> AsyncIterator[Event]:
+        """The end of a message that nobody in this process is working on any more."""
+        store = self._house.store
+        row = await store.inbox_row(inbox_id)
+        while row is not None and row.merged_into is not None:
+            if row.merged_into in self._house.watchers:
+                async with self._house.watchers.watch(row.merged_into) as events:
+                    async for event in events:
+                        yield event
+                return
+            row = await store.inbox_row(row.merged_into)
+        if row is not None and row.state in ENDS:
+            yield await self._end_of(row)
+
+    async def _end_of(self, row: InboxRow) -> MessageEnded:
+        store = self._house.store
+        answers = await store.answers(row.id)
+        turn = await store.turn(row.turn_id) if row.turn_id else None
+        return MessageEnded(
+            row.id,
+            row.state,
+            self._house.redact("\n\n".join(answer.text for answer in answers)),
+            turn_id=row.turn_id,
+            session_id=row.session_id,
+            reason=row.reason,
+            **({"usage": turn.usage} if turn else {}),
+        )

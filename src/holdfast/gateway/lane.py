@@ -1,0 +1,249 @@
+"""A lane: the one owner of a live session. It runs the session's turns, one at a time, in order."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+from holdfast.agent.agent import Agent
+from holdfast.core.crash import CrashPoint
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.events import TurnStarted
+from holdfast.core.ids import SessionId, SessionKey, TurnId
+from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
+from holdfast.core.message import NoteMessage
+from holdfast.core.outbox import NewDelivery
+from holdfast.core.turn import BeginTurn, LaneState, OpenTurn, move
+from holdfast.gateway.endings import answered, failed, interrupted, stopped
+from holdfast.gateway.house import House
+from holdfast.gateway.turn import Turn, user_message
+
+log = logging.getLogger(__name__)
+
+CUT_NOTE = NoteMessage(
+    text="[System note: an interruption of the gateway cut this turn. The history above is "
+    "intact. Look at the latest tool results first, then finish what was asked.]"
+)
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+
+Stop = tuple[Sequence[InboxEnd], Sequence[NewDelivery]]
+
+
+class Lane:
+    """Owns one session's mailbox and its running turn.
+
+    `admit`, `stop` and `cut` are plain functions: what they decide is decided, and on its way
+    to the log, before anything else can happen.
+    """
+
+    def __init__(self, session_id: SessionId, *, house: House, fresh: bool) -> None:
+        self.session_id = session_id
+        self.state = LaneState.IDLE
+        self.routes: set[SessionKey] = set()  # those that brought it work
+        self._house = house
+        self._fresh = fresh  # the store has nothing of this session yet
+        self._mailbox: deque[InboxRow] = deque()
+        self._resumed: OpenTurn | None = None
+        self._turn: Turn | None = None
+        self._stops: list[Stop] = []  # asked for while the turn was still starting
+
+    @property
+    def queued(self) -> int:
+        return len(self._mailbox)
+
+    def resume(self, open_turn: OpenTurn) -> None:
+        """Go on with a turn that an earlier process did not end, before anything else."""
+        self._resumed = open_turn
+        self._fresh = False
+
+    def admit(self, row: InboxRow) -> None:
+        """Take an accepted message: to run next, or to act on the turn that is running."""
+        turn = self._turn
+        if turn is None or turn.closed:
+            self._mailbox.append(row)
+            return
+        mode = row.inbound.busy_mode or self._house.busy_mode(row.inbound.source.platform)
+        decided = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
+        asyncio.ensure_future(decided).add_done_callback(_report_failure)
+        if mode is BusyMode.STEER:
+            turn.steers.append(row)
+            return
+        self._mailbox.append(row)
+        if mode is BusyMode.INTERRUPT:
+            turn.end(interrupted(turn, by=row.id, at=self._house.clock.now()))
+            for inbox_id in turn.inbox_ids:
+                self._house.watchers.merge(inbox_id, row.id)
+            turn.cancel()
+
+    def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
+        """End the running turn and what waits behind it, for good; False: nothing is running.
+
+        `ends` and `deliveries` are the command's own, and commit together with the turn's.
+        """
+        if self.state is LaneState.STARTING:
+            self._stops.append((ends, deliveries))
+            return True
+        turn = self._turn
+        if turn is None or turn.closed:
+            return False
+        waiting = [*turn.steers, *self._mailbox]
+        self._mailbox.clear()
+        turn.steers.clear()
+        at = self._house.clock.now()
+        turn.end(stopped(turn, waiting, ends=ends, deliveries=deliveries, at=at))
+        turn.cancel()
+        return True
+
+    def cut(self) -> None:
+        """The gateway stops: results for the calls that die with it; the turn stays open."""
+        if self._turn is not None and not self._turn.closed:
+            self._turn.cut()
+
+    async def run(self) -> None:
+        """Answer until there is nothing to answer. A store that fails delays, and loses nothing."""
+        wait = _FIRST_WAIT
+        while self._resumed or self._mailbox:
+            self._become(LaneState.STARTING)
+            try:
+                await self._run_next()
+                wait = _FIRST_WAIT
+            except StoreError as error:
+                log.error(
+                    "Session %s waits for the store: %s",
+                    self.session_id,
+                    error,
+                    extra={"action": "lane_waits", "session": self.session_id},
+                )
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+            self._become(LaneState.IDLE)
+
+    async def _run_next(self) -> None:
+        house = self._house
+        first = self._resumed.rows[0] if self._resumed else self._mailbox[0]
+        agent = await house.cache.lease(
+            self.session_id,
+            signature=house.agents.signature,
+            build=lambda: house.agents.build(
+                self.session_id, fresh=self._fresh, instructions=first.inbound.instructions
+            ),
+        )
+        try:
+            turn = await self._go_on(agent) if self._resumed else self._begin(agent)
+            self._turn = turn
+            self._become(LaneState.RUNNING)
+            await self._run_to_its_end(turn)
+        except StoreError:
+            # The buffer may hold what the log does not: the next try reads the log again.
+            house.cache.drop(self.session_id)
+            raise
+        finally:
+            self._turn = None
+            house.cache.release(agent)
+
+    def _begin(self, agent: Agent) -> Turn:
+        """Begin a turn with the oldest message, and those behind it that belong to it."""
+        house, rows = self._house, self._take()
+        turn = Turn(TurnId(house.new_id("turn")), agent, rows, house=house)
+        history = rows[0].inbound.history if self._fresh else ()
+        messages = (*history, *(user_message(row) for row in rows))
+        turn.begin(
+            BeginTurn(
+                turn_id=turn.turn_id,
+                session_id=self.session_id,
+                route=rows[0].route,
+                inbox_ids=turn.inbox_ids,
+                messages=messages,
+                prompt=agent.prompt,
+                at=house.clock.now(),
+            )
+        )
+        for row in rows[:-1]:
+            house.watchers.merge(row.id, rows[-1].id)
+        return turn
+
+    async def _go_on(self, agent: Agent) -> Turn:
+        assert self._resumed is not None, "only a resumed turn goes on"
+        house, resumed = self._house, self._resumed
+        turn = Turn(resumed.turn.id, agent, resumed.rows, house=house, resumed=resumed)
+        durable = house.store.resume_turn(
+            turn.turn_id, session_id=self.session_id, note=CUT_NOTE, at=house.clock.now()
+        )
+        agent.remember(CUT_NOTE)
+        await durable
+        house.crash(CrashPoint.RESUME_COMMITTED)
+        self._resumed = None
+        return turn
+
+    def _take(self) -> list[InboxRow]:
+        """The oldest message, with its followers of the same route and person."""
+        rows = [self._mailbox.popleft()]
+        while self._mailbox and _belong_together(rows[-1], self._mailbox[0]):
+            rows.append(self._mailbox.popleft())
+        return rows
+
+    async def _run_to_its_end(self, turn: Turn) -> None:
+        stops, self._stops = self._stops, []
+        if stops:
+            self.stop([e for ends, _ in stops for e in ends], [d for _, ds in stops for d in ds])
+        turn.emit(TurnStarted(self.session_id, turn.turn_id, bool(turn.resumed)))
+        if not turn.closed:
+            await self._run_agent(turn)
+        if not await turn.has_begun():
+            self._mailbox.extendleft(reversed(turn.rows))
+            raise StoreError("the turn could not be begun")
+        self._mailbox.extendleft(reversed(turn.steers))  # too late to steer: they run next
+        await self._until_durable(turn)
+
+    async def _run_agent(self, turn: Turn) -> None:
+        """Returns once the turn is closed, however; raises only if the lane itself is cancelled."""
+        house = self._house
+        try:
+            completed = await turn.start()
+        except asyncio.CancelledError:
+            if not turn.closed or _being_cancelled():
+                raise
+        except HoldfastError as error:
+            turn.end(failed(turn, str(error), replies=house.replies, at=house.clock.now()))
+        except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
+            log.exception("A turn failed.", extra={"action": "turn_failed"})
+            why = f"an internal error ({type(error).__name__}); the log has the details"
+            turn.end(failed(turn, why, replies=house.replies, at=house.clock.now()))
+        else:
+            turn.end(answered(turn, completed, replies=house.replies, at=house.clock.now()))
+
+    async def _until_durable(self, turn: Turn) -> None:
+        """The closing write: made again until the store takes it, then announced."""
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                end = await turn.ended()
+                break
+            except StoreError as error:
+                log.error("The end of a turn waits: %s", error, extra={"action": "end_waits"})
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+        self._house.crash(CrashPoint.END_COMMITTED)
+        self._house.announcer.turn(end)
+
+    def _become(self, state: LaneState) -> None:
+        self.state = move(self.state, state)
+
+
+def _belong_together(one: InboxRow, other: InboxRow) -> bool:
+    return (
+        one.inbound.mergeable
+        and other.inbound.mergeable
+        and (one.route, one.principal) == (other.route, other.principal)
+    )
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _report_failure(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and (error := done.exception()):
+        # The row is durable without it; a restart decides again.
+        log.warning("A decision was not kept: %s", error, extra={"action": "decide_failed"})

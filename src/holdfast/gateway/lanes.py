@@ -1,0 +1,102 @@
+"""The lanes: one for each session that has something to do, and none for those that have not."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from holdfast.core.ids import SessionId, SessionKey
+from holdfast.core.inbox import InboxRow
+from holdfast.core.turn import LaneState, OpenTurn
+from holdfast.gateway.house import House
+from holdfast.gateway.lane import Lane
+
+
+class Lanes:
+    """Owns the live lanes, their tasks, and where the routes in use point right now.
+
+    A route is remembered here only while the log may not have it yet: as long as its lane
+    lives, or the command that pointed it elsewhere is on its way to the log.
+    """
+
+    def __init__(self, house: House, *, tasks: asyncio.TaskGroup) -> None:
+        self._house = house
+        self._tasks = tasks
+        self._lanes: dict[SessionId, Lane] = {}
+        self._running: dict[SessionId, asyncio.Task[None]] = {}
+        self._routes: dict[SessionKey, SessionId] = {}
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(list(self._lanes.values()))
+
+    def get(self, session_id: SessionId) -> Lane | None:
+        return self._lanes.get(session_id)
+
+    def count(self, state: LaneState) -> int:
+        return sum(lane.state is state for lane in self._lanes.values())
+
+    def session_of(self, route: SessionKey) -> SessionId | None:
+        """Where the route points, if that is known here better than in the log."""
+        return self._routes.get(route)
+
+    def point(self, route: SessionKey, to: SessionId) -> Callable[[], None]:
+        """Point a route elsewhere from this instant; call what is returned once it is durable."""
+        before = self._routes.get(route)
+        self._routes[route] = to
+
+        def settled(*, undo: bool = False) -> None:
+            if self._routes.get(route) != to:
+                return
+            if undo and before is not None:
+                self._routes[route] = before
+            elif undo or to not in self._lanes:
+                del self._routes[route]
+
+        return settled
+
+    def admit(self, row: InboxRow, *, known: SessionId | None) -> None:
+        """Give a message to the lane of its session. `known`: where the log has the route."""
+        session_id = self._routes.get(row.route) or known
+        fresh = session_id is None
+        if session_id is None:
+            session_id = SessionId(self._house.new_id("s"))
+        lane = self._lanes.get(session_id) or self._open(session_id, fresh=fresh)
+        self._hold(row.route, lane)
+        lane.admit(row)
+
+    def resume(self, open_turn: OpenTurn) -> None:
+        lane = self._open(open_turn.turn.session_id, fresh=False)
+        for row in open_turn.rows:
+            self._hold(row.route, lane)
+        lane.resume(open_turn)
+
+    async def close(self) -> None:
+        """Cut every turn where it stands and end every lane; all that is owed is in the log."""
+        for lane in self:
+            lane.cut()
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _open(self, session_id: SessionId, *, fresh: bool) -> Lane:
+        lane = self._lanes[session_id] = Lane(session_id, house=self._house, fresh=fresh)
+        self._running[session_id] = self._tasks.create_task(
+            self._live(lane), name=f"lane {session_id}"
+        )
+        return lane
+
+    async def _live(self, lane: Lane) -> None:
+        try:
+            await lane.run()
+        finally:
+            # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
+            del self._lanes[lane.session_id], self._running[lane.session_id]
+            for route in lane.routes:
+                if self._routes.get(route) == lane.session_id:
+                    del self._routes[route]
+
+    def _hold(self, route: SessionKey, lane: Lane) -> None:
+        self._routes[route] = lane.session_id
+        lane.routes.add(route)

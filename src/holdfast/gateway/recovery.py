@@ -1,0 +1,148 @@
+"""Recovery: what an earlier process left open is gone on with, before anything new is taken."""
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import Accepted, InboxEnd, InboxRow, InboxState
+from holdfast.core.message import Outcome, ToolMessage
+from holdfast.core.projection import open_calls
+from holdfast.core.session import RunnerRow
+from holdfast.core.settings import CrashRecovery
+from holdfast.core.turn import EndTurn, OpenTurn, TurnState
+from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.turn import CANCELLED, NOT_STARTED
+
+log = logging.getLogger(__name__)
+
+MAX_CUTS = 3  # the first run and two resumes
+STUCK = (
+    "This was interrupted {cuts} times and is given up. Your next message begins a fresh "
+    "conversation; this one is kept."
+)
+SUSPENDED = (
+    "The gateway stopped in the middle of this, and is set up not to go on with it. Your next "
+    "message begins a fresh conversation; this one is kept."
+)
+
+
+class Adopter(Protocol):
+    """Who takes over the workbenches that outlived the last process."""
+
+    async def adopt(
+        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+    ) -> list[SessionId]: ...
+
+
+class Recovery:
+    """Runs once, before intake opens. Keeps nothing."""
+
+    def __init__(
+        self,
+        house: House,
+        lanes: Lanes,
+        *,
+        delivery: Delivery,
+        runners: Adopter,
+        admit: Callable[[Accepted], None],
+    ) -> None:
+        self._house = house
+        self._lanes = lanes
+        self._delivery = delivery
+        self._runners = runners
+        self._admit = admit
+
+    async def run(self) -> None:
+        """Deliveries first, then cut turns, then what no turn has taken: the order they were
+        promised in."""
+        store = self._house.store
+        undelivered, open_turns = await store.undelivered(), await store.open_turns()
+        queued = await store.queued()
+        self._house.crash(CrashPoint.RECOVERY_READ)
+        await self._adopt(open_turns)
+        self._delivery.recover(undelivered)
+        for open_turn in open_turns:
+            await self._go_on(open_turn)
+        for row in queued:
+            await self._readmit(row)
+        if undelivered or open_turns or queued:
+            log.info(
+                "Recovered %d cut turns, %d queued messages and %d deliveries.",
+                len(open_turns),
+                len(queued),
+                len(undelivered),
+                extra={"action": "recovered"},
+            )
+
+    async def _adopt(self, open_turns: Sequence[OpenTurn]) -> None:
+        store = self._house.store
+        known = await store.runners()
+        wanted = {open_turn.turn.session_id for open_turn in open_turns}
+        for runner in known:
+            session = await store.session(runner.session_id)
+            if session is not None and session.ended_at is None:
+                wanted.add(runner.session_id)
+        adopted = await self._runners.adopt(known, wanted=wanted)
+        for runner in known:
+            if runner.session_id not in adopted:
+                await store.end_runner(runner.session_id)
+
+    async def _go_on(self, open_turn: OpenTurn) -> None:
+        house = self._house
+        for row in open_turn.rows:
+            house.watchers.open(row.id)
+        session = await house.store.session(open_turn.turn.session_id)
+        cuts = session.cuts + 1 if session else 1
+        if house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND:
+            await self._give_up(open_turn, SUSPENDED)
+        elif cuts >= MAX_CUTS:
+            await self._give_up(open_turn, STUCK.format(cuts=cuts))
+        else:
+            self._lanes.resume(open_turn)
+
+    async def _give_up(self, open_turn: OpenTurn, text: str) -> None:
+        house, turn = self._house, open_turn.turn
+        records = await house.store.transcript(turn.session_id)
+        calls = open_calls([record.message for record in records])
+        started = open_turn.started_calls
+        end = EndTurn(
+            turn_id=turn.id,
+            session_id=turn.session_id,
+            state=TurnState.FAILED,
+            messages=tuple(
+                ToolMessage(
+                    call_id=call.id,
+                    name=call.name,
+                    text=CANCELLED if call.id in started else NOT_STARTED,
+                    outcome=Outcome.CANCELLED if call.id in started else Outcome.NOT_STARTED,
+                )
+                for call in calls
+            ),
+            usage=open_turn.usage,
+            deliveries=tuple(
+                house.replies.to(row, text, session_id=turn.session_id, turn_id=turn.id)
+                for row in open_turn.rows[-1:]
+            ),
+            inbox_ends=tuple(
+                InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=text)
+                for row in open_turn.rows
+            ),
+            reason=text,
+            at=house.clock.now(),
+        )
+        await house.store.suspend_session(end)
+        house.announcer.turn(end)
+        log.warning(
+            "Session %s was suspended: %s",
+            turn.session_id,
+            text,
+            extra={"action": "suspended", "session": turn.session_id},
+        )
+
+    async def _readmit(self, row: InboxRow) -> None:
+        known = await self._house.store.route(row.route)
+        self._admit(Accepted(row=row, duplicate=False, route_session=known))

@@ -1,0 +1,51 @@
+"""Replies: the deliveries that answer a message, addressed to where it came from."""
+
+from holdfast.core.ids import DeliveryId, SessionId, TurnId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.ports import NewId
+from holdfast.core.source import ChatType
+from holdfast.gateway.doors import Doors
+
+
+class Replies:
+    """Makes delivery rows; where committed means fetchable, a row is born sent."""
+
+    def __init__(self, doors: Doors, *, new_id: NewId) -> None:
+        self._doors = doors
+        self._new_id = new_id
+
+    def to(
+        self,
+        row: InboxRow,
+        text: str | None,
+        *,
+        kind: DeliveryKind = DeliveryKind.REPLY,
+        session_id: SessionId | None = None,
+        turn_id: TurnId | None = None,
+    ) -> NewDelivery:
+        """A delivery to the sender of `row`; `text` None: the final message of the turn."""
+        address = address_of(row)
+        fetchable = self._doors.capabilities(address).fetchable
+        return NewDelivery(
+            id=DeliveryId(self._new_id("dlv")),
+            address=address,
+            kind=kind,
+            text=text,
+            session_id=session_id,
+            turn_id=turn_id,
+            inbox_id=row.id,
+            state=DeliveryState.SENT if fetchable else DeliveryState.PENDING,
+        )
+
+
+def address_of(row: InboxRow) -> Address:
+    source = row.inbound.source
+    return Address(
+        platform=source.platform,
+        account=source.account,
+        chat_id=source.chat_id,
+        thread_id=source.thread_id,
+        # In a chat of two, everything answers the last message; quoting it would be noise.
+        reply_to=None if source.chat_type is ChatType.DM else row.inbound.message_id,
+    )

@@ -1,0 +1,211 @@
+"""A running turn: everything that exists only while it runs, in one object."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Sequence
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.loop import run_turn
+from holdfast.core.bench import Bench
+from holdfast.core.crash import Crash, CrashPoint
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.events import Event
+from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.message import AssistantMessage, Outcome, ToolMessage, UserMessage
+from holdfast.core.model import Completed
+from holdfast.core.projection import open_calls
+from holdfast.core.source import ChatType
+from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, Usage
+from holdfast.gateway.house import House
+
+CANCELLED = "Cancelled while it ran. It may have had an effect."
+NOT_STARTED = "Not started."
+
+
+class TurnClosed(HoldfastError):
+    """The turn has ended; nothing more may be written in its name."""
+
+
+class Turn:
+    """Owns one turn from its first write to its last, and is what the agent calls its work.
+
+    `end` may be called by anyone at any instant: it closes the turn in one commit with
+    whatever calls are open, and from then on the agent's own writes are refused.
+    """
+
+    def __init__(
+        self,
+        turn_id: TurnId,
+        agent: Agent,
+        rows: Sequence[InboxRow],
+        *,
+        house: House,
+        resumed: OpenTurn | None = None,
+    ) -> None:
+        self.turn_id = turn_id
+        self.agent = agent
+        self.rows = tuple(rows)
+        self.inbox_ids = tuple(row.id for row in rows)
+        self.steers: deque[InboxRow] = deque()
+        self.unsettled = resumed.started_calls if resumed else frozenset[CallId]()
+        self.replies_before = resumed.model_steps if resumed else 0
+        self.usage = resumed.usage if resumed else Usage()
+        self.resumed = resumed
+        self._begun: asyncio.Future[None] | None = None
+        self._ending: EndTurn | None = None
+        self._ended: asyncio.Future[None] | None = None
+        self._cut = False
+        self._started = set(self.unsettled)
+        self._house = house
+        self._task: asyncio.Task[Completed] | None = None
+
+    def start(self) -> asyncio.Task[Completed]:
+        """Run the agent; whoever calls this awaits the task to its end."""
+        self._task = asyncio.create_task(run_turn(self.agent, self), name=f"turn {self.turn_id}")
+        return self._task
+
+    @property
+    def session_id(self) -> SessionId:
+        return self.agent.session_id
+
+    @property
+    def principal(self) -> PrincipalId:
+        return self.rows[-1].principal
+
+    @property
+    def bench(self) -> Bench:
+        return self._house.bench(self.session_id)
+
+    @property
+    def crash(self) -> Crash:
+        return self._house.crash
+
+    @property
+    def reasoning(self) -> str | None:
+        return self._house.settings.agent.reasoning
+
+    def redact(self, text: str) -> str:
+        return self._house.redact(text)
+
+    def emit(self, event: Event) -> None:
+        self._house.watchers.publish(self.inbox_ids, event)
+
+    def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
+        self._must_be_open()
+        self.usage = self.usage + usage
+        return self._house.store.record_reply(
+            self.turn_id,
+            session_id=self.session_id,
+            message=message,
+            usage=usage,
+            at=self._house.clock.now(),
+        )
+
+    def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
+        self._must_be_open()
+        self._started.update(call_ids)
+        return self._house.store.record_started(
+            self.turn_id, session_id=self.session_id, call_ids=call_ids, at=self._house.clock.now()
+        )
+
+    def called(self, message: ToolMessage) -> Awaitable[None]:
+        self._must_be_open()
+        self._started.discard(message.call_id)
+        return self._house.store.record_finished(
+            self.turn_id, session_id=self.session_id, message=message, at=self._house.clock.now()
+        )
+
+    def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
+        self._must_be_open()
+        if not self.steers:
+            return None
+        row = self.steers.popleft()
+        message = user_message(row)
+        durable = self._house.store.record_steer(
+            self.turn_id,
+            session_id=self.session_id,
+            inbox_id=row.id,
+            message=message,
+            at=self._house.clock.now(),
+        )
+        self._house.watchers.merge(row.id, self.rows[-1].id)
+        return message, durable
+
+    def cut_calls(self) -> tuple[ToolMessage, ...]:
+        """A result for each open call: what a provider needs, and all that is known of it."""
+        return tuple(
+            ToolMessage(
+                call_id=call.id,
+                name=call.name,
+                text=CANCELLED if call.id in self._started else NOT_STARTED,
+                outcome=Outcome.CANCELLED if call.id in self._started else Outcome.NOT_STARTED,
+            )
+            for call in open_calls(self.agent.messages)
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Ended, or cut by a gateway that stops: either way nothing more is written."""
+        return self._cut or self._ending is not None
+
+    def begin(self, begin: BeginTurn) -> None:
+        """Open the turn, and do not wait: the model may think while the disk turns.
+
+        Writes keep their order, so nothing of the turn is durable before its beginning is.
+        """
+        self._begun = asyncio.ensure_future(self._house.store.begin_turn(begin))
+        self._begun.add_done_callback(lambda done: done.cancelled() or done.exception())
+        for message in begin.messages:
+            self.agent.remember(message)
+        self.crash(CrashPoint.TURN_BEGUN)
+
+    async def has_begun(self) -> bool:
+        """Whether the beginning is in the log; a turn that is gone on with has begun long ago."""
+        try:
+            if self._begun is not None:
+                await asyncio.shield(self._begun)
+        except StoreError:
+            return False
+        return True
+
+    def end(self, end: EndTurn) -> None:
+        """Close the turn: `end` is on its way to the log, and joins the buffer at once."""
+        self._must_be_open()
+        self._ending = end
+        self.crash(CrashPoint.END_SUBMITTED)
+        for message in end.messages:
+            self.agent.remember(message)
+        self._ended = asyncio.ensure_future(self._house.store.end_turn(end))
+
+    async def ended(self) -> EndTurn:
+        """What closed the turn, once it is durable. Asking again after a failure writes again."""
+        assert self._ending is not None, "only a turn that was ended has an end"
+        writing = self._ended or asyncio.ensure_future(self._house.store.end_turn(self._ending))
+        self._ended = None
+        await asyncio.shield(writing)
+        return self._ending
+
+    def cut(self) -> None:
+        """The gateway kills what runs: those calls get their result, and the turn stays open."""
+        self._must_be_open()
+        for message in self.cut_calls():
+            if message.outcome is Outcome.CANCELLED:
+                writing = asyncio.ensure_future(self.called(message))
+                writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._cut = True
+
+    def cancel(self) -> None:
+        """Stop the agent at its next await. Idempotent, and harmless before `start`."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _must_be_open(self) -> None:
+        if self.closed:
+            raise TurnClosed(f"turn {self.turn_id} has ended")
+
+
+def user_message(row: InboxRow) -> UserMessage:
+    inbound = row.inbound
+    speaker = inbound.source.user_name if inbound.source.chat_type is not ChatType.DM else None
+    return UserMessage(text=inbound.text, images=inbound.images, speaker=speaker)

@@ -1,0 +1,74 @@
+"""Answers in the shape of chat completions."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.core.events import Event, MessageEnded
+from holdfast.core.ids import InboxId
+from holdfast.core.turn import Usage
+from holdfast.platforms.api.telling import Telling
+
+_encode = msgspec.json.Encoder().encode
+
+
+def whole(ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{inbox_id}",
+        "object": "chat.completion",
+        "created": int(at),
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": ended.text},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": usage(ended.usage),
+    }
+
+
+def usage(used: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": used.input_tokens,
+        "completion_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
+    }
+
+
+class ChatChunks:
+    """Turns the events of an answer into chunks."""
+
+    def __init__(self, inbox_id: InboxId, *, model: str, at: float, with_usage: bool) -> None:
+        self._frame = {
+            "id": f"chatcmpl-{inbox_id}",
+            "object": "chat.completion.chunk",
+            "created": int(at),
+            "model": model,
+        }
+        self._with_usage = with_usage
+        self._telling = Telling()
+
+    def first(self) -> Iterator[bytes]:
+        yield self._chunk({"role": "assistant", "content": ""})
+
+    def of(self, event: Event) -> Iterator[bytes]:
+        if piece := self._telling.piece(event):
+            yield self._chunk({"content": piece})
+        if isinstance(event, MessageEnded):
+            yield self._chunk({}, finish="stop")
+            if self._with_usage:
+                yield _data({**self._frame, "choices": [], "usage": usage(event.usage)})
+            yield b"data: [DONE]\n\n"
+
+    def _chunk(self, delta: dict[str, str], *, finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return _data({**self._frame, "choices": [choice]})
+
+
+def _data(body: dict[str, Any]) -> bytes:
+    return b"data: " + _encode(body) + b"\n\n"

@@ -1,0 +1,50 @@
+"""Names in the API: which session a request belongs to, and how an answer is called."""
+
+from holdfast.core.ids import InboxId
+from holdfast.core.inbox import BusyMode, Inbound
+from holdfast.core.source import Source
+from holdfast.platforms.api.reading import Conversation
+from holdfast.platforms.api.refusals import Refusal, bad
+
+SESSION = "X-Holdfast-Session"
+MESSAGE_ID = "X-Holdfast-Message-Id"
+_LONGEST = 200
+
+
+def header(value: str | None, name: str) -> str | None:
+    """A header's value, if it is there and can be a name."""
+    if value is None:
+        return None
+    if not value or len(value) > _LONGEST or not value.isprintable():
+        raise bad(f"{name} must be 1 to {_LONGEST} printable characters.", param=name)
+    return value
+
+
+def inbound(said: Conversation, *, session: str | None, message_id: str) -> Inbound:
+    """The request as an event. Without a session it is a conversation of its own, and the past
+    it carries is that conversation's past."""
+    chat_id = f"session/{session}" if session else f"request/{message_id}"
+    return Inbound(
+        source=Source(platform="api", chat_id=chat_id, user_id="owner"),
+        event_id=f"{chat_id}/{message_id}",
+        message_id=message_id,
+        text=said.asked.text,
+        images=said.asked.images,
+        # A program that asks wants each of its questions answered, by itself and in turn.
+        busy_mode=BusyMode.QUEUE,
+        mergeable=False,
+        commands=session is not None,
+        history=() if session else said.history,
+        instructions=said.instructions,
+    )
+
+
+def response_id(inbox_id: InboxId) -> str:
+    return f"resp_{inbox_id}"
+
+
+def inbox_id_of(response: str) -> InboxId:
+    number = response.removeprefix("resp_")
+    if not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise Refusal(404, f"there is no response {response!r}.", code="not_found")
+    return InboxId(int(number))

@@ -1,0 +1,72 @@
+"""The shapes of OpenAI requests: what is read of them. What is not named here is ignored."""
+
+from typing import Any
+
+import msgspec
+
+
+class ImageUrl(msgspec.Struct, frozen=True):
+    url: str
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A piece of content, in the words of either API."""
+
+    type: str
+    text: str = ""
+    image_url: ImageUrl | str | None = None
+
+
+class Function(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: str = "{}"
+
+
+class Call(msgspec.Struct, frozen=True):
+    id: str
+    function: Function = Function()
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    role: str
+    content: str | list[Part] | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str = ""
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool = False
+
+
+class ChatRequest(msgspec.Struct, frozen=True):
+    messages: list[ChatMessage]
+    model: str = ""
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    tools: list[Any] | None = None
+    functions: list[Any] | None = None
+    response_format: dict[str, Any] | None = None
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One item of a Responses input: a message, a call, or the output of one."""
+
+    type: str = "message"
+    role: str = ""
+    content: str | list[Part] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = "{}"
+    output: Any = ""
+
+
+class ResponsesRequest(msgspec.Struct, frozen=True):
+    input: str | list[Item]
+    model: str = ""
+    instructions: str | None = None
+    stream: bool = False
+    previous_response_id: str | None = None
+    tools: list[Any] | None = None
+    text: dict[str, Any] | None = None
+    background: bool | None = None
