@@ -151,6 +151,12 @@ def test_files_open_to_others_are_warned_about(home: Path) -> None:
     assert f"(mode 0755): chmod 700 {home}" in warnings
 
 
+def test_a_secret_too_short_to_be_recognised_is_warned_about(home: Path) -> None:
+    [warning] = load(home, {"HOLDFAST_PLATFORMS_API_TOKEN": "hunter2"}).warnings
+    assert "platforms.api.token is shorter than 8 characters" in warning
+    assert "hunter2" not in warning
+
+
 def test_a_listener_beyond_this_machine_is_warned_about(home: Path) -> None:
     [warning] = load(home, {"HOLDFAST_GATEWAY_HOST": "0.0.0.0"}).warnings
     assert "can be reached from other machines" in warning

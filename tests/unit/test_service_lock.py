@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.errors import HoldfastError
 from holdfast.service.lock import HomeInUse, HomeLock, read_holder
 from holdfast.service.process import start_time
 
@@ -77,6 +78,19 @@ def test_a_child_that_outlives_the_holder_does_not_keep_the_lock(tmp_path: Path)
             child.kill()
 
 
+def test_removing_the_lock_file_lets_nobody_in(tmp_path: Path) -> None:
+    """E4: an operator who takes the file for a stale one starts no second gateway."""
+    with holding(tmp_path):
+        (tmp_path / "gateway.lock").unlink()
+        with pytest.raises(HomeInUse, match="in use by another process"):
+            HomeLock(tmp_path).acquire()
+
+
+def test_a_home_that_is_not_there_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(HoldfastError, match="cannot be locked: No such file"):
+        HomeLock(tmp_path / "gone").acquire()
+
+
 def test_rubbish_in_the_lock_file_blocks_nobody(tmp_path: Path) -> None:
     (tmp_path / "gateway.lock").write_bytes(b"\xff{ not json")
     assert read_holder(tmp_path) is None
@@ -87,6 +101,7 @@ def test_rubbish_in_the_lock_file_blocks_nobody(tmp_path: Path) -> None:
 def test_a_pid_that_was_given_out_again_is_not_taken_for_the_holder(tmp_path: Path) -> None:
     with HomeLock(tmp_path):
         written = (tmp_path / "gateway.lock").read_bytes()
+        assert read_holder(tmp_path) is not None
     mine = str(start_time(os.getpid())).encode()
     (tmp_path / "gateway.lock").write_bytes(written.replace(mine, b"1"))
     assert read_holder(tmp_path) is None

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Store
 from holdfast.service.lock import HomeLock
 from holdfast.service.paths import Paths
@@ -18,7 +19,7 @@ def ask_store(home: Path, ask: Callable[[Store], Awaitable[T]], *, purpose: str)
 
     Raises `HomeInUse` when somebody else owns the data after all.
     """
-    if not Paths(home).db.exists():
+    if not _there(Paths(home).db):
         return None
 
     async def read() -> T:
@@ -27,3 +28,12 @@ def ask_store(home: Path, ask: Callable[[Store], Awaitable[T]], *, purpose: str)
 
     with HomeLock(home, purpose=purpose):
         return asyncio.run(read())
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError:
+        raise HoldfastError(
+            f"{path} may not be read by this user; ask as the user who runs the gateway."
+        ) from None

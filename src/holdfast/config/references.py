@@ -12,6 +12,7 @@ from holdfast.config.error import ConfigError, KeyPath, dotted, explain
 from holdfast.core.secret import Secret
 from holdfast.core.settings import FallbackModel, ModelSettings, Provider, Settings
 
+SHORTEST = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
 
 
@@ -48,6 +49,11 @@ def resolve(
             file = home / Path(match[4]).expanduser()
             value = _from_file(draft, entry.path, file)
             warnings += mode_warnings(file, "holds a secret")
+        if len(value) < SHORTEST:
+            warnings.append(
+                f"{dotted(entry.path)} is shorter than {SHORTEST} characters: too short to be "
+                "recognised, and so to be kept out of logs and replies"
+            )
         secrets[dotted(entry.path)] = Secret(value)
     return Resolved(secrets=secrets, warnings=tuple(warnings))
 

@@ -38,8 +38,9 @@ class HomeLock:
     """Owns the OS lock on a home while its context is open.
 
     The lock is the kernel's and dies with its process, so no file left by a killed one blocks a
-    start. The lock file itself stays: were it removed, two processes could each lock a file of
-    that name. It is closed in every program this process starts.
+    start. It is held on the directory itself: a lock file can be removed by somebody who takes
+    it for a stale one, and a second gateway would then start beside the first. No program that
+    this process starts inherits it.
     """
 
     def __init__(self, home: Path, *, purpose: str = "gateway", clock: Clock | None = None) -> None:
@@ -47,6 +48,7 @@ class HomeLock:
         self._purpose = purpose
         self._now: Callable[[], float] = (clock or SystemClock()).now
         self._fd: int | None = None
+        self._since = 0.0
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -57,19 +59,17 @@ class HomeLock:
 
     def acquire(self) -> None:
         """Take the lock at once or raise `HomeInUse`, which says who has it."""
-        fd = os.open(Paths(self._home).lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._fd = _lock(self._home)
         except BlockingIOError:
-            os.close(fd)
             raise HomeInUse(self._home, read_holder(self._home)) from None
-        self._fd = fd
+        except OSError as error:
+            raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
         self._since = self._now()
         self.announce("")
 
     def announce(self, address: str) -> None:
         """Write down where this process can be reached, for those who meet the lock."""
-        assert self._fd is not None, "announce() is for the holder of the lock"
         pid = os.getpid()
         holder = Holder(
             pid=pid,
@@ -78,14 +78,15 @@ class HomeLock:
             purpose=self._purpose,
             address=address,
         )
-        _write(self._fd, msgspec.json.encode(holder))
+        _write(Paths(self._home).lock, msgspec.json.encode(holder))
 
     def release(self) -> None:
         """Give the lock back; a second call does nothing."""
         if self._fd is None:
             return
         fd, self._fd = self._fd, None
-        _write(fd, b"")
+        # While the lock is still held, or a successor's name would be removed.
+        Paths(self._home).lock.unlink(missing_ok=True)
         os.close(fd)
 
 
@@ -102,9 +103,26 @@ def read_holder(home: Path) -> Holder | None:
     return holder if alive is not None and alive == holder.start_time else None
 
 
-def _write(fd: int, content: bytes) -> None:
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, content, 0)
+def _lock(home: Path) -> int:
+    fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all: those who read it take no lock."""
+    draft = path.with_name(path.name + ".new")
+    try:
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(content)
+        draft.replace(path)
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _in_use(home: Path, holder: Holder | None) -> str:
