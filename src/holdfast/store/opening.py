@@ -136,8 +136,10 @@ def _opened(path: Path, known: list[Migration], vfs: str | None) -> apsw.Connect
 
 
 def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
+    # apsw's cache remembers its last n *uses*, so that a run of one kind of command pushes
+    # the statements of the others out of a small one; 512 is its limit.
     db = apsw.Connection(
-        str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=128
+        str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512
     )
     db.set_busy_timeout(_BUSY_MS)
     db.pragma("cache_size", -_CACHE_KB)

@@ -76,7 +76,7 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
         started_calls=frozenset(
             step.call_id for step in taken if step.call_id and step.finished_at is None
         ),
-        usage=transcript.used(cursor, turn.id),
+        usage=transcript.taken(cursor, turn.id).usage,
         model_steps=sum(step.kind == "model" for step in taken),
     )
 

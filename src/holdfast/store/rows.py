@@ -55,7 +55,7 @@ def inbox_row(row: Row) -> InboxRow:
 SESSION = (
     "id, route, (SELECT text FROM prompts WHERE session_id = s.id), model_override, cuts,"
     " suspended, created_at, active_at, ended_at,"
-    " (SELECT max(seq) FROM messages WHERE session_id = s.id), title"
+    " (SELECT seq FROM messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1), title"
 )
 
 
@@ -131,7 +131,7 @@ def step_row(row: Row) -> StepRow:
 
 # The last column is the body of the assistant message that a delivery without a text refers to.
 DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state, attempts,
-    platform_message_id, error, expires_at, created_at,
+    doubtful, resends, platform_message_id, error, expires_at, created_at,
     CASE WHEN text IS NULL THEN (
         SELECT m.body FROM steps p
         JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
@@ -146,16 +146,18 @@ def delivery_row(row: Row) -> DeliveryRow:
         id=DeliveryId(row[1]),
         address=_address.decode(row[2]),
         kind=DeliveryKind(row[3]),
-        text=_said(row[14]) if row[4] is None else row[4],
+        text=_said(row[16]) if row[4] is None else row[4],
         session_id=row[5],
         turn_id=row[6],
         inbox_id=row[7],
         state=DeliveryState(row[8]),
         attempts=row[9],
-        platform_message_id=row[10],
-        error=row[11],
-        expires_at=row[12],
-        created_at=row[13],
+        doubtful=bool(row[10]),
+        resends=row[11],
+        platform_message_id=row[12],
+        error=row[13],
+        expires_at=row[14],
+        created_at=row[15],
     )
 
 

@@ -118,6 +118,8 @@ CREATE TABLE outbox (
     inbox_id            INTEGER,
     state               TEXT NOT NULL,
     attempts            INTEGER NOT NULL DEFAULT 0,
+    doubtful            INTEGER NOT NULL DEFAULT 0,
+    resends             INTEGER NOT NULL DEFAULT 0,
     platform_message_id TEXT,
     error               TEXT NOT NULL DEFAULT '',
     expires_at          REAL,

@@ -19,27 +19,22 @@ def accept(
     """A repeated event writes nothing, not even its cursor: the first one did that."""
     source = inbound.source
     event = (source.platform, source.account, inbound.event_id)
-    inserted = cursor.execute(
+    cursor.execute(
         "INSERT INTO inbox"
         " (platform, account, event_id, route, principal, state, accepted_at, body)"
-        " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) ON CONFLICT DO NOTHING RETURNING id",
+        " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) ON CONFLICT DO NOTHING",
         (*event, route, principal, at, rows.encode(inbound)),
-    ).fetchall()
-    if not inserted:
+    )
+    if not cursor.connection.changes():
         return _accepted_before(cursor, event, route)
+    inbox_id = InboxId(cursor.connection.last_insert_rowid())
     if inbound.cursor is not None:
         cursor.execute(
             "INSERT INTO cursors (platform, account, name, value) VALUES (?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET value = excluded.value",
             (source.platform, source.account, inbound.cursor.name, inbound.cursor.value),
         )
-    row = InboxRow(
-        id=InboxId(inserted[0][0]),  # type: ignore[arg-type]  # a rowid
-        route=route,
-        principal=principal,
-        inbound=inbound,
-        accepted_at=at,
-    )
+    row = InboxRow(id=inbox_id, route=route, principal=principal, inbound=inbound, accepted_at=at)
     return Accepted(row=row, duplicate=False, route_session=route_session(cursor, route))
 
 

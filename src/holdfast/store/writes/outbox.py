@@ -32,8 +32,11 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
 
 
 def begin_attempt(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) -> None:
+    """An attempt that follows one without an outcome may be the second to arrive."""
     cursor.execute(
-        "UPDATE outbox SET state = 'sending', attempts = attempts + 1, updated_at = ?"
+        "UPDATE outbox SET state = 'sending', attempts = attempts + 1, updated_at = ?,"
+        " resends = resends + (doubtful OR state <> 'pending'),"
+        " doubtful = doubtful OR state <> 'pending'"
         " WHERE id = ? AND state IN ('pending', 'sending', 'unknown')",
         (at, delivery_id),
     )
@@ -49,10 +52,13 @@ def settle(
     platform_message_id: str | None,
     error: str,
 ) -> None:
+    """Settled as pending, the attempt took nothing to the platform: it was no resend."""
     cursor.execute(
-        "UPDATE outbox SET state = ?, error = ?, updated_at = ?,"
-        " platform_message_id = coalesce(?, platform_message_id)"
-        " WHERE id = ? AND state IN ('pending', 'sending', 'unknown')",
+        "UPDATE outbox SET state = ?1, error = ?2, updated_at = ?3,"
+        " platform_message_id = coalesce(?4, platform_message_id),"
+        " resends = resends - (?1 = 'pending' AND state = 'sending' AND resends > 0),"
+        " doubtful = doubtful OR ?1 = 'unknown'"
+        " WHERE id = ?5 AND state IN ('pending', 'sending', 'unknown')",
         (state.value, error, at, platform_message_id, delivery_id),
     )
     _must_have_been_owed(cursor, delivery_id)

@@ -94,12 +94,14 @@ def suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
 
 def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
     _close(cursor, end)
+    taken = transcript.taken(cursor, end.turn_id)
     for message in end.messages:
-        _last_message(cursor, message, end)
-    cursor.execute(
-        "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
-        (end.at, end.turn_id),
-    )
+        _last_message(cursor, message, end, _rest(end.usage, taken.usage))
+    if taken.last:
+        cursor.execute(
+            "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
+            (end.at, end.turn_id),
+        )
     outbox.add(cursor, end.deliveries, at=end.at)
     for row in end.inbox_ends:
         inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
@@ -119,10 +121,10 @@ def _close(cursor: apsw.Cursor, end: EndTurn) -> None:
         raise _not_open(Place(end.session_id, end.turn_id, end.at))
 
 
-def _last_message(cursor: apsw.Cursor, message: Message, end: EndTurn) -> None:
+def _last_message(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usage) -> None:
     place = Place(end.session_id, end.turn_id, end.at)
     if isinstance(message, AssistantMessage):
-        _say(cursor, message, place, _rest(end.usage, transcript.used(cursor, end.turn_id)))
+        _say(cursor, message, place, rest)
     elif isinstance(message, ToolMessage):
         _result(cursor, message, place)
     else:

@@ -1,0 +1,237 @@
+"""K, the writer: group commit, savepoints, the queue, and what a close leaves behind."""
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.errors import StoreError
+from holdfast.core.inbox import Inbound, InboxState
+from holdfast.core.message import UserMessage
+from holdfast.core.source import Source, build_session_key
+from holdfast.core.turn import BeginTurn
+from holdfast.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "state.db") as opened:
+        yield opened
+
+
+def said(number: int, chat: str = "c") -> Inbound:
+    source = Source(platform="sim", chat_id=chat, user_id="u")
+    return Inbound(source=source, event_id=f"{chat}-{number}", message_id=str(number), text="hi")
+
+
+def accept(store: SqliteStore, inbound: Inbound):
+    return store.accept(inbound, route=build_session_key(inbound.source), principal="u", at=1.0)
+
+
+async def test_concurrent_writes_share_a_commit(tmp_path: Path) -> None:
+    """K2: concurrent writers share an fsync."""
+    commits: list[CrashPoint] = []
+    async with SqliteStore(tmp_path / "state.db", crash=commits.append) as store:
+        await asyncio.gather(*(accept(store, said(n)) for n in range(500)))
+    assert commits.count(CrashPoint.BEFORE_COMMIT) == commits.count(CrashPoint.AFTER_COMMIT)
+    assert commits.count(CrashPoint.AFTER_COMMIT) < 100
+
+
+async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """K2: another connection sees it at once; a commit was made at synchronous=FULL."""
+    await store.set_meta("key", "value")
+    with_own_eyes = apsw.Connection(str(tmp_path / "state.db"), apsw.SQLITE_OPEN_READONLY)
+    assert with_own_eyes.execute("SELECT value FROM meta WHERE key = 'key'").get == "value"
+    with_own_eyes.close()
+    assert await store.meta("key") == "value"
+
+
+async def test_nobody_is_told_before_the_commit(tmp_path: Path) -> None:
+    """K2: an awaiter that resumes before the commit would act on what may never be."""
+    held = threading.Event()
+    reached = threading.Event()
+
+    def crash(point: CrashPoint) -> None:
+        if point is CrashPoint.BEFORE_COMMIT:
+            reached.set()
+            held.wait(10)
+
+    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
+        write = store.set_meta("key", "value")
+        await asyncio.to_thread(reached.wait, 10)
+        await asyncio.sleep(0.05)
+        assert not write.done()
+        assert await store.meta("key") is None
+        held.set()
+        await write
+
+
+async def test_a_failed_write_does_not_undo_its_neighbour(tmp_path: Path) -> None:
+    """K2: each command has a savepoint of its own, inside one transaction."""
+    commits: list[CrashPoint] = []
+    gate = threading.Event()
+
+    def crash(point: CrashPoint) -> None:
+        gate.wait(10)
+        commits.append(point)
+
+    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
+        first = store.set_meta("before", "1")
+        after_the_gate = [
+            store.set_meta("good", "1"),
+            store.begin_attempt("no such delivery", at=1.0),
+            accept(store, said(1)),
+            store.set_meta("bad", "\ud800"),
+            store.set_meta("last", "1"),
+        ]
+        gate.set()
+        await first
+        outcomes = await asyncio.gather(*after_the_gate, return_exceptions=True)
+        assert [isinstance(outcome, StoreError) for outcome in outcomes] == [
+            False,
+            True,
+            False,
+            True,
+            False,
+        ]
+        assert len(commits) <= 4  # two commits at the most: the neighbours shared one
+        assert await store.meta("good") == await store.meta("last") == "1"
+        assert await store.meta("bad") is None
+        assert (await store.ledger())[InboxState.QUEUED] == 1
+
+
+async def test_a_command_that_fails_half_way_leaves_nothing_of_itself(
+    store: SqliteStore,
+) -> None:
+    """K2: its first statements are undone with its last."""
+    begin = BeginTurn(
+        turn_id="t",
+        session_id="s",
+        route="r",
+        inbox_ids=(404,),  # found missing only after session, turn and message are written
+        messages=(UserMessage(text="hi"),),
+        prompt="p",
+        at=1.0,
+    )
+    with pytest.raises(StoreError, match="404"):
+        await store.begin_turn(begin)
+    assert await store.session("s") is None
+    assert await store.route("r") is None
+    assert await store.turn("t") is None
+    assert await store.transcript("s") == []
+
+
+async def test_cancelling_an_awaiter_does_not_cancel_its_write(store: SqliteStore) -> None:
+    """K2: the write was queued when it was asked for."""
+
+    async def ask() -> None:
+        await store.set_meta("key", "value")
+
+    task = asyncio.create_task(ask())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await store.set_meta("other", "value")
+    assert await store.meta("key") == "value"
+
+
+async def test_a_write_is_queued_when_it_is_called_in_call_order(store: SqliteStore) -> None:
+    """K2: the last call wins, whichever awaiter comes first."""
+    writes = [store.set_meta("key", str(number)) for number in range(100)]
+    await writes[-1]
+    assert await store.meta("key") == "99"
+    assert all(write.done() for write in writes)
+
+
+async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
+    """C7: the queue is drained, the log folded in, every handle and thread gone."""
+    path = tmp_path / "state.db"
+    async with SqliteStore(path) as store:
+        writes = [store.set_meta(f"key {number}", "value") for number in range(200)]
+    assert all(write.done() and write.exception() is None for write in writes)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["state.db"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("store")]
+    open_files = [os.readlink(link) for link in _links("/proc/self/fd")]
+    assert not [name for name in open_files if name.startswith(str(path))]
+    async with SqliteStore(path) as again:
+        assert await again.meta("key 199") == "value"
+
+
+def _links(folder: str) -> list[str]:
+    paths = (os.path.join(folder, name) for name in os.listdir(folder))
+    return [path for path in paths if os.path.islink(path)]
+
+
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    """C7: nothing hangs on a store that is gone."""
+    store = SqliteStore(tmp_path / "state.db")
+    with pytest.raises(StoreError, match="closed"):
+        store.set_meta("key", "value")
+    async with store:
+        pass
+    with pytest.raises(StoreError, match="closed"):
+        store.set_meta("key", "value")
+    with pytest.raises(StoreError, match="closed"):
+        await store.meta("key")
+
+
+async def test_a_successor_opens_the_file_while_the_first_is_closing(tmp_path: Path) -> None:
+    """C7: `--replace` against the same file never meets "database is locked"."""
+    for round_ in range(5):
+        async with SqliteStore(tmp_path / "state.db") as store:
+            await store.set_meta("round", str(round_))
+        async with SqliteStore(tmp_path / "state.db") as store:
+            assert await store.meta("round") == str(round_)
+
+
+async def test_reads_do_not_wait_for_the_writer(tmp_path: Path) -> None:
+    """K2: a reader has a connection of its own."""
+    held = threading.Event()
+
+    def crash(point: CrashPoint) -> None:
+        held.wait(10)
+
+    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
+        write = store.set_meta("key", "value")
+        assert await asyncio.wait_for(store.meta("key"), 5) is None
+        held.set()
+        await write
+
+
+async def test_the_log_is_folded_into_the_file_when_nobody_writes(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """K2: it does not grow without end, and no write waits for it."""
+    big = "x" * 100_000
+    for number in range(60):
+        await store.set_meta(f"key {number}", big)
+    grown = (tmp_path / "state.db-wal").stat().st_size
+    assert grown > 4_000_000
+    async with asyncio.timeout(10):
+        while (tmp_path / "state.db").stat().st_size < grown // 2:
+            await asyncio.sleep(0.01)
+    await store.set_meta("small", "x")
+    await store.set_meta("small", "y")
+    assert (tmp_path / "state.db-wal").stat().st_size <= grown
+
+
+async def test_the_file_is_for_its_owner_alone(store: SqliteStore, tmp_path: Path) -> None:
+    """K1: conversations are nobody else's to read; the log and its index are as the file."""
+    await store.set_meta("key", "value")
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert modes == {0o600}
+
+
+async def test_a_whole_file_checks_clean(store: SqliteStore) -> None:
+    """K3: `quick_check`, on a connection of its own, beside serving."""
+    await store.set_meta("key", "value")
+    assert await store.check() == []

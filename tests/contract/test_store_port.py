@@ -1,0 +1,562 @@
+"""The store's port: what each write means to the reads that follow it."""
+
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import StoreError
+from holdfast.core.inbox import Accepted, BusyMode, Cursor, Inbound, InboxEnd, InboxState
+from holdfast.core.message import (
+    AssistantMessage,
+    Image,
+    NoteMessage,
+    Outcome,
+    Reasoning,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.ports import Store
+from holdfast.core.session import CommandEffect, ProcessRow, RunnerRow
+from holdfast.core.source import ChatType, Source
+from holdfast.core.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
+from holdfast.store.sqlite import SqliteStore
+
+ROUTE = "sim:default:dm:c:"
+ADDRESS = Address(platform="sim", account="default", chat_id="c")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with SqliteStore(tmp_path / "state.db") as opened:
+        yield opened
+
+
+class Chat:
+    """One person talking to one store: builds the commands a gateway would."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.numbers = itertools.count(1)
+
+    async def say(self, text: str = "hi", **more: Any) -> Accepted:
+        number = str(next(self.numbers))
+        inbound = Inbound(
+            source=Source(platform="sim", chat_id="c", user_id="u"),
+            event_id=more.pop("event_id", number),
+            message_id=number,
+            text=text,
+            **more,
+        )
+        return await self.store.accept(inbound, route=ROUTE, principal="p", at=1.0)
+
+    async def begin(
+        self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any
+    ) -> None:
+        await self.store.begin_turn(
+            BeginTurn(
+                turn_id=turn,
+                session_id=session,
+                route=more.pop("route", ROUTE),
+                inbox_ids=tuple(accepted.row.id for accepted in rows),
+                messages=tuple(UserMessage(text=row.row.inbound.text) for row in rows),
+                prompt=more.pop("prompt", "be kind"),
+                at=more.pop("at", 2.0),
+            )
+        )
+
+    def ending(self, *rows: Accepted, turn: str = "t", session: str = "s", **more: Any) -> EndTurn:
+        state = more.pop("state", InboxState.ANSWERED)
+        ends = tuple(InboxEnd(inbox_id=row.row.id, state=state) for row in rows)
+        return EndTurn(
+            turn_id=turn,
+            session_id=session,
+            state=more.pop("turn_state", TurnState.ANSWERED),
+            inbox_ends=more.pop("inbox_ends", ends),
+            at=3.0,
+            **more,
+        )
+
+    def reply(self, row: Accepted | None, *, id: str = "d", turn: str = "t", **more: Any):
+        return NewDelivery(
+            id=id,
+            address=ADDRESS,
+            kind=more.pop("kind", DeliveryKind.REPLY),
+            text=more.pop("text", None),
+            session_id="s",
+            turn_id=turn,
+            inbox_id=row.row.id if row else None,
+            **more,
+        )
+
+
+@pytest.fixture
+def chat(store: Store) -> Chat:
+    return Chat(store)
+
+
+async def test_an_accepted_message_is_queued_as_it_came(store: Store, chat: Chat) -> None:
+    """G1, G4: the row has its route, its principal and all that was said."""
+    source = Source(
+        platform="sim",
+        chat_id="c",
+        chat_type=ChatType.GROUP,
+        thread_id="7",
+        user_id="u",
+        user_name="Ünal \N{SNOWMAN} \x00",
+    )
+    inbound = Inbound(
+        source=source,
+        event_id="1",
+        message_id="m",
+        text="look",
+        images=(Image(data="aGk="),),
+        busy_mode=BusyMode.STEER,
+        mergeable=False,
+        history=(UserMessage(text="before"), AssistantMessage(text="indeed")),
+        instructions="short",
+        cursor=Cursor(name="offset", value="41"),
+    )
+    accepted = await store.accept(inbound, route="r", principal="p", at=1.5)
+    assert not accepted.duplicate
+    assert accepted.route_session is None
+    assert accepted.row.inbound == inbound
+    assert await store.inbox_row(accepted.row.id) == accepted.row
+    assert await store.queued() == [accepted.row]
+    assert await store.cursor("sim", "default", "offset") == "41"
+
+
+async def test_an_event_counts_once(store: Store, chat: Chat) -> None:
+    """G2: the repeated one finds the first one's row, and moves no cursor."""
+    first = await chat.say("first", event_id="e", cursor=Cursor(name="offset", value="1"))
+    again = await chat.say("changed", event_id="e", cursor=Cursor(name="offset", value="2"))
+    assert again.duplicate
+    assert again.row == first.row
+    assert await store.cursor("sim", "default", "offset") == "1"
+    assert (await store.ledger())[InboxState.QUEUED] == 1
+
+
+async def test_the_same_event_id_on_another_account_is_another_event(store: Store) -> None:
+    """G2: ids are unique per platform and account."""
+    ids = []
+    for platform, account in (("sim", "a"), ("sim", "b"), ("other", "a")):
+        source = Source(platform=platform, account=account, chat_id="c", user_id="u")
+        inbound = Inbound(source=source, event_id="e", message_id="m", text="hi")
+        ids.append((await store.accept(inbound, route="r", principal="p", at=1.0)).row.id)
+    assert sorted(set(ids)) == ids
+
+
+async def test_a_decision_binds_a_queued_row(store: Store, chat: Chat) -> None:
+    """G4: the decision is persisted with the session it was made for."""
+    row = await chat.say()
+    await store.decide(row.row.id, session_id="s", decision=BusyMode.QUEUE)
+    (queued,) = await store.queued()
+    assert (queued.session_id, queued.decision) == ("s", BusyMode.QUEUE)
+    await chat.begin(row)
+    with pytest.raises(StoreError, match="not queued"):
+        await store.decide(row.row.id, session_id="s", decision=BusyMode.STEER)
+
+
+async def test_a_turn_begins_with_session_route_messages_and_rows(store: Store, chat: Chat) -> None:
+    """H1, A4: one commit; the prompt is frozen with the session."""
+    row = await chat.say("hello")
+    await chat.begin(row, prompt="be kind")
+    session = await store.session("s")
+    assert session is not None
+    assert (session.prompt, session.route, session.messages) == ("be kind", ROUTE, 1)
+    assert (session.cuts, session.suspended, session.ended_at) == (0, False, None)
+    assert await store.route(ROUTE) == "s"
+    assert (await chat.say()).route_session == "s"
+    (record,) = await store.transcript("s")
+    assert (record.seq, record.turn_id, record.message) == (1, "t", UserMessage(text="hello"))
+    running = await store.inbox_row(row.row.id)
+    assert running is not None
+    assert (running.state, running.session_id, running.turn_id) == ("running", "s", "t")
+
+
+async def test_the_first_prompt_of_a_session_is_kept(store: Store, chat: Chat) -> None:
+    """A4: byte-identical across turns."""
+    await chat.begin(turn="t1", prompt="first")
+    await store.end_turn(chat.ending(turn="t1"))
+    await chat.begin(turn="t2", prompt="second")
+    session = await store.session("s")
+    assert session is not None
+    assert session.prompt == "first"
+
+
+async def test_a_session_has_one_open_turn(store: Store, chat: Chat) -> None:
+    """H5: a second one is refused, and leaves nothing behind."""
+    await chat.begin(turn="t1")
+    with pytest.raises(StoreError, match="open turn"):
+        await chat.begin(turn="t2", session="s")
+    assert await store.turn("t2") is None
+    await chat.begin(turn="t3", session="another", route="r2")
+
+
+async def test_a_turn_does_not_steal_a_route_that_goes_on_elsewhere(
+    store: Store, chat: Chat
+) -> None:
+    """G4: a late turn of the old session leaves the route with the new one."""
+    await chat.begin(turn="t1", session="new")
+    await chat.begin(turn="t2", session="old")
+    assert await store.route(ROUTE) == "new"
+
+
+async def test_a_suspended_session_loses_its_route_to_the_next(store: Store, chat: Chat) -> None:
+    """F4, F7: its route is free, its count is reset, its history stays."""
+    row = await chat.say()
+    await chat.begin(row)
+    await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
+    end = chat.ending(row, state=InboxState.FAILED, turn_state=TurnState.FAILED)
+    await store.suspend_session(end)
+    session = await store.session("s")
+    assert session is not None
+    assert (session.suspended, session.cuts, session.messages) == (True, 0, 2)
+    later = await chat.say()
+    assert later.route_session is None
+    await chat.begin(later, turn="t2", session="fresh")
+    assert await store.route(ROUTE) == "fresh"
+
+
+async def test_every_step_is_kept_in_order(store: Store, chat: Chat) -> None:
+    """H1: reply, call started, call finished, steer, and the final reply."""
+    row, steer = await chat.say("do it"), await chat.say("and quickly")
+    await chat.begin(row)
+    asked = AssistantMessage(
+        calls=(ToolCall(id="c1", name="terminal", arguments="{}"),),
+        reasoning=(Reasoning(text="hm", opaque="xyz"),),
+        model="m",
+    )
+    place = {"session_id": "s", "at": 3.0}
+    used = Usage(input_tokens=10, output_tokens=2)
+    await store.record_reply("t", message=asked, usage=used, **place)
+    await store.record_started("t", call_ids=["c1"], **place)
+    result = ToolMessage(call_id="c1", name="terminal", text="done")
+    await store.record_finished("t", message=result, **place)
+    hurry = UserMessage(text="and quickly")
+    await store.record_steer("t", inbox_id=steer.row.id, message=hurry, **place)
+    final = AssistantMessage(text="did it")
+    whole = Usage(input_tokens=25, output_tokens=5)
+    await store.end_turn(chat.ending(row, messages=(final,), usage=whole))
+
+    said = [record.message for record in await store.transcript("s")]
+    assert said == [UserMessage(text="do it"), asked, result, hurry, final]
+    steps = await store.steps("t")
+    assert [step.kind for step in steps] == ["model", "tool", "steer", "model"]
+    assert [step.message_seq for step in steps] == [2, 3, 4, 5]
+    assert [step.call_id for step in steps] == [None, "c1", None, None]
+    assert steps[-1].usage == Usage(input_tokens=15, output_tokens=3)
+    turn = await store.turn("t")
+    assert turn is not None
+    assert (turn.state, turn.usage, turn.ended_at) == (TurnState.ANSWERED, whole, 3.0)
+    steered = await store.inbox_row(steer.row.id)
+    assert steered is not None
+    assert (steered.state, steered.turn_id, steered.merged_into) == ("merged", "t", None)
+
+
+async def test_a_cut_turn_tells_its_successor_all_it_needs(store: Store, chat: Chat) -> None:
+    """H1, H2: rows, calls without a result, usage and replies so far."""
+    rows = [await chat.say("one"), await chat.say("two")]
+    await chat.begin(*rows)
+    used = Usage(input_tokens=3, cached_tokens=2)
+    for number in range(2):
+        message = AssistantMessage(text=f"step {number}")
+        await store.record_reply("t", session_id="s", message=message, usage=used, at=3.0)
+    await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
+    await store.record_started("t", session_id="s", call_ids=["c2"], at=3.5)
+    result = ToolMessage(call_id="c1", name="read", text="x", outcome=Outcome.ERROR)
+    await store.record_finished("t", session_id="s", message=result, at=4.0)
+
+    (open_turn,) = await store.open_turns()
+    assert open_turn.turn.id == "t"
+    assert [row.id for row in open_turn.rows] == [row.row.id for row in rows]
+    assert open_turn.started_calls == {"c2"}
+    assert open_turn.usage == Usage(input_tokens=6, cached_tokens=4)
+    assert open_turn.model_steps == 2
+    assert len(await store.steps("t")) == 4
+    assert await store.queued() == []
+
+
+async def test_a_resumed_turn_counts_a_cut_and_an_answer_clears_it(
+    store: Store, chat: Chat
+) -> None:
+    """F6, F7: the note is a record of its own; a completed turn clears the counter."""
+    await chat.begin()
+    note = NoteMessage(text="[System note: a restart cut the last turn]")
+    await store.resume_turn("t", session_id="s", note=note, at=3.0)
+    session = await store.session("s")
+    assert session is not None
+    assert session.cuts == 1
+    assert [record.message for record in await store.transcript("s")] == [note]
+    assert [step.kind for step in await store.steps("t")] == [StepKind.NOTE]
+    await store.end_turn(chat.ending())
+    session = await store.session("s")
+    assert session is not None
+    assert session.cuts == 0
+
+
+async def test_a_turn_that_was_not_answered_keeps_its_cuts(store: Store, chat: Chat) -> None:
+    """F7: only a completed turn clears the counter."""
+    await chat.begin()
+    await store.resume_turn("t", session_id="s", note=NoteMessage(text="cut"), at=3.0)
+    await store.end_turn(chat.ending(turn_state=TurnState.INTERRUPTED))
+    session = await store.session("s")
+    assert session is not None
+    assert session.cuts == 1
+
+
+async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat) -> None:
+    """H7: each gets its result in the commit that ends the turn."""
+    await chat.begin()
+    await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
+    cut = ToolMessage(call_id="c1", name="x", text="cancelled", outcome=Outcome.CANCELLED)
+    await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    steps = await store.steps("t")
+    assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 1), ("c2", None)]
+    assert all(step.finished_at == 3.0 for step in steps)
+    assert await store.open_turns() == []
+
+
+async def test_a_turn_ends_once(store: Store, chat: Chat) -> None:
+    """H1: neither a second end nor a late step is written."""
+    row = await chat.say()
+    await chat.begin(row)
+    await store.end_turn(chat.ending(row, deliveries=(chat.reply(row),)))
+    with pytest.raises(StoreError, match="not open"):
+        await store.end_turn(chat.ending(messages=(AssistantMessage(text="again"),)))
+    for late in (
+        store.record_reply("t", session_id="s", message=AssistantMessage(), usage=Usage(), at=4.0),
+        store.record_started("t", session_id="s", call_ids=["c"], at=4.0),
+        store.record_finished(
+            "t", session_id="s", message=ToolMessage(call_id="c", name="x", text=""), at=4.0
+        ),
+        store.resume_turn("t", session_id="s", note=NoteMessage(text="n"), at=4.0),
+    ):
+        with pytest.raises(StoreError, match="not open"):
+            await late
+    assert len(await store.transcript("s")) == 1
+    assert len(await store.undelivered()) == 1
+
+
+async def test_a_message_has_exactly_one_end(store: Store, chat: Chat) -> None:
+    """G3: an end for a row that has one fails the whole command."""
+    row = await chat.say()
+    await chat.begin(row, turn="t1")
+    await store.end_turn(chat.ending(row, turn="t1"))
+    with pytest.raises(StoreError, match="ended already"):
+        await chat.begin(row, turn="t2")
+    await chat.begin(turn="t2")
+    with pytest.raises(StoreError, match="ended already"):
+        await store.end_turn(chat.ending(row, turn="t2", deliveries=(chat.reply(row),)))
+    (still_open,) = await store.open_turns()
+    assert still_open.turn.id == "t2"
+    assert await store.undelivered() == []
+
+
+async def test_the_ledger_balances(store: Store, chat: Chat) -> None:
+    """G3: accepted - ended = in flight + queued."""
+    rows = [await chat.say() for _ in range(5)]
+    await chat.begin(rows[0], rows[1])
+    ends = (
+        InboxEnd(inbox_id=rows[0].row.id, state=InboxState.ANSWERED),
+        InboxEnd(inbox_id=rows[1].row.id, state=InboxState.MERGED, merged_into=rows[0].row.id),
+    )
+    await store.end_turn(chat.ending(inbox_ends=ends))
+    await chat.begin(rows[2], turn="t2")
+    ledger = await store.ledger()
+    assert ledger == {
+        InboxState.QUEUED: 2,
+        InboxState.RUNNING: 1,
+        InboxState.ANSWERED: 1,
+        InboxState.MERGED: 1,
+        InboxState.SUPERSEDED: 0,
+        InboxState.REFUSED: 0,
+        InboxState.FAILED: 0,
+    }
+
+
+async def test_a_reply_without_a_text_says_the_turns_last_words(store: Store, chat: Chat) -> None:
+    """I1: the rows are committed with the end of the turn; the text is stored once."""
+    row = await chat.say()
+    await chat.begin(row)
+    await store.record_reply(
+        "t", session_id="s", message=AssistantMessage(text="first"), usage=Usage(), at=3.0
+    )
+    final = AssistantMessage(text="last \x00 ☃")
+    await store.end_turn(chat.ending(row, messages=(final,), deliveries=(chat.reply(row),)))
+    (owed,) = await store.undelivered()
+    assert owed.text == "last \x00 ☃"
+    assert (owed.state, owed.attempts, owed.address) == (DeliveryState.PENDING, 0, ADDRESS)
+
+
+async def test_a_merged_message_has_the_answers_of_what_it_merged_into(
+    store: Store, chat: Chat
+) -> None:
+    """G3: through any number of merges, and through a steer."""
+    first, second, third, steer = [await chat.say(str(number)) for number in range(4)]
+    await chat.begin(first, second, third)
+    await store.record_steer(
+        "t", session_id="s", inbox_id=steer.row.id, message=UserMessage(text="3"), at=3.0
+    )
+    merged = InboxState.MERGED
+    ends = (
+        InboxEnd(inbox_id=first.row.id, state=merged, merged_into=second.row.id),
+        InboxEnd(inbox_id=second.row.id, state=merged, merged_into=third.row.id),
+        InboxEnd(inbox_id=third.row.id, state=InboxState.ANSWERED),
+    )
+    notice = chat.reply(None, id="n", kind=DeliveryKind.NOTICE, text="by the way")
+    deliveries = (chat.reply(third, text="all done"), notice)
+    await store.end_turn(chat.ending(inbox_ends=ends, deliveries=deliveries))
+    for row in (first, second, third, steer):
+        assert [answer.text for answer in await store.answers(row.row.id)] == ["all done"]
+    assert await store.answers(404) == []
+
+
+async def test_a_delivery_is_attempted_and_settled(store: Store, chat: Chat) -> None:
+    """I2: the attempt is committed before the send; the receipt ends it."""
+    await store.add_deliveries([chat.reply(None, text="x"), chat.reply(None, id="e")], at=2.0)
+    await store.begin_attempt("d", at=3.0)
+    attempted, other = await store.undelivered()
+    assert (attempted.state, attempted.attempts, attempted.doubtful) == ("sending", 1, False)
+    assert (other.state, other.text) == (DeliveryState.PENDING, "")
+    await store.settle_delivery("d", DeliveryState.SENT, at=4.0, platform_message_id="77")
+    assert [row.id for row in await store.undelivered()] == ["e"]
+    with pytest.raises(StoreError, match="settled already"):
+        await store.begin_attempt("d", at=5.0)
+    with pytest.raises(StoreError, match="settled already"):
+        await store.settle_delivery("d", DeliveryState.FAILED, at=5.0)
+    ledger = await store.outbox_ledger()
+    assert (ledger[DeliveryState.SENT], ledger[DeliveryState.PENDING]) == (1, 1)
+
+
+async def test_an_attempt_without_an_outcome_stays_doubtful(store: Store, chat: Chat) -> None:
+    """I2: unknown is an outcome; what took nothing to the platform is no resend."""
+    await store.add_deliveries([chat.reply(None, text="x")], at=2.0)
+
+    async def doubts() -> tuple[bool, int, int]:
+        (row,) = await store.undelivered()
+        return row.doubtful, row.resends, row.attempts
+
+    await store.begin_attempt("d", at=3.0)
+    await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="not connected")
+    assert await doubts() == (False, 0, 1)
+    await store.begin_attempt("d", at=3.0)
+    await store.settle_delivery("d", DeliveryState.UNKNOWN, at=3.0, error="no receipt")
+    assert await doubts() == (True, 0, 2)
+    await store.begin_attempt("d", at=3.0)
+    assert await doubts() == (True, 1, 3)
+    await store.settle_delivery("d", DeliveryState.PENDING, at=3.0, error="429")
+    assert await doubts() == (True, 0, 3)
+    await store.begin_attempt("d", at=3.0)
+    await store.begin_attempt("d", at=3.0)  # by a successor: the first never got an outcome
+    assert await doubts() == (True, 2, 5)
+
+
+async def test_a_fetchable_reply_is_sent_as_it_is_committed(store: Store, chat: Chat) -> None:
+    """I2: for the page and the API, sent means committed and fetchable."""
+    row = await chat.say()
+    await chat.begin(row)
+    reply = chat.reply(row, text="here", state=DeliveryState.SENT)
+    await store.end_turn(chat.ending(row, deliveries=(reply,)))
+    assert await store.undelivered() == []
+    assert [answer.text for answer in await store.answers(row.row.id)] == ["here"]
+
+
+async def test_a_command_commits_its_effect_with_the_end_of_its_row(
+    store: Store, chat: Chat
+) -> None:
+    """G4, G5: `/new` ends earlier unstarted rows and points the route at a fresh session."""
+    running, waiting = await chat.say(), await chat.say()
+    await chat.begin(running)
+    command = await chat.say("/new")
+    later = await chat.say()
+    answer = NewDelivery(
+        id="n", address=ADDRESS, kind=DeliveryKind.COMMAND, text="fresh", inbox_id=command.row.id
+    )
+    effect = CommandEffect(
+        inbox_ends=(InboxEnd(inbox_id=command.row.id, state=InboxState.ANSWERED),),
+        deliveries=(answer,),
+        session_id="s",
+        route=ROUTE,
+        new_session="s2",
+        supersede_before=command.row.id,
+        at=5.0,
+    )
+    superseded = await store.settle_command(effect)
+    assert superseded.inbox_ids == (waiting.row.id,)
+    assert await store.route(ROUTE) == "s2"
+    old, new = await store.session("s"), await store.session("s2")
+    assert old is not None and old.ended_at == 5.0
+    assert new is not None and (new.prompt, new.ended_at) == ("", None)
+    assert [row.id for row in await store.queued()] == [later.row.id]
+    assert [row.text for row in await store.answers(command.row.id)] == ["fresh"]
+    with pytest.raises(StoreError, match="ended already"):
+        await store.settle_command(effect)
+
+
+async def test_a_model_override_is_kept_with_its_session(store: Store, chat: Chat) -> None:
+    """J5, B3: set before the first turn too, and cleared by an empty name."""
+
+    async def override(model: str, *, route: str | None = ROUTE, session: str = "s") -> None:
+        effect = CommandEffect(
+            inbox_ends=(), session_id=session, route=route, model_override=model, at=1.0
+        )
+        await store.settle_command(effect)
+
+    with pytest.raises(StoreError, match="no session"):
+        await override("big", route=None, session="nobody")
+    await override("big")
+    session = await store.session("s")
+    assert session is not None and session.model_override == "big"
+    assert await store.route(ROUTE) == "s"
+    await chat.begin(prompt="later")
+    session = await store.session("s")
+    assert session is not None and (session.prompt, session.model_override) == ("later", "big")
+    await override("", route=None)
+    session = await store.session("s")
+    assert session is not None and session.model_override is None
+
+
+async def test_sessions_are_listed_the_most_recently_active_first(store: Store, chat: Chat) -> None:
+    """F1: the record is whole, and pages do not overlap."""
+    for number in range(5):
+        await chat.begin(turn=f"t{number}", session=f"s{number}", at=float(number))
+    first = await store.sessions(limit=3)
+    second = await store.sessions(limit=3, offset=3)
+    assert [row.id for row in [*first, *second]] == ["s4", "s3", "s2", "s1", "s0"]
+    assert first[0].prompt == "be kind"
+
+
+async def test_runners_and_processes_are_remembered(store: Store) -> None:
+    """J2: identity is pid and start time; a process's end overwrites its row."""
+    runner = RunnerRow(
+        session_id="s", pid=7, start_time=99, outer_pid=6, sandboxed=True, started_at=1.0
+    )
+    await store.save_runner(runner)
+    assert await store.runners() == [runner]
+    process = ProcessRow(session_id="s", id="p1", command="sleep 9", started_at=2.0)
+    await store.save_process(process)
+    ended = ProcessRow(
+        session_id="s", id="p1", command="sleep 9", started_at=2.0, ended_at=3.0, exit_code=0
+    )
+    await store.save_process(ended)
+    assert await store.processes("s") == [ended]
+    assert await store.processes("other") == []
+    await store.end_runner("s")
+    assert await store.runners() == []
+
+
+async def test_what_was_never_written_is_not_there(store: Store) -> None:
+    """G3: a question about the unknown has a plain answer."""
+    assert await store.session("x") is None
+    assert await store.turn("x") is None
+    assert await store.inbox_row(1) is None
+    assert await store.route("x") is None
+    assert await store.meta("x") is None
+    assert await store.cursor("a", "b", "c") is None
+    assert await store.transcript("x") == []
+    assert await store.open_turns() == await store.queued() == await store.undelivered() == []
