@@ -87,12 +87,18 @@ async def test_it_writes_edits_and_reads_a_file() -> None:
     assert files["notes.txt"].strip() in said
 
 
-@pytest.mark.parametrize("started", ["started process p1", '{"id": "p1"}', "id: p1, pid 7"])
-async def test_it_starts_a_background_process_and_looks_at_it(started: str) -> None:
+async def test_it_starts_a_background_process_and_looks_at_it() -> None:
+    started = "p1 running: for i in 1 2 3"
     calls, said = await play("start a background process", lambda *_: started)
     assert calls[0][1]["action"] == "start"
-    assert calls[1] == ("process", {"action": "poll", "id": "p1"})
+    assert calls[1] == ("process", {"action": "wait", "id": "p1", "timeout": 2})
     assert started in said
+
+
+async def test_a_process_that_did_not_start_is_shown_for_what_it_is() -> None:
+    calls, said = await play("start a background process", lambda *_: "there is no bench")
+    assert calls[1] == ("process", {"action": "list"})
+    assert "there is no bench" in said
 
 
 @pytest.mark.parametrize("text", ["long job", "please work for a while"])

@@ -105,7 +105,7 @@ def _background(scene: Scene) -> Line:
         )
     started = scene.results[0].text
     if len(scene.results) == 1:
-        return Line("It runs; I look at it.", (_poll(started),))
+        return Line("It runs; I look at it.", (_look(started),))
     return Line(
         f"The process runs on after this reply, and across a restart:\n\n{_block(started)}\n\n"
         f"What it has said so far:\n\n{_block(scene.results[-1].text)}\n\n"
@@ -113,11 +113,12 @@ def _background(scene: Scene) -> Line:
     )
 
 
-def _poll(started: str) -> Call:
-    found = re.search(r"\b(?:id|process)\b\W{0,4}([\w.-]+)", started, re.IGNORECASE)
-    return (
-        _call("process", action="poll", id=found[1]) if found else _call("process", action="list")
-    )
+def _look(started: str) -> Call:
+    found = re.search(r"(\S+) (?:running|ended)\b", started)
+    if found is None:
+        return _call("process", action="list")
+    # Long enough to see it tick: a look at once would mostly show nothing.
+    return _call("process", action="wait", id=found[1], timeout=2)
 
 
 _STEPS = 8

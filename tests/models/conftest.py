@@ -1,0 +1,80 @@
+"""The misbehaving model in a process of its own, and a pool that calls it."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.core.message import Message, UserMessage
+from holdfast.core.model import ModelEvent, ModelRequest
+from holdfast.core.ports import ModelClient
+from holdfast.core.secret import Secret
+from holdfast.core.settings import Provider
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.models.pool import ModelPool
+from holdfast.models.target import Limits, ModelTarget
+
+KEY = "sk-the-whole-key"
+Lease = Callable[..., ModelClient]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ModelProcess]:
+    with ModelProcess("--key", KEY) as process:
+        yield process
+
+
+@pytest.fixture
+def model(server: ModelProcess) -> ModelProcess:
+    server.reset()
+    return server
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    """How long the pool's retries would have waited: they do not."""
+    return []
+
+
+@pytest.fixture
+async def pool(waits: list[float]) -> AsyncIterator[ModelPool]:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    async with ModelPool(sleep=sleep, jitter=lambda: 1.0) as opened:
+        yield opened
+
+
+@pytest.fixture
+def lease(pool: ModelPool, model: ModelProcess) -> Lease:
+    def make(*, key: str = KEY, base_url: str = "", **rest: Any) -> ModelClient:
+        limits = rest.pop("limits", Limits(connect=5, first_token=20, between_tokens=20, whole=40))
+        return pool.lease(
+            ModelTarget(
+                provider=Provider.LOCAL,
+                name="scripted",
+                base_url=base_url or model.base_url,
+                api_key=Secret(key),
+                key_reference="env:THE_KEY",
+                limits=limits,
+                retries=rest.pop("retries", 0),
+                **rest,
+            )
+        )
+
+    return make
+
+
+Say = Callable[..., Any]
+
+
+@pytest.fixture
+def said() -> Say:
+    """Everything a client answers to a text, or to a conversation."""
+
+    async def ask(client: ModelClient, *messages: str | Message) -> list[ModelEvent]:
+        spoken = tuple(UserMessage(text=m) if isinstance(m, str) else m for m in messages)
+        request = ModelRequest(system="be brief", messages=spoken)
+        return [event async for event in client.stream(request)]
+
+    return ask

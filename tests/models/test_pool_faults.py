@@ -1,0 +1,163 @@
+"""Whatever a provider does, a call ends in one whole reply or in one fault that says why."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.core.message import AssistantMessage, Reasoning, StopReason, ToolMessage, UserMessage
+from holdfast.core.model import Completed, Fault, ModelFailed, Retrying, TextDelta
+from holdfast.models.misbehaving.process import ModelProcess
+
+Lease = Callable[..., Any]
+Say = Callable[..., Any]
+
+
+async def test_a_reply_streams_and_is_whole(lease: Lease, said: Say, model: ModelProcess) -> None:
+    *deltas, last = await said(lease(), "hi [cached 40]")
+    assert "".join(delta.text for delta in deltas) == "You said: hi [cached 40]"
+    assert isinstance(last, Completed)
+    assert last.message.text == "You said: hi [cached 40]"
+    assert last.message.model == "scripted"
+    assert last.usage.cached_tokens == 40
+    assert model.requests()["count"] == 1
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 7])
+async def test_characters_cut_by_chunk_boundaries_arrive_whole(
+    lease: Lease, said: Say, split: int
+) -> None:
+    text = "zwölf Boxkämpfer 🎉 日本語"
+    events = await said(lease(), f"[text {text}] [split {split}]")
+    assert events[-1].message.text == text
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == text
+
+
+async def test_parallel_calls_in_fragments_arrive_whole_and_the_tool_loop_closes(
+    lease: Lease, said: Say
+) -> None:
+    commands = [{"command": 'echo "ü"'}, {"command": "ls"}]
+    tools = " ".join(f"[tool terminal {json.dumps(each)}]" for each in commands)
+    asked = UserMessage(text=f"{tools} [fragment 2] [split 3] [reasoning let me see]")
+    message = (await said(lease(), asked))[-1].message
+    assert message.stop is StopReason.TOOL_CALLS
+    assert [json.loads(call.arguments) for call in message.calls] == commands
+    assert message.reasoning == (Reasoning(text="let me see", opaque="reasoning_content"),)
+    results = [ToolMessage(call_id=c.id, name=c.name, text=f"out {c.id}") for c in message.calls]
+    last = (await said(lease(), asked, message, *results))[-1]
+    assert last.message.text == f"Done: out {message.calls[1].id}"
+
+
+async def test_reasoning_goes_back_as_it_came(lease: Lease, said: Say, model: ModelProcess) -> None:
+    reply = (await said(lease(), "[reasoning hmm] [text 4]"))[-1].message
+    await said(lease(), "what is 2+2?", reply, "sure?")
+    sent = model.requests(last=1)["requests"][0]["messages"][2]
+    assert sent == {"role": "assistant", "content": "4", "reasoning_content": "hmm"}
+
+
+@pytest.mark.parametrize(
+    ("script", "fault"),
+    [
+        ("[fault cut]", Fault.MALFORMED),
+        ("[fault half_json]", Fault.MALFORMED),
+        ("[fault html]", Fault.MALFORMED),
+        ("[fault json_error]", Fault.SERVER),
+        ("[fault error_event]", Fault.SERVER),
+        ("[fault drop]", Fault.NETWORK),
+        ("[status 500]", Fault.SERVER),
+        ("[status 503]", Fault.SERVER),
+        ("[status 429]", Fault.RATE_LIMIT),
+        ("[status 400]", Fault.BAD_REQUEST),
+        ("[status 401]", Fault.AUTH),
+        ("[status 302]", Fault.BAD_REQUEST),
+    ],
+)
+async def test_a_fault_is_told_for_what_it_is_and_the_next_call_is_well(
+    lease: Lease, said: Say, script: str, fault: Fault
+) -> None:
+    client = lease()
+    with pytest.raises(ModelFailed) as failed:
+        await said(client, script)
+    assert failed.value.fault is fault
+    assert "scripted" in str(failed.value)
+    assert (await said(client, "hi"))[-1].message.text == "You said: hi"
+
+
+@pytest.mark.parametrize("script", ["[fault no_finish]", "[fault no_done]", "[fault unstreamed]"])
+async def test_a_server_that_is_merely_sloppy_is_understood(
+    lease: Lease, said: Say, script: str
+) -> None:
+    assert (await said(lease(), script))[-1].message.text == f"You said: {script}"
+
+
+async def test_an_invalid_request_is_refused_with_the_rule_it_breaks(
+    lease: Lease, said: Say
+) -> None:
+    with pytest.raises(ModelFailed, match="the last message must be") as failed:
+        await said(lease(), "x", AssistantMessage(text="y"))
+    assert failed.value.fault is Fault.BAD_REQUEST
+
+
+async def test_a_refused_key_is_never_shown_even_by_a_provider_that_quotes_it(
+    lease: Lease, said: Say
+) -> None:
+    with pytest.raises(ModelFailed) as failed:
+        await said(lease(key="sk-a-wrong-key"), "hi")
+    assert failed.value.fault is Fault.AUTH
+    assert "env:THE_KEY" in str(failed.value)
+    assert "sk-a-wrong-key" not in repr(failed.value) + str(failed.value)
+
+
+async def test_an_address_where_nobody_listens_is_a_network_fault(lease: Lease, said: Say) -> None:
+    with pytest.raises(ModelFailed, match="refused") as failed:
+        await said(lease(base_url="http://127.0.0.1:1/v1"), "hi")
+    assert failed.value.fault is Fault.NETWORK
+
+
+async def test_a_call_that_fails_twice_is_answered_the_third_time(
+    lease: Lease, said: Say, waits: list[float], model: ModelProcess
+) -> None:
+    events = await said(lease(retries=4), "[fault cut] [times 2] hi")
+    retries = [event for event in events if isinstance(event, Retrying)]
+    assert [(event.attempt, event.delay) for event in retries] == [(1, 0.5), (2, 1.0)]
+    assert waits == [0.5, 1.0]
+    after = events[events.index(retries[-1]) + 1 : -1]
+    assert "".join(event.text for event in after) == events[-1].message.text
+    assert model.requests()["count"] == 3
+
+
+async def test_retry_after_is_obeyed_and_a_bad_request_is_asked_once(
+    lease: Lease, said: Say, waits: list[float], model: ModelProcess
+) -> None:
+    await said(lease(retries=4), "[status 429 7] [times 1]")
+    assert waits == [7.5]
+    model.reset()
+    with pytest.raises(ModelFailed):
+        await said(lease(retries=4), "[status 400]")
+    assert model.requests()["count"] == 1
+
+
+async def test_a_posted_script_answers_in_order_those_it_is_meant_for(
+    lease: Lease, said: Say, model: ModelProcess
+) -> None:
+    model.script({"match": "weather", "text": "rain"}, {"text": "first"}, {"text": "second"})
+    client = lease()
+    texts = [(await said(client, text))[-1].message.text for text in ("a", "weather?", "b", "c")]
+    assert texts == ["first", "rain", "second", "You said: c"]
+
+
+async def test_steps_of_a_conversation_follow_each_other_without_any_state(
+    lease: Lease, said: Say
+) -> None:
+    asked = UserMessage(text='[tool a {"n": 1}] [then] [tool b {"n": 2}] [then] [text the end]')
+    history: list[Any] = [asked]
+    names = []
+    while True:
+        message = (await said(lease(), *history))[-1].message
+        history.append(message)
+        if not message.calls:
+            break
+        names += [call.name for call in message.calls]
+        history += [ToolMessage(call_id=c.id, name=c.name, text="ok") for c in message.calls]
+    assert (names, message.text) == (["a", "b"], "the end")

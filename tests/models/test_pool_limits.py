@@ -1,0 +1,253 @@
+"""A call waits as long as it may and no longer, and ends at once when its owner lets go."""
+
+import asyncio
+import gc
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from holdfast.core.message import UserMessage
+from holdfast.core.model import Completed, Fault, ModelFailed, ModelRequest, TextDelta
+from holdfast.core.settings import Provider
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.models.pool import ModelPool
+from holdfast.models.target import Limits, ModelTarget
+
+Lease = Callable[..., Any]
+Say = Callable[..., Any]
+
+
+def ask(text: str) -> ModelRequest:
+    return ModelRequest(system="s", messages=(UserMessage(text=text),))
+
+
+def connections(port: int) -> int:
+    """Established connections from this process to the port, as the kernel counts them."""
+    remote = f":{port:04X}"
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    return sum(row[2].endswith(remote) and row[3] == "01" for row in rows)
+
+
+async def no_connection_is_left(port: int) -> None:
+    async with asyncio.timeout(10):
+        while connections(port):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "setting"),
+    [
+        ("[fault silence]", Limits(first_token=0.2), "first_token_timeout"),
+        ("[first 30]", Limits(first_token=0.2), "first_token_timeout"),
+        ("[latency 30]", Limits(first_token=0.2), "first_token_timeout"),
+        ("[fault stall]", Limits(between_tokens=0.2), "between_tokens_timeout"),
+        ("[delay 0.1] [text " + "x" * 8000 + "]", Limits(whole=0.5), "whole_timeout"),
+        ("[fault silence]", Limits(first_token=0, whole=0.3), "whole_timeout"),
+    ],
+)
+async def test_each_limit_ends_the_call_and_names_its_setting(
+    lease: Lease, said: Say, script: str, limits: Limits, setting: str, model: ModelProcess
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(ModelFailed, match=setting) as failed:
+        await said(lease(limits=limits), script)
+    assert failed.value.fault is Fault.TIMEOUT
+    assert time.monotonic() - began < 10
+    await no_connection_is_left(model.port)
+
+
+async def test_a_connection_that_is_not_taken_ends_at_its_limit(lease: Lease, said: Say) -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        address = full.getsockname()
+        # The kernel drops what comes after a full queue: the connection hangs, as a firewall's.
+        fillers = [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        client = lease(base_url=f"http://127.0.0.1:{address[1]}/v1", limits=Limits(connect=0.3))
+        with pytest.raises(ModelFailed, match="connect_timeout") as failed:
+            await said(client, "hi")
+        assert failed.value.fault is Fault.TIMEOUT
+        for filler in fillers:
+            filler.close()
+
+
+async def test_a_slow_consumer_is_not_the_providers_fault(lease: Lease) -> None:
+    client = lease(limits=Limits(between_tokens=0.2))
+    texts = []
+    async for event in client.stream(ask("[delay 0.01] [text " + "x" * 80 + "]")):
+        if isinstance(event, TextDelta):
+            texts.append(event.text)
+            if len(texts) == 1:
+                await asyncio.sleep(0.6)
+    assert "".join(texts) == "x" * 80
+
+
+async def test_a_reply_that_is_whole_is_not_lost_to_a_server_that_does_not_end(
+    pool: ModelPool,
+) -> None:
+    """The finish reason came, and then silence: there is nothing more to wait for."""
+    finish = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+        writer.write(head + finish)
+        await reader.read()  # until the client leaves
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        target = ModelTarget(
+            provider=Provider.LOCAL,
+            name="m",
+            base_url=f"http://127.0.0.1:{port}/v1",
+            limits=Limits(between_tokens=0.2),
+            retries=0,
+        )
+        events = [event async for event in pool.lease(target).stream(ask("hi"))]
+        assert isinstance(events[-1], Completed)
+        assert events[-1].message.text == "x"
+
+
+@pytest.mark.parametrize("script", ["[fault silence]", "[fault stall]"])
+async def test_release_ends_a_running_call_for_good(
+    lease: Lease, said: Say, script: str, model: ModelProcess
+) -> None:
+    """A10: release_clients gives back the model client."""
+    client = lease(retries=4)
+    call = asyncio.create_task(said(client, script))
+    async with asyncio.timeout(10):
+        while not model.requests()["count"]:
+            await asyncio.sleep(0.01)
+    client.release()
+    client.release()
+    with pytest.raises(ModelFailed, match="ended by its owner"):
+        await call
+    assert not call.cancelling()
+    assert model.requests()["count"] == 1
+    await no_connection_is_left(model.port)
+    with pytest.raises(ModelFailed):
+        await said(client, "hi")
+
+
+async def test_release_ends_a_call_that_waits_to_be_retried(model: ModelProcess) -> None:
+    async with ModelPool(jitter=lambda: 1.0) as pool:
+        target = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
+        client = pool.lease(target)
+        stream = client.stream(ask("hi"))
+        await anext(stream)
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.02)
+        client.release()
+        with pytest.raises(ModelFailed, match="ended by its owner"):
+            await waiting
+
+
+async def test_release_between_two_events_closes_the_connection_at_once(
+    lease: Lease, model: ModelProcess
+) -> None:
+    client = lease()
+    stream = client.stream(ask("[fault stall]"))
+    await anext(stream)
+    client.release()
+    await no_connection_is_left(model.port)
+    with pytest.raises(ModelFailed):
+        await anext(stream)
+
+
+async def test_closing_the_iterator_early_gives_the_connection_back(
+    lease: Lease, model: ModelProcess
+) -> None:
+    async with aclosing(lease().stream(ask("[fault stall]"))) as stream:
+        await anext(stream)
+        assert connections(model.port) == 1
+    await no_connection_is_left(model.port)
+
+
+async def test_cancelling_a_call_is_quick_and_leaves_nothing(
+    lease: Lease, said: Say, model: ModelProcess
+) -> None:
+    before = asyncio.all_tasks()
+    calls = [asyncio.create_task(said(lease(), "[fault silence]")) for _ in range(20)]
+    await asyncio.sleep(0.2)
+    for call in calls:
+        call.cancel()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes)
+    await no_connection_is_left(model.port)
+    assert asyncio.all_tasks() == before
+
+
+async def test_calls_share_their_connections(lease: Lease, said: Say, model: ModelProcess) -> None:
+    for n in range(10):
+        await said(lease(), f"hi {n} [text x]" if n % 2 else f"hi {n}")
+        assert connections(model.port) == 1
+
+
+async def test_leaving_the_pool_ends_every_call_and_connection(model: ModelProcess) -> None:
+    async def run(stream: AsyncIterator[Any]) -> list[Any]:
+        return [event async for event in stream]
+
+    before = asyncio.all_tasks()
+    async with ModelPool() as pool:
+        target = ModelTarget(provider=Provider.LOCAL, name="m", base_url=model.base_url, retries=4)
+        await run(pool.lease(ModelTarget(provider=Provider.DEMO, name="demo")).stream(ask("hi")))
+        calls = [
+            asyncio.create_task(run(pool.lease(target).stream(ask("[fault silence]"))))
+            for _ in range(5)
+        ]
+        await asyncio.sleep(0.2)
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(outcome, ModelFailed) for outcome in outcomes)
+    assert asyncio.all_tasks() == before
+    await no_connection_is_left(model.port)
+
+
+async def test_a_hundred_calls_at_once_do_not_wait_for_each_other(lease: Lease, said: Say) -> None:
+    began = time.monotonic()
+    await asyncio.gather(*(said(lease(), "[latency 0.5]") for _ in range(100)))
+    assert time.monotonic() - began < 20  # one after the other it would be fifty seconds
+
+
+async def test_a_lease_costs_less_than_six_kilobytes(pool: ModelPool) -> None:
+    target = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
+    pool.lease(target)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    leases = [pool.lease(target) for _ in range(1000)]
+    assert (sys.getallocatedblocks() - before) / len(leases) < 10
+    sizes = [sys.getsizeof(lease) + sys.getsizeof(set()) for lease in leases]
+    assert max(sizes) < 6 * 1024
+
+
+async def test_the_demo_needs_no_network_library() -> None:
+    program = (
+        "import asyncio, sys\n"
+        "from holdfast.core.model import ModelRequest\n"
+        "from holdfast.core.message import UserMessage\n"
+        "from holdfast.core.settings import ModelSettings\n"
+        "from holdfast.models.pool import ModelPool\n"
+        "from holdfast.models.target import target_of\n"
+        "async def main():\n"
+        "    async with ModelPool() as pool:\n"
+        "        client = pool.lease(target_of(ModelSettings(), api_key=None))\n"
+        "        request = ModelRequest(system='', messages=(UserMessage(text='hi'),))\n"
+        "        print([event async for event in client.stream(request)][-1].message.text)\n"
+        "asyncio.run(main())\n"
+        "assert 'aiohttp' not in sys.modules\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    assert b"demo model" in out
