@@ -137,11 +137,13 @@ def test_an_api_mode_that_does_not_fit_its_provider_is_refused(refusal: Refusal)
     assert '"chat_completions" or "responses"' in message
 
 
-def test_a_real_model_needs_a_name_and_a_key(refusal: Refusal) -> None:
-    assert "model.name is empty" in refusal('[model]\nprovider = "openai"\n')
-    message = refusal('[model]\nprovider = "openai"\nname = "gpt"\n')
-    assert "model.api_key is empty" in message
+def test_a_real_model_needs_a_key_and_a_local_one_an_address(refusal: Refusal) -> None:
+    message = refusal('[model]\nprovider = "openai"\n')
+    assert "line 1: model.api_key is empty" in message
     assert 'api_key = "env:OPENAI_API_KEY"' in message
+    message = refusal('[model]\nfallbacks = [{provider = "local"}]\n')
+    assert "line 2: model.fallbacks[0].base_url is empty" in message
+    assert 'base_url = "http://127.0.0.1:8080/v1"' in message
 
 
 def test_an_unknown_toolset_and_an_unknown_platform_name_the_nearest(refusal: Refusal) -> None:

@@ -93,7 +93,7 @@ def test_env_file_quotes_comments_and_export(home: Path) -> None:
     written(
         home,
         '[platforms.api]\ntoken = "env:A"\n[platforms.simulated]\ntoken = "env:B"\n'
-        '[model]\nprovider = "local"\nname = "m"\napi_key = "env:C"\n',
+        '[model]\nprovider = "openai"\napi_key = "env:C"\n',
         env='# a comment\n\nexport A=plain # said aside\nB=\'sin#gle\'\nC="dou\\"ble\\n" # end\n',
     )
     secrets = load(home, {}).secrets

@@ -47,11 +47,20 @@ def duration(seconds: float) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value on one line; tables as `name value` pairs."""
+    """A value on one line. Of a table, what is nought is left out, and its name leads."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {brief(item)}" for name, item in value.items()) or "none"
+        return _brief_table(value)
     if isinstance(value, list):
         return ", ".join(brief(item) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _brief_table(table: dict[str, Any]) -> str:
+    told = {name: item for name, item in table.items() if item not in (0, None, "")}
+    name = told.pop("name", None)
+    rest = ", ".join(f"{key} {brief(item)}" for key, item in told.items())
+    if name is None:
+        return rest or "none"
+    return f"{name} ({rest})" if rest else str(name)

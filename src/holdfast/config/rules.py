@@ -67,13 +67,11 @@ def _check_model(draft: Draft, path: KeyPath, model: ModelSettings | FallbackMod
             value=str(model.api_mode),
             allowed=" or ".join(fitting) or "no api_mode at all",
         )
-    if model.provider is Provider.DEMO:
-        return
-    if not model.name:
+    if model.provider is Provider.LOCAL and not model.base_url:
         raise draft.refuse(
-            (*path, "name"),
-            f'is empty, and provider "{model.provider}" has many models',
-            fix=f'write name = "…" under [{path[0]}], as the provider spells it',
+            (*path, "base_url"),
+            'is empty, and provider "local" is wherever you run it',
+            fix='write the address of its server, such as base_url = "http://127.0.0.1:8080/v1"',
         )
     _check_key_given(draft, path, model)
 
