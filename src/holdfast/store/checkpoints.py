@@ -37,9 +37,9 @@ class Checkpoints:
     def overdue(self) -> bool:
         return self._pages - self._folded >= _TOO_LONG
 
-    def fold(self) -> None:
-        """A failure costs nothing but room: the log still holds it all. It is tried again when
-        the log has grown by as much once more."""
+    def fold(self) -> bool:
+        """Whether it worked. A failure costs nothing but room: the log still holds it all. It
+        is tried again when the log has grown by as much once more."""
         self._folded = self._pages
         try:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -50,3 +50,5 @@ class Checkpoints:
                 error,
                 extra={"action": "checkpoint_failed"},
             )
+            return False
+        return True

@@ -44,8 +44,15 @@ def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
     with nothing written."""
     known = migrations()
     inspect(path, known=len(known), vfs=vfs)
+    _make(path)
     try:
-        return _opened(path, known, vfs)
+        db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+        try:
+            _prepare(db, path, known)
+        except BaseException:
+            db.close()
+            raise
+        return db
     except faults.DAMAGE as error:
         raise faults.damaged(path, str(error)) from error
     except apsw.Error as error:
@@ -54,7 +61,7 @@ def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
 
 def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
     db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
-    db.pragma("query_only", True)
+    _tune(db)
     return db
 
 
@@ -68,20 +75,26 @@ def inspect(path: Path, *, known: int, vfs: str | None) -> None:
         raise faults.no_folder(path)
     if path.exists() and not path.is_file():
         raise faults.not_a_file(path)
-    log = path.with_name(path.name + "-wal")
-    logged = log.exists() and log.stat().st_size > 0
     header, size = _header(path, vfs)
     if size == 0:
-        if logged:
-            raise faults.lost(path, log)
+        if _has_log(path):
+            raise faults.lost(path, _log(path))
         return
     if not header.startswith(_MAGIC) or len(header) < _HEADER:
         raise faults.no_database(path)
     if path.with_name(path.name + "-journal").exists():
         return  # its creation was cut: SQLite rolls it back, and what is left is looked at then
     _inspect_header(path, header, known)
-    if not logged:
+    if not _has_log(path):
         _inspect_size(path, header, size)
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _has_log(path: Path) -> bool:
+    return _log(path).exists() and _log(path).stat().st_size > 0
 
 
 def _header(path: Path, vfs: str | None) -> tuple[bytes, int]:
@@ -102,7 +115,7 @@ def _header(path: Path, vfs: str | None) -> tuple[bytes, int]:
 
 
 def _inspect_header(path: Path, header: bytes, known: int) -> None:
-    version, application = struct.unpack_from(">I", header, 60)[0], _uint(header, 68)
+    version, application = _uint(header, 60), _uint(header, 68)
     if application != APPLICATION_ID:
         raise faults.foreign(path, application)
     if version > known:
@@ -122,38 +135,37 @@ def _uint(header: bytes, offset: int) -> int:
     return value
 
 
-def _opened(path: Path, known: list[Migration], vfs: str | None) -> apsw.Connection:
+def _make(path: Path) -> None:
+    """An empty file, made here for its mode: SQLite gives its log and index the same."""
     if not path.exists():
-        # Made here for its mode: SQLite gives the log and the index the mode of the file.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
-    try:
-        _prepare(db, path, known)
-    except BaseException:
-        db.close()
-        raise
-    return db
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise faults.cannot_open(path, error) from error
 
 
 def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
     # apsw's cache remembers its last n *uses*, so that a run of one kind of command pushes
     # the statements of the others out of a small one; 512 is its limit.
-    db = apsw.Connection(
+    return apsw.Connection(
         str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512
     )
+
+
+def _tune(db: apsw.Connection) -> None:
     db.set_busy_timeout(_BUSY_MS)
     db.pragma("cache_size", -_CACHE_KB)
     # Savepoints copy the pages they change aside: into memory, not into a temporary file.
     db.pragma("temp_store", "memory")
-    return db
 
 
 def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
-    # A connection that closes last would fold the log into the file: not into a file that
-    # is refused.
-    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     if db.readonly("main"):
         raise faults.read_only(path)
+    # A connection that closes last would fold the log into the file: not into a file that
+    # is refused.
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_log(path))
+    _tune(db)
     version = db.pragma("user_version")
     _recognise(db, path, version, len(known))
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)

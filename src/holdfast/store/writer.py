@@ -79,7 +79,9 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             if jobs:
                 self._commit(db, jobs)
                 settle(jobs[0].future.get_loop(), jobs)
-        checkpoints.fold()
+        if not checkpoints.fold():
+            # Closing would try again, and fail again where nobody can be told.
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def _take(self, checkpoints: Checkpoints) -> list[Job | None]:
         """Whatever has queued up. The log is folded while there is nothing."""

@@ -1,0 +1,178 @@
+"""A disk that fails under the store: each write says so, none is lost, and it goes on after."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.errors import StoreError, StoreUnusable
+from holdfast.store.sqlite import SqliteStore
+
+
+class Disk(apsw.VFS):
+    """A file layer that fails as it is told to: `fault` names what every write or sync meets."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "")
+        self.name = name
+        self.fault = ""
+        self.met = 0
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        return DiskFile(self, name, flags)
+
+    def meet(self, *faults: str) -> None:
+        if self.fault in faults:
+            self.met += 1
+            if self.fault == "full":
+                raise apsw.FullError("database or disk is full")
+            raise apsw.IOError("disk I/O error")
+
+
+class DiskFile(apsw.VFSFile):
+    def __init__(self, disk: Disk, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
+        super().__init__("", name, flags)
+        self.disk = disk
+
+    def xWrite(self, data: bytes, offset: int) -> None:
+        self.disk.meet("full", "write")
+        super().xWrite(data, offset)
+
+    def xSync(self, flags: int) -> None:
+        self.disk.meet("sync")
+        super().xSync(flags)
+
+
+@pytest.fixture
+def disk() -> Iterator[Disk]:
+    disk = Disk("a failing disk")
+    yield disk
+    disk.unregister()
+
+
+FAULTS = pytest.mark.parametrize(
+    ("fault", "says"), [("full", "is full"), ("write", "disk failed"), ("sync", "disk failed")]
+)
+
+
+@FAULTS
+async def test_a_write_the_disk_refuses_says_so_and_the_next_one_works(
+    disk: Disk, tmp_path: Path, fault: str, says: str
+) -> None:
+    """K2: a failed COMMIT fails its awaiter; what was durable stays, and no restart is needed."""
+    path = tmp_path / "state.db"
+    async with SqliteStore(path, vfs=disk.name) as store:
+        await store.set_meta("before", "kept")
+        disk.fault = fault
+        for _ in range(3):
+            with pytest.raises(StoreError, match=says) as refusal:
+                await store.set_meta("during", "lost")
+            assert str(path) in str(refusal.value)
+        assert await store.meta("before") == "kept"
+        disk.fault = ""
+        await store.set_meta("after", "kept")
+        assert await store.meta("during") is None
+        assert await store.check() == []
+    assert disk.met
+    async with SqliteStore(path) as store:
+        assert await store.meta("before") == await store.meta("after") == "kept"
+        assert await store.meta("during") is None
+
+
+@FAULTS
+async def test_all_who_share_a_failed_commit_are_told(
+    disk: Disk, tmp_path: Path, fault: str, says: str
+) -> None:
+    """K2: nobody resumes as if it had been written."""
+    committed, gate = threading.Event(), threading.Event()
+
+    def crash(point: CrashPoint) -> None:
+        if point is CrashPoint.AFTER_COMMIT:
+            committed.set()
+            gate.wait(10)
+
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name, crash=crash) as store:
+        first = store.set_meta("before", "kept")
+        await asyncio.to_thread(committed.wait, 10)
+        sharing = [store.set_meta(f"key {number}", "x") for number in range(20)]
+        disk.fault = fault
+        gate.set()
+        await first
+        outcomes = await asyncio.gather(*sharing, return_exceptions=True)
+        disk.fault = ""
+        assert all(isinstance(outcome, StoreError) for outcome in outcomes)
+        assert says in str(outcomes[0])
+        for number in range(20):
+            assert await store.meta(f"key {number}") is None
+        assert await store.meta("before") == "kept"
+
+
+async def test_a_disk_that_fails_in_mid_transaction_loses_nobody_silently(
+    disk: Disk, tmp_path: Path
+) -> None:
+    """K2: a write too big for the cache meets the disk before the commit, and SQLite undoes
+    the whole transaction; its neighbours are told the truth either way."""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        disk.fault = "full"
+        writes = [store.set_meta(f"key {number}", "x") for number in range(5)]
+        writes.append(store.set_meta("huge", "x" * 40_000_000))
+        writes += [store.set_meta(f"key {number}", "x") for number in range(5, 10)]
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        disk.fault = ""
+        del outcomes[5]
+        await store.set_meta("after", "kept")
+        for number, outcome in enumerate(outcomes):
+            told = None if isinstance(outcome, StoreError) else "x"
+            assert await store.meta(f"key {number}") == told
+        assert await store.meta("huge") is None
+        assert await store.meta("after") == "kept"
+        assert await store.check() == []
+
+
+@FAULTS
+async def test_closing_on_a_failing_disk_keeps_what_was_durable(
+    disk: Disk, tmp_path: Path, fault: str, says: str
+) -> None:
+    """C7: the log could not be folded in, and still holds it all."""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        await store.set_meta("before", "kept")
+        disk.fault = fault
+    disk.fault = ""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        assert await store.meta("before") == "kept"
+        assert await store.check() == []
+
+
+@FAULTS
+async def test_a_log_that_cannot_be_folded_in_stops_nobody(
+    disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, says: str
+) -> None:
+    """K2: a checkpoint that fails is told to the operator, and tried again later."""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        await store.set_meta("big", "x" * 5_000_000)
+        disk.fault = fault
+        async with asyncio.timeout(10):
+            while "could not be folded" not in caplog.text:
+                await asyncio.sleep(0.01)
+        disk.fault = ""
+        await store.set_meta("after", "kept")
+        assert await store.meta("after") == "kept"
+
+
+@FAULTS
+async def test_a_store_that_cannot_be_made_can_be_made_later(
+    disk: Disk, tmp_path: Path, fault: str, says: str
+) -> None:
+    """K5: nothing half made is in the way of the next start."""
+    disk.fault = fault
+    with pytest.raises(StoreUnusable, match=r"state\.db cannot be opened"):
+        async with SqliteStore(tmp_path / "state.db", vfs=disk.name):
+            pass
+    disk.fault = ""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        await store.set_meta("key", "value")
+        assert await store.meta("key") == "value"

@@ -1,0 +1,119 @@
+"""`kill -9` of a process that writes: whatever its awaiters were told is there afterwards."""
+
+import asyncio
+import random
+import signal
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.store.sqlite import SqliteStore
+
+# Prints a key once its write is durable; many tasks at once, so that commits are shared.
+WRITE = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from holdfast.core.crash import CrashPoint
+from holdfast.store.sqlite import SqliteStore
+
+path, life, tasks = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+point, nth = sys.argv[4], int(sys.argv[5])
+passed = 0
+
+def crash(at):
+    global passed
+    if at.value == point:
+        passed += 1
+        if passed == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+async def write(store, task):
+    for number in range(100_000):
+        key = f"{life}-{task}-{number}"
+        await store.set_meta(key, "x" * 500)
+        os.write(1, f"{key}\\n".encode())
+
+async def main():
+    async with SqliteStore(path, crash=crash) as store:
+        await asyncio.gather(*(write(store, task) for task in range(tasks)))
+
+asyncio.run(main())
+"""
+
+
+async def start(path: Path, life: str, *, tasks: int, point: str, nth: int) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", WRITE, str(path), life, str(tasks), point, str(nth)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+
+
+async def live(
+    path: Path, life: str, *, tasks: int = 16, point: str = "", nth: int = 0, lines: int = 0
+) -> set[str]:
+    """One life of a writing process, ended at a crash point or after so many lines of what it
+    was told is durable; returns them."""
+    child = await start(path, life, tasks=tasks, point=point, nth=nth)
+    assert child.stdout is not None
+    told: list[bytes] = []
+    try:
+        async for line in child.stdout:
+            told.append(line)
+            if len(told) == lines:
+                child.kill()
+                break
+        told += (await child.stdout.read()).splitlines(keepends=True)
+    except BaseException:
+        child.kill()
+        raise
+    assert await child.wait() == -signal.SIGKILL
+    return {line.decode().strip() for line in told if line.endswith(b"\n")}
+
+
+async def kept(path: Path) -> set[str]:
+    async with SqliteStore(path) as store:
+        assert await store.check() == []
+    db = apsw.Connection(str(path), apsw.SQLITE_OPEN_READONLY)
+    keys = {str(key) for (key,) in db.execute("SELECT key FROM meta")}
+    db.close()
+    return keys
+
+
+async def test_what_was_told_durable_survives_kill_nine(tmp_path: Path) -> None:
+    """K2: at random instants, one life after another on the same file."""
+    chance = random.Random(7)
+    told: set[str] = set()
+    for life in range(6):
+        told |= await live(tmp_path / "state.db", str(life), lines=chance.randint(1, 400))
+    assert len(told) > 6
+    assert told <= await kept(tmp_path / "state.db")
+
+
+@pytest.mark.parametrize(("point", "durable"), [("before_commit", 4), ("after_commit", 5)])
+async def test_a_kill_at_a_commit_falls_on_one_side_of_it(
+    tmp_path: Path, point: str, durable: int
+) -> None:
+    """K2: the fifth write is there after its commit and not before; nobody was told of it."""
+    told = await live(tmp_path / "state.db", "0", tasks=1, point=point, nth=5)
+    assert told == {f"0-0-{number}" for number in range(4)}
+    assert await kept(tmp_path / "state.db") == {f"0-0-{number}" for number in range(durable)}
+
+
+async def test_a_kill_while_the_file_is_made_leaves_one_that_opens(tmp_path: Path) -> None:
+    """K5: cut anywhere in its creation, it is made again, or gone on with."""
+    chance = random.Random(11)
+    for life in range(6):
+        path = tmp_path / f"{life}.db"
+        child = await start(path, "0", tasks=16, point="", nth=0)
+        async with asyncio.timeout(20):
+            while not path.exists():
+                await asyncio.sleep(0.001)
+        await asyncio.sleep(chance.random() * 0.01)
+        child.kill()
+        await child.communicate()
+        async with SqliteStore(path) as store:
+            await store.set_meta("key", "value")
+            assert await store.check() == []

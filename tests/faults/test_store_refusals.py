@@ -1,0 +1,171 @@
+"""Files that are not the store's to write: each is refused with a reason, and left as it is."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.errors import StoreUnusable
+from holdfast.store.opening import APPLICATION_ID, migrations
+from holdfast.store.sqlite import SqliteStore
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but the log's index, which is shared memory and holds nothing of its own."""
+    files = (file for file in folder.iterdir() if file.is_file())
+    return {file.name: file.read_bytes() for file in files if not file.name.endswith("-shm")}
+
+
+async def refused(path: Path, reason: str, *, vfs: str | None = None) -> None:
+    before = contents(path.parent)
+    with pytest.raises(StoreUnusable, match=reason) as refusal:
+        async with SqliteStore(path, vfs=vfs):
+            pass
+    assert str(path) in str(refusal.value)
+    assert contents(path.parent) == before
+
+
+async def made(path: Path, **meta: str) -> Path:
+    async with SqliteStore(path) as store:
+        for key, value in meta.items():
+            await store.set_meta(key, value)
+    return path
+
+
+@pytest.mark.parametrize("size", [1, 50, 100, 5000])
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, size: int) -> None:
+    """K3: never overwritten, whatever it is."""
+    path = tmp_path / "state.db"
+    path.write_bytes(b"my only novel, " * (size // 15 + 1))
+    await refused(path, "no SQLite database")
+
+
+async def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    """K3: told by the application id."""
+    path = tmp_path / "state.db"
+    other = apsw.Connection(str(path))
+    other.execute("CREATE TABLE precious (x)")
+    other.close()
+    await refused(path, "another program")
+
+
+async def test_a_foreign_database_with_a_log_is_not_even_folded(tmp_path: Path) -> None:
+    """K3: opening it the usual way would checkpoint and delete the log on close."""
+    path = tmp_path / "state.db"
+    other = apsw.Connection(str(path))
+    other.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    other.pragma("journal_mode", "wal")
+    other.execute("CREATE TABLE precious (x)")
+    other.close()
+    assert (tmp_path / "state.db-wal").stat().st_size
+    await refused(path, "another program")
+
+
+async def test_a_file_newer_than_the_program_is_refused(tmp_path: Path) -> None:
+    """K5: and nothing is written to it."""
+    path = await made(tmp_path / "state.db")
+    newer = apsw.Connection(str(path))
+    newer.pragma("user_version", len(migrations()) + 1)
+    newer.close()
+    assert not (tmp_path / "state.db-wal").exists()
+    await refused(path, rf"schema version {len(migrations()) + 1}.*newer Holdfast")
+
+
+async def test_a_file_whose_log_is_newer_than_the_program_is_refused(tmp_path: Path) -> None:
+    """K5: the upgrade was committed to the log and its process killed."""
+    path = await made(tmp_path / "state.db")
+    newer = apsw.Connection(str(path))
+    newer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    newer.pragma("user_version", 99)
+    newer.close()
+    assert (tmp_path / "state.db-wal").stat().st_size
+    await refused(path, "schema version 99")
+
+
+async def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    """K3: damage is noticed at the door."""
+    path = await made(tmp_path / "state.db", key="value")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    await refused(path, "damaged.*bytes")
+
+
+async def test_a_file_with_a_broken_schema_is_refused(tmp_path: Path) -> None:
+    """K3: its header is whole and its first page is not."""
+    path = await made(tmp_path / "state.db", key="value")
+    whole = bytearray(path.read_bytes())
+    whole[100:1000] = b"\xff" * 900
+    path.write_bytes(whole)
+    await refused(path, "damaged")
+
+
+async def test_damage_inside_is_found_by_a_check(tmp_path: Path) -> None:
+    """K3: `quick_check` reads what opening does not."""
+    path = await made(tmp_path / "state.db", **{f"k{number}": "x" * 3000 for number in range(50)})
+    whole = bytearray(path.read_bytes())
+    page = struct.unpack_from(">H", whole, 16)[0]
+    middle = len(whole) // page // 2 * page
+    whole[middle : len(whole) - page] = b"\xff" * (len(whole) - page - middle)
+    path.write_bytes(whole)
+    async with SqliteStore(path) as store:
+        assert await store.check() != []
+
+
+async def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
+    """K3: an empty store made beside it would throw the log's messages away."""
+    path = await made(tmp_path / "state.db")
+    (tmp_path / "state.db-wal").write_bytes(b"messages" * 1000)
+    path.unlink()
+    await refused(path, "missing")
+    path.touch()
+    await refused(path, "empty")
+
+
+async def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
+    """K3: said plainly, not as an error of SQLite's."""
+    (tmp_path / "state.db").mkdir()
+    await refused(tmp_path / "state.db", "no regular file")
+
+
+async def test_a_missing_home_is_said(tmp_path: Path) -> None:
+    """K3: the message names the folder and what to do."""
+    with pytest.raises(StoreUnusable, match=r"folder .* does not exist"):
+        async with SqliteStore(tmp_path / "nowhere" / "state.db"):
+            pass
+
+
+class ReadOnly(apsw.VFS):
+    """A file layer on which nothing can be opened for writing, whoever asks (even root)."""
+
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        writing = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        flags[0] = flags[0] & ~writing | apsw.SQLITE_OPEN_READONLY
+        return apsw.VFSFile("", name, flags)
+
+
+@pytest.fixture
+def read_only() -> Iterator[str]:
+    layer = ReadOnly("read only", "")
+    yield "read only"
+    layer.unregister()
+
+
+async def test_a_read_only_file_is_refused(tmp_path: Path, read_only: str) -> None:
+    """K3: at the door, not at the first message."""
+    path = await made(tmp_path / "state.db", key="value")
+    await refused(path, "read-only.*permission", vfs=read_only)
+
+
+async def test_a_file_from_before_the_newest_schema_is_migrated(tmp_path: Path) -> None:
+    """K5: each migration is a transaction of its own, and the version says which were done."""
+    path = tmp_path / "state.db"
+    old = apsw.Connection(str(path))
+    old.pragma("application_id", APPLICATION_ID)
+    old.close()
+    await made(path, key="value")
+    now = apsw.Connection(str(path))
+    assert now.pragma("user_version") == len(migrations())
+    assert now.execute("SELECT value FROM meta").get == "value"
+    now.close()
