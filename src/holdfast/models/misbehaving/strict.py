@@ -64,11 +64,12 @@ class Conversation(msgspec.Struct, frozen=True, gc=False):
     stream: bool
     asked: str  # the text of the last user message, or of its last part
     answered: int  # assistant messages since then
-    result: str | None  # the last message, where it is a tool's
+    result: str | None  # the last tool result, where none but a note follows it
     turn: int  # user messages in all: with `answered`, the place in the conversation
 
 
 _decode = msgspec.json.Decoder(Body).decode
+_NOTE = re.compile(r"\A\[System note:[^\]]*\]\s*")
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
@@ -193,16 +194,26 @@ def _check_arguments(arguments: str, at: str) -> None:
 def _conversation(request: Body) -> Conversation:
     answered = 0
     asked = ""
+    result: str | None = None
     for message in reversed(request.messages):
         if message.role == "assistant":
             answered += 1
-        elif message.role == "user":
-            asked = _text(message)
+        elif message.role == "tool" and not answered and result is None:
+            result = _text(message)
+        elif message.role == "user" and (asked := _asked(message)):
             break
-    last = request.messages[-1]
-    result = _text(last) if last.role == "tool" else None
     turn = sum(message.role == "user" for message in request.messages)
+    asked = asked or _text(request.messages[-1])
     return Conversation(request.model, request.stream, asked, answered, result, turn)
+
+
+def _asked(message: _Message) -> str:
+    """What a person said in it. A gateway's own note is not a question: a turn that is gone on
+    with after a cut must meet the script it had before."""
+    parts = message.content or ()
+    texts = [parts] if isinstance(parts, str) else [part.text for part in parts if part.text]
+    said = [spoken for text in texts if (spoken := _NOTE.sub("", text, count=1))]
+    return said[-1] if said else ""
 
 
 def _text(message: _Message) -> str:

@@ -1,0 +1,45 @@
+"""The scripted model gives a turn that is gone on with the script it had before the cut."""
+
+from typing import Any
+
+import msgspec
+
+from holdfast.gateway.lane import CUT_NOTE
+from holdfast.models.misbehaving.script import Script
+from holdfast.models.misbehaving.strict import Conversation, StrictReader
+
+ASKED = '[tool terminal {"command": "ls"}] [then] [text all done]'
+CALL = {"id": "c", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+
+
+def read(*messages: dict[str, Any]) -> Conversation:
+    return StrictReader().read(msgspec.json.encode({"model": "m", "messages": messages}))
+
+
+def test_a_note_before_the_first_reply_leaves_the_first_step_due() -> None:
+    parts = [{"type": "text", "text": text} for text in (ASKED, CUT_NOTE.text)]
+    conversation = read({"role": "user", "content": parts})
+    step = Script().choose(conversation)
+    assert conversation.asked == ASKED
+    assert step is not None
+    assert [call.name for call in step.calls] == ["terminal"]
+
+
+def test_a_note_after_a_tool_result_leaves_the_second_step_due() -> None:
+    conversation = read(
+        {"role": "user", "content": ASKED},
+        {"role": "assistant", "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": "a file"},
+        {"role": "user", "content": CUT_NOTE.text},
+    )
+    step = Script().choose(conversation)
+    assert step is not None
+    assert step.text == "all done"
+
+
+def test_a_note_in_front_of_a_users_text_is_not_part_of_what_was_asked() -> None:
+    assert read({"role": "user", "content": f"{CUT_NOTE.text}\n\nhello"}).asked == "hello"
+
+
+def test_a_conversation_of_notes_alone_is_still_a_question() -> None:
+    assert read({"role": "user", "content": CUT_NOTE.text}).asked == CUT_NOTE.text
