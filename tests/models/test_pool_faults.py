@@ -84,10 +84,11 @@ async def test_a_fault_is_told_for_what_it_is_and_the_next_call_is_well(
     assert (await said(client, "hi"))[-1].message.text == "You said: hi"
 
 
-@pytest.mark.parametrize("script", ["[fault no_finish]", "[fault no_done]", "[fault unstreamed]"])
+@pytest.mark.parametrize("fault", ["no_finish", "no_done", "unstreamed", "misnamed"])
 async def test_a_server_that_is_merely_sloppy_is_understood(
-    lease: Lease, said: Say, script: str
+    lease: Lease, said: Say, fault: str
 ) -> None:
+    script = f"[fault {fault}]"
     assert (await said(lease(), script))[-1].message.text == f"You said: {script}"
 
 

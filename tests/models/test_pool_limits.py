@@ -45,6 +45,7 @@ async def no_connection_is_left(port: int) -> None:
     [
         ("[fault silence]", Limits(first_token=0.2), "first_token_timeout"),
         ("[first 30]", Limits(first_token=0.2), "first_token_timeout"),
+        ("[fault comments]", Limits(first_token=0.3), "first_token_timeout"),
         ("[latency 30]", Limits(first_token=0.2), "first_token_timeout"),
         ("[fault stall]", Limits(between_tokens=0.2), "between_tokens_timeout"),
         ("[delay 0.1] [text " + "x" * 8000 + "]", Limits(whole=0.5), "whole_timeout"),
@@ -78,6 +79,14 @@ async def test_a_connection_that_is_not_taken_ends_at_its_limit(lease: Lease, sa
         assert failed.value.fault is Fault.TIMEOUT
         for filler in fillers:
             filler.close()
+
+
+async def test_the_first_token_has_one_limit_for_headers_and_text_together(
+    lease: Lease, said: Say
+) -> None:
+    client = lease(limits=Limits(first_token=1.0))
+    with pytest.raises(ModelFailed, match="first_token_timeout"):
+        await said(client, "[latency 0.6] [first 0.6]")
 
 
 async def test_a_slow_consumer_is_not_the_providers_fault(lease: Lease) -> None:

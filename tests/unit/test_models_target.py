@@ -36,9 +36,10 @@ def test_a_local_model_needs_an_address_and_no_key() -> None:
     assert target.base_url == "http://127.0.0.1:8080/v1"
 
 
-def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(BadTarget, match="127"):
-        target_of(ModelSettings(provider=Provider.LOCAL, base_url="127.0.0.1:80"), api_key=None)
+@pytest.mark.parametrize("given", ["127.0.0.1:80", "ftp://x", "http://", "http://[x", "http://x:y"])
+def test_an_address_that_is_none_is_refused(given: str) -> None:
+    with pytest.raises(BadTarget, match=r"model\.base_url"):
+        target_of(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
 
 
 def test_a_key_keeps_no_line_break_and_takes_no_nonsense() -> None:

@@ -16,9 +16,10 @@ _NEVER = float("inf")
 class Patience:
     """Owns the waiting of one call.
 
-    A limit covers only what is awaited through `wait`: the time its consumer takes between two
-    events is not the provider's. Nothing is ever cancelled outside of `wait`, so that neither
-    a limit nor `end` can strike in the middle of the consumer's own work.
+    A limit covers what is awaited through `wait` since something was last `heard`, in as many
+    waits as it takes: the time its consumer takes between two events is not the provider's, and
+    a comment that keeps a connection alive is no token. Nothing is ever cancelled outside of
+    `wait`, so that neither a limit nor `end` can strike in the middle of the consumer's work.
     """
 
     __slots__ = (
@@ -28,6 +29,7 @@ class Patience:
         "_ended",
         "_expired",
         "_loop",
+        "_silent",
         "_sleep",
         "_target",
         "_task",
@@ -44,6 +46,7 @@ class Patience:
         self._timer: asyncio.TimerHandle | None = None
         self._armed = _NEVER
         self._until = _NEVER
+        self._silent = 0.0  # seconds waited since something was heard
         self._expired = False
         self._ended = False
         self._close: Callable[[], None] | None = None
@@ -51,6 +54,14 @@ class Patience:
     @property
     def remaining(self) -> float:
         return 0.0 if self._ended else self._deadline - self._loop.time()
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def heard(self) -> None:
+        """What was waited for came: the next limit begins anew."""
+        self._silent = 0.0
 
     def end(self) -> None:
         """The wait in progress, or else the next one, raises `ModelFailed`. Idempotent."""
@@ -77,10 +88,12 @@ class Patience:
     async def wait(
         self, begin: Callable[[], Awaitable[T]], limit: float, *, stage: str, setting: str
     ) -> T:
-        """Await what it begins, `limit` seconds at the most (0: as the whole call may take)."""
+        """Await what it begins; raises `ModelFailed` once there were `limit` seconds of silence
+        (0: as many as the whole call may take)."""
         if self._ended:
             raise faults.ended(self._target)
-        until = self._loop.time() + limit if limit else _NEVER
+        began = self._loop.time()
+        until = began + limit - self._silent if limit else _NEVER
         self._until = until if until < self._deadline else self._deadline
         # A timer a token would cost more than the token: the one that is set stays, and looks
         # when it fires whether the deadline has moved on meanwhile.
@@ -98,6 +111,7 @@ class Patience:
         finally:
             self._withdrawn(task)
             self._task = None
+            self._silent += self._loop.time() - began
 
     def _arm(self) -> None:
         if self._timer is not None:

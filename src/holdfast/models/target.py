@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -99,11 +100,19 @@ def _base_url(settings: ModelSettings) -> str:
             'model.base_url: provider "local" needs the address of an OpenAI-compatible server, '
             'for example base_url = "http://127.0.0.1:8080/v1".'
         )
-    if given and not given.startswith(("http://", "https://")):
+    if given and not _is_address(given):
         raise BadTarget(
-            f"model.base_url: {given!r} is no web address; it must begin with http:// or https://."
+            f"model.base_url: {given!r} is no web address; it must look like https://host/v1."
         )
     return given or _BASE_URLS[settings.provider]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _usable_key(settings: ModelSettings, api_key: Secret | None) -> Secret | None:

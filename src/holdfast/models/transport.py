@@ -64,6 +64,7 @@ class Transport:
         """One attempt at a call: deltas and `Completed`, or `ModelFailed`."""
         body = codec.encode(request, target)
         address = self._address(target, codec)
+        patience.heard()
         response = await self._post(address, body, target, patience)
         patience.hold(response.close)
         try:
@@ -108,13 +109,14 @@ class Transport:
             return await patience.wait(
                 post, target.limits.first_token, stage=_SILENT, setting="first_token_timeout"
             )
-        except aiohttp.ConnectionTimeoutError as error:
+        except aiohttp.ConnectionTimeoutError:
             limit = target.limits.connect
             raise faults.timed_out(
                 target, "could not be reached", "connect_timeout", limit
-            ) from error
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise faults.network(target, _told(error)) from error
+            # Some of them carry the request with its headers: not into anybody's log.
+            raise faults.network(target, _told(error)) from None
 
     async def _refused(
         self, response: aiohttp.ClientResponse, target: ModelTarget, patience: Patience
@@ -161,15 +163,18 @@ class _Reading:
         try:
             chunk = await self._read()
         except ModelFailed:
-            if not self._decoder.finished or self._patience.remaining <= 0:
+            if not self._decoder.finished or self._patience.ended:
                 raise
-            chunk = b""
+            chunk = b""  # the reply is whole: it is not lost to a server that does not end
         try:
             payloads = self._sse.feed(chunk) if chunk else self._sse.flush()
         except EventTooLong as error:
             raise faults.endless(self._target) from error
-        events = self._decoder.feed(payloads) if payloads else []
-        self._started = self._started or bool(payloads)
+        events: list[ModelEvent] = []
+        if payloads:
+            events = self._decoder.feed(payloads)
+            self._started = True
+            self._patience.heard()
         self.over = not chunk or self._sse.ended
         if self._sse.ended and not self._content.at_eof():
             await self._read_end()
@@ -178,7 +183,8 @@ class _Reading:
     async def _read(self) -> bytes:
         limits = self._target.limits
         if self._decoder.finished:
-            limit, stage, setting = _AFTER_FINISH, _STALLED, "between_tokens_timeout"
+            limit = min(_AFTER_FINISH, limits.between_tokens or _AFTER_FINISH)
+            stage, setting = _STALLED, "between_tokens_timeout"
         elif self._started:
             limit, stage, setting = limits.between_tokens, _STALLED, "between_tokens_timeout"
         else:
@@ -202,6 +208,7 @@ class _Reading:
 async def _whole(
     response: aiohttp.ClientResponse, target: ModelTarget, patience: Patience
 ) -> bytes:
+    patience.heard()
     limit = target.limits.between_tokens
     read = response.content.readany
     body = b""
@@ -220,12 +227,19 @@ async def _whole(
 async def _unstreamed(
     response: aiohttp.ClientResponse, decoder: Decoder, target: ModelTarget, patience: Patience
 ) -> list[ModelEvent]:
-    """The events of a server that answers in one piece though it was asked to stream."""
+    """The events of a server that answers in one piece though it was asked to stream, or that
+    streams under another name."""
     body = await _whole(response, target, patience)
-    if not body.lstrip().startswith(b"{"):
-        raise faults.no_stream(target, response.content_type, body)
-    events = decoder.feed([body])
-    if not decoder.finished:
+    if body.lstrip().startswith(b"{"):
+        events = decoder.feed([body])
+        ended = decoder.finished
+    elif body.lstrip().startswith((b"data:", b"event:", b":")):
+        splitter = SseSplitter()
+        events = decoder.feed([*splitter.feed(body), *splitter.flush()])
+        ended = splitter.ended or decoder.finished
+    else:
+        ended = False
+    if not ended:
         raise faults.no_stream(target, response.content_type, body)
     return [*events, decoder.complete(ended=True)]
 

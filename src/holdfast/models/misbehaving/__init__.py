@@ -11,15 +11,15 @@ There are two ways to script it. Both make *steps*, and a step is one answer.
 **In the conversation**: directives in square brackets in the last user message. They need no
 state, so a resumed turn meets the same script. `[then]` begins the next step; which step is due
 is the number of assistant messages since that user message. After the last one it answers as if
-left alone. What is no directive is just text.
+left alone. What is no directive is just text, and a `[System note: …]` is no user's message.
 
     [tool terminal {"command": "ls"}] [tool read {"path": "a"}] [then] [text all done]
     [latency 3]        seconds before the headers     [first 3]     seconds before the first token
     [delay 0.1]        seconds between two events     [split 1]     bytes a write (cuts characters)
     [fragment 3]       characters of tool arguments an event       [reasoning let me see]
     [status 429 2]     an HTTP error, with Retry-After              [cached 100] [finish length]
-    [fault cut]        see `Fault`: cut, half_json, silence, stall, drop, html, json_error,
-                       error_event, no_finish, no_done, unstreamed
+    [fault cut]        see `Fault`: cut, half_json, silence, stall, comments, drop, html,
+                       json_error, error_event, no_finish, no_done, unstreamed, misnamed
     [times 2]          the step counts for that many requests of this text; then it is left out
 
 **From outside**: `POST /script` with a JSON list of steps, used up in order by the requests that

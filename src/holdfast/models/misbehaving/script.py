@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.models.misbehaving.strict import Conversation
+from holdfast.models.misbehaving.strict import Conversation, Invalid
 
 
 class Fault(StrEnum):
@@ -15,6 +15,7 @@ class Fault(StrEnum):
     HALF_JSON = "half_json"  # an event ends in the middle of its JSON, and so does the stream
     SILENCE = "silence"  # the request is taken and never answered
     STALL = "stall"  # half of the answer, and then nothing
+    COMMENTS = "comments"  # keep-alive comments for ever, and never a token
     DROP = "drop"  # the connection is closed before any answer
     HTML = "html"  # 200 and a web page
     JSON_ERROR = "json_error"  # 200 and an error object
@@ -22,6 +23,7 @@ class Fault(StrEnum):
     NO_FINISH = "no_finish"  # no finish_reason, but the end mark
     NO_DONE = "no_done"  # a finish_reason, but no end mark
     UNSTREAMED = "unstreamed"  # the answer in one piece, though a stream was asked for
+    MISNAMED = "misnamed"  # a stream that calls itself plain text
 
 
 class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,17 +105,21 @@ class Script:
         return step if used <= step.times else None
 
 
+_STRING = r"\"(?:[^\"\\]|\\.)*\""
+_PLAIN = r"[^\[\]\"]"
 _DIRECTIVE = re.compile(
     r"\[(then|tool|text|reasoning|latency|first|delay|split|fragment|status|cached|finish|fault"
-    r"|times)\b[ ]*((?:[^\[\]\"]|\"(?:[^\"\\]|\\.)*\"|\[[^\]]*\])*)\]",
+    rf"|times)\b[ ]*((?:{_PLAIN}|{_STRING}|\[(?:{_PLAIN}|{_STRING})*\])*)\]",
     re.DOTALL,
 )
-_NUMBERS = frozenset({"latency", "first", "delay"})
-_COUNTS = frozenset({"split", "fragment", "cached", "times"})
 
 
 def directives(text: str) -> Sequence[Step]:
-    """The steps that a user message spells out; none if it holds no directive."""
+    """The steps that a user message spells out; none if it holds no directive.
+
+    Raises `Invalid` for a directive whose value is none: a misspelt script must not pass for a
+    model that behaves.
+    """
     found = _DIRECTIVE.findall(text)
     if not found:
         return ()
@@ -123,7 +129,10 @@ def directives(text: str) -> Sequence[Step]:
             steps.append({})
         else:
             _apply(steps[-1], name, value.strip())
-    return [msgspec.convert(step, Step) for step in steps]
+    try:
+        return [msgspec.convert(step, Step, strict=False) for step in steps]
+    except msgspec.ValidationError as error:
+        raise Invalid(f"a directive that cannot be read: {error}") from error
 
 
 def _apply(step: dict[str, Any], name: str, value: str) -> None:
@@ -133,9 +142,6 @@ def _apply(step: dict[str, Any], name: str, value: str) -> None:
         step["calls"] = [*step.get("calls", ()), call]
     elif name == "status":
         status, _, retry_after = value.partition(" ")
-        step["status"] = int(status)
-        step["retry_after"] = retry_after or None
-    elif name in _NUMBERS:
-        step[name] = float(value)
+        step |= {"status": status, "retry_after": retry_after or None}
     else:
-        step[name] = int(value) if name in _COUNTS else value
+        step[name] = value

@@ -52,12 +52,12 @@ class MisbehavingModel:
             return _error(401, said, kind="invalid_request_error", code="invalid_api_key")
         try:
             conversation = self._reader.read(body)
+            step = self._script.choose(conversation)
         except Invalid as broken:
             self._refused += 1
             return _error(400, str(broken), kind="invalid_request_error")
         if self._latency:
             await asyncio.sleep(self._latency)
-        step = self._script.choose(conversation)
         if step is None and conversation.stream:
             return web.Response(body=answer.echo(conversation, len(body)), headers=_SSE)
         return await _Answer(request, conversation, step or Step(), len(body)).send()
@@ -121,8 +121,12 @@ class _Answer:
         return response
 
     async def _stream(self) -> web.StreamResponse:
-        response = web.StreamResponse(headers=_SSE)
+        plain = self._step.fault is Fault.MISNAMED
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"} if plain else _SSE)
         await response.prepare(self._request)
+        while self._step.fault is Fault.COMMENTS:
+            await response.write(b": still thinking\n\n")
+            await asyncio.sleep(0.02)
         await asyncio.sleep(self._step.first)
         for event in self._events():
             await self._write(response, event)
