@@ -1,0 +1,250 @@
+"""A real gateway in the test's own process: real store, real lanes, a chat service one can
+break, and a model that speaks when it is told to."""
+
+import asyncio
+import itertools
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.bench import Bench
+from holdfast.core.capabilities import Capabilities
+from holdfast.core.crash import never
+from holdfast.core.events import Event, MessageEnded
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.message import Message, ToolCall
+from holdfast.core.model import ToolSchema
+from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.ports import Intake, Tool
+from holdfast.core.secret import Secret
+from holdfast.core.session import RunnerRow
+from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.core.source import ChatType, Source
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.gateway.gateway import Gateway, Parts
+from holdfast.models.scripted import ScriptedModel
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Say, Sent
+from holdfast.store.sqlite import SqliteStore
+from holdfast.tools.registry import Registry
+
+
+class Clock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class NoRunners:
+    """The workbenches of a gateway whose tools need none; it remembers which it was to end."""
+
+    def __init__(self) -> None:
+        self.ended: list[SessionId] = []
+        self.all_ended = 0
+
+    def bench(self, session_id: SessionId) -> Bench:
+        return None  # type: ignore[return-value]  # no tool of these tests touches it
+
+    async def adopt(
+        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+    ) -> list[SessionId]:
+        return []
+
+    async def end(self, session_id: SessionId) -> None:
+        self.ended.append(session_id)
+
+    async def end_all(self) -> None:
+        self.all_ended += 1
+
+
+class Lever:
+    """A tool that waits until it is let go, and counts how often it was pulled."""
+
+    toolset = "test"
+    danger = Danger.NONE
+
+    def __init__(self, name: str, replay: Replay) -> None:
+        self.schema = ToolSchema(name=name, description="x", parameters={"type": "object"})
+        self.replay = replay
+        self.pulled: list[CallId] = []
+        self.cancelled: list[CallId] = []
+        self.attached: list[CallId] = []
+        self.known: dict[CallId, str] = {}  # what `attach` finds
+        self.go = asyncio.Event()
+        self.go.set()
+        self._pulled = asyncio.Condition()
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        async with self._pulled:
+            self.pulled.append(context.call_id)
+            self._pulled.notify_all()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(context.call_id)
+            raise
+        return ToolOutput(text=f"pulled {self.schema.name} {len(self.pulled)}")
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        self.attached.append(context.call_id)
+        text = self.known.get(context.call_id)
+        return None if text is None else ToolOutput(text=text)
+
+    async def was_pulled(self, times: int) -> None:
+        async with self._pulled:
+            await self._pulled.wait_for(lambda: len(self.pulled) >= times)
+
+
+class Fetched:
+    """A platform whose replies are fetched, as the API's are; the test is its client."""
+
+    name = "api"
+    account = "default"
+    capabilities = Capabilities(fetchable=True)
+
+    def connect(self, intake: Intake) -> Any:
+        return AsyncExitStack()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise AssertionError("a fetched reply is never sent")
+
+
+class World:
+    """One home with its gateway: started, stopped and started again on the same file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = Settings(platforms={"simulated": PlatformSettings(allow=("ann", "bob"))})
+        self.service = ChatService()
+        self.model = ScriptedModel()
+        self.runners = NoRunners()
+        self.levers = {replay: Lever(replay, replay) for replay in Replay}
+        self.secrets: list[Secret] = []
+        self.states: list[str] = []
+        self._ids = itertools.count(1)
+        self._open = AsyncExitStack()
+        self.gateway: Gateway
+
+    async def start(self) -> None:
+        self.store = SqliteStore(self.path)
+        await self._open.enter_async_context(self.store)
+        tools: list[Tool] = list(self.levers.values())
+        self.gateway = Gateway(
+            Parts(
+                settings=self.settings,
+                store=self.store,
+                platforms=[SimulatedPlatform(self.service), Fetched()],
+                runners=self.runners,
+                toolbox=Registry(tools).for_toolsets(["test"]),
+                lease=self.model.lease,
+                model_name="scripted",
+                api_key=None,
+                secrets=self.secrets,
+                clock=Clock(),
+                new_id=self.new_id,
+                crash=never,
+                progress=self.states.append,
+            )
+        )
+        await self._open.enter_async_context(self.gateway)
+
+    async def stop(self) -> None:
+        await self._open.aclose()
+
+    async def die(self) -> None:
+        """End this life as `kill -9` does: the next one starts from what is on disk right now."""
+        image = self.path.parent / f"after-{next(self._ids)}" / self.path.name
+        image.parent.mkdir()
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{self.path}{suffix}", f"{image}{suffix}")
+        await self.stop()
+        self.path = image
+
+    def new_id(self, prefix: str) -> str:
+        return f"{prefix}_{next(self._ids)}"
+
+    def say(self, text: str, *, chat: str = "home", user: str = "ann", **more: Any) -> str:
+        """Somebody writes into a chat of the simulated platform."""
+        return self.service.say(Say(chat=chat, user=user, text=text, **more))
+
+    async def sent(self, number: int) -> list[Sent]:
+        """What the platform got, once it is so much."""
+        ledger = await self.service.ledger_with(sent=number, wait=10)
+        assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
+        return list(ledger.sent)
+
+    async def texts(self, number: int) -> list[str]:
+        return [sent.outgoing.text for sent in await self.sent(number)]
+
+    async def accept(self, text: str, *, chat: str = "one", **more: Any) -> Accepted:
+        """A program asks over the API."""
+        number = next(self._ids)
+        fields = {"event_id": f"e{number}", "message_id": f"m{number}", **more}
+        source = Source(platform="api", chat_id=chat, user_id="owner", chat_type=ChatType.DM)
+        return await self.gateway.intake.accept(Inbound(source=source, text=text, **fields))
+
+    async def end_of(self, accepted: Accepted) -> MessageEnded:
+        return (await self.events_of(accepted))[-1]  # type: ignore[return-value]
+
+    async def events_of(self, accepted: Accepted) -> list[Event]:
+        async with asyncio.timeout(10), self.gateway.intake.watch(accepted.row.id) as events:
+            return [event async for event in events]
+
+    async def transcript(self, session_id: SessionId) -> list[Message]:
+        return [record.message for record in await self.store.transcript(session_id)]
+
+    async def only_session(self) -> SessionId:
+        (session,) = await self.store.sessions(limit=10)
+        return session.id
+
+    async def ledger(self) -> dict[str, int]:
+        return {state.value: n for state, n in (await self.store.ledger()).items() if n}
+
+
+Call = Callable[..., ToolCall]
+
+
+@pytest.fixture
+def call() -> Call:
+    """Makes a tool call, as a model would write it."""
+    numbers = itertools.count(1)
+
+    def make(name: str, arguments: str = "{}") -> ToolCall:
+        return ToolCall(id=CallId(f"theirs{next(numbers)}"), name=name, arguments=arguments)
+
+    return make
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "state.db")
+    await world.start()
+    yield world
+    await world.stop()
+
+
+Until = Callable[[Callable[[], Awaitable[bool] | bool]], Awaitable[None]]
+
+
+@pytest.fixture
+def until() -> Until:
+    """Waits for a fact that no event tells."""
+
+    async def wait(fact: Callable[[], Awaitable[bool] | bool]) -> None:
+        async with asyncio.timeout(10):
+            while True:
+                found = fact()
+                if found if isinstance(found, bool) else await found:
+                    return
+                await asyncio.sleep(0.01)
+
+    return wait

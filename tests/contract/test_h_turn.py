@@ -1,0 +1,304 @@
+"""Chapter H: a turn is a row, its steps are committed as they happen, and it is finished."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.core.inbox import BusyMode, InboxState
+from holdfast.core.message import (
+    NoteMessage,
+    Outcome,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.projection import problems, project
+from holdfast.core.secret import Secret
+from holdfast.core.settings import AgentSettings
+from holdfast.core.tool import Replay
+from holdfast.core.turn import StepKind
+from holdfast.platforms.simulated.wire import Faults
+
+World = Any
+
+
+async def test_a_turn_with_tools_commits_each_step(world: World, call: Any) -> None:
+    """H1: model reply, call started and finished, final reply, in that order."""
+    world.model.say([call("safe")], [call("never")], "all done")
+    ended = await world.end_of(await world.accept("go"))
+    steps = await world.store.steps(ended.turn_id)
+    kinds = [StepKind.MODEL, StepKind.TOOL, StepKind.MODEL, StepKind.TOOL, StepKind.MODEL]
+    assert [step.kind for step in steps] == kinds
+    assert all(step.finished_at is not None for step in steps)
+    assert ended.usage.input_tokens == 30
+    assert (await world.store.turn(ended.turn_id)).usage == ended.usage
+
+
+async def test_calls_get_ids_of_our_own_that_are_never_used_twice(world: World, call: Any) -> None:
+    """H2: providers reuse ids; a runner that knew one would return the old result."""
+    same = call("safe")
+    world.model.say([same, same], [same], "done")
+    ended = await world.end_of(await world.accept("go"))
+    calls = world.levers[Replay.SAFE].pulled
+    assert len(set(calls)) == 3
+    messages = await world.transcript(ended.session_id)
+    assert {m.call_id for m in messages if isinstance(m, ToolMessage)} == set(calls)
+
+
+async def test_a_stop_of_the_gateway_in_a_model_call_is_gone_on_with(world: World) -> None:
+    """H3: a turn cut by a stop resumes by itself and finishes the request."""
+    world.say("work")
+    await world.model.asked(1)
+    await world.stop()
+    await world.start()
+    request = await world.model.asked(2)
+    assert request.messages[0] == UserMessage(text="work")
+    assert isinstance(request.messages[1], NoteMessage)
+    assert request.messages[1].text.startswith("[System note:")
+    world.model.say("worked")
+    await world.sent(1)
+    assert await world.ledger() == {"answered": 1}
+
+
+@pytest.mark.parametrize("replay", list(Replay))
+async def test_a_call_that_a_dying_process_left_is_settled_by_its_class(
+    world: World, call: Any, replay: Replay
+) -> None:
+    """H2: attach asks the runner, safe runs again, never stays unknown."""
+    lever = world.levers[replay]
+    lever.go.clear()
+    world.model.say([call(replay)])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    await world.die()
+    lever.known[lever.pulled[0]] = "the true result"
+    lever.go.set()
+    world.model.say("done")
+    await world.start()
+    ended = await world.end_of(accepted)
+    assert ended.text == "done"
+    result = _results(await world.transcript(ended.session_id))[0]
+    match replay:
+        case Replay.ATTACH:
+            assert (result.text, len(lever.pulled)) == ("the true result", 1)
+        case Replay.SAFE:
+            assert (result.text, len(lever.pulled)) == ("pulled safe 2", 2)
+        case Replay.NEVER:
+            assert (result.outcome, len(lever.pulled)) == (Outcome.UNKNOWN, 1)
+            assert "check before you repeat" in result.text
+
+
+async def test_a_call_that_the_runner_never_heard_of_is_run(world: World, call: Any) -> None:
+    """H2: the runner writes a call down before it begins, so an unknown one never began."""
+    lever = world.levers[Replay.ATTACH]
+    lever.go.clear()
+    world.model.say([call("attach")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    await world.die()
+    lever.go.set()
+    world.model.say("done")
+    await world.start()
+    assert (await world.end_of(accepted)).text == "done"
+    assert (len(lever.attached), len(lever.pulled)) == (1, 2)
+
+
+async def test_finished_calls_are_not_run_again(world: World, call: Any) -> None:
+    """H1: a restart goes on from the last committed step."""
+    world.model.say([call("never")])
+    accepted = await world.accept("go")
+    await world.model.asked(2)
+    await world.die()
+    await world.start()
+    await world.model.asked(3)
+    world.model.say("done")
+    assert (await world.end_of(accepted)).text == "done"
+    assert len(world.levers[Replay.NEVER].pulled) == 1
+
+
+async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
+    world: World, call: Any
+) -> None:
+    """H7: cancelled where it had started, not started where it had not; the user goes on."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never"), call("attach")])
+    world.say("go")
+    await lever.was_pulled(1)
+    world.say("stop that, do this")
+    request = await world.model.asked(2)
+    outcomes = [m.outcome for m in request.messages if isinstance(m, ToolMessage)]
+    assert outcomes == [Outcome.CANCELLED, Outcome.NOT_STARTED]
+    assert problems(request.messages) == []
+    assert len(lever.cancelled) == 1
+    world.model.say("this is done")
+    await world.sent(1)
+
+
+async def test_an_interrupt_takes_effect_at_once(world: World, call: Any) -> None:
+    """H7: a turn is interruptible at every await, within 100 ms."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never")])
+    world.say("go")
+    await lever.was_pulled(1)
+    loop = asyncio.get_running_loop()
+    before = loop.time()
+    world.gateway.lanes.get(await world.only_session()).stop([], [])
+    while not lever.cancelled:
+        await asyncio.sleep(0)
+    assert loop.time() - before < 0.1
+
+
+async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_turn_open(
+    world: World, call: Any
+) -> None:
+    """H7: one by the gateway gives the same results to what it killed, and the turn goes on."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never"), call("safe")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    await world.stop()
+    lever.go.set()
+    world.model.say("done")
+    await world.start()
+    ended = await world.end_of(accepted)
+    assert ended.text == "done"
+    outcomes = [r.outcome for r in _results(await world.transcript(ended.session_id))]
+    assert outcomes == [Outcome.CANCELLED, Outcome.OK]
+    assert len(lever.pulled) == 1
+
+
+async def test_three_lives_cut_in_a_row_suspend_the_session(world: World) -> None:
+    """H3, F7: the first run and two resumes; then it is given up, told, and a fresh one opens."""
+    world.say("work")
+    for life in range(1, 4):
+        await world.model.asked(life)
+        await world.stop()
+        await world.start()
+    (told,) = await world.texts(1)
+    assert "interrupted 3 times" in told
+    assert await world.ledger() == {"failed": 1}
+    world.model.say("hello again")
+    world.say("hi")
+    await world.sent(2)
+    assert [m.text for m in world.model.requests[-1].messages] == ["hi"]
+    assert len(await world.store.sessions(limit=5)) == 2
+
+
+async def test_a_completed_turn_forgets_earlier_cuts(world: World) -> None:
+    """F7: only cuts in a row count."""
+    for round_ in range(2):
+        world.say(f"work {round_}")
+        await world.model.asked(2 * round_ + 1)
+        await world.stop()
+        await world.start()
+        await world.model.asked(2 * round_ + 2)
+        world.model.say("done")
+        await world.sent(round_ + 1)
+    session = await world.store.session(await world.only_session())
+    assert session.cuts == 0
+
+
+async def test_a_reply_that_was_committed_is_sent_and_not_made_again(
+    world: World, until: Any
+) -> None:
+    """H4, I1: the end of the turn and what is owed commit together."""
+    world.say("hi")
+    await world.model.asked(1)
+    world.service.set_faults(Faults(disconnected=True))
+    world.model.say("hello")
+
+    async def ended() -> bool:
+        return bool(await world.ledger() == {"answered": 1})
+
+    await until(ended)
+    await world.die()
+    world.service.set_faults(Faults())
+    await world.start()
+    assert await world.texts(1) == ["hello"]
+    assert len(world.model.requests) == 1
+
+
+async def test_the_step_budget_ends_in_an_answer(world: World, call: Any) -> None:
+    """A turn that uses its steps up is asked for an answer without tools."""
+    await world.stop()
+    world.settings = msgspec.structs.replace(world.settings, agent=AgentSettings(max_steps=2))
+    await world.start()
+    world.model.say([call("safe")], [call("safe")], "this far I came")
+    ended = await world.end_of(await world.accept("go"))
+    assert ended.text == "this far I came"
+    last = world.model.requests[-1]
+    assert last.tools == ()
+    assert "budget" in last.messages[-1].text
+
+
+async def test_wrong_calls_are_told_to_the_model(world: World, call: Any) -> None:
+    """Bad input of the model gets an error that helps it, and the turn goes on."""
+    world.model.say([call("nosuch"), call("safe", "{broken"), call("safe", "[1]")], "sorry")
+    ended = await world.end_of(await world.accept("go"))
+    assert ended.state is InboxState.ANSWERED
+    results = _results(await world.transcript(ended.session_id))
+    assert [r.outcome for r in results] == [Outcome.ERROR] * 3
+    assert "safe" in results[0].text
+    assert "JSON" in results[1].text
+    assert problems(project(await world.transcript(ended.session_id))) == []
+
+
+async def test_secrets_in_a_tools_output_reach_neither_log_nor_model(
+    world: World, call: Any
+) -> None:
+    """Law 13: one gate that knows their exact values."""
+    await world.stop()
+    world.secrets = [Secret("the true result")]
+    await world.start()
+    lever = world.levers[Replay.ATTACH]
+    lever.go.clear()
+    world.model.say([call("attach")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    await world.die()
+    lever.known[lever.pulled[0]] = "it says: the true result!"
+    world.model.say("done")
+    await world.start()
+    ended = await world.end_of(accepted)
+    (result,) = _results(await world.transcript(ended.session_id))
+    assert result.text == "it says: [redacted]!"
+
+
+async def test_two_sessions_run_at_the_same_time(world: World) -> None:
+    """H5: one session, one turn at a time; two sessions, two."""
+    one = await world.accept("one", chat="a")
+    two = await world.accept("two", chat="b")
+    await world.model.asked(2)
+    world.model.say("x", "y")
+    texts = {(await world.end_of(accepted)).text for accepted in (one, two)}
+    assert texts == {"x", "y"}
+
+
+async def test_an_empty_answer_is_said_to_be_one(world: World) -> None:
+    world.model.say("")
+    ended = await world.end_of(await world.accept("hi"))
+    assert ended.text == "(The model gave an empty answer.)"
+
+
+async def test_text_that_streamed_before_somebody_watched_comes_first(
+    world: World, call: Any
+) -> None:
+    """A watcher who comes late misses nothing of the present step."""
+    lever = world.levers[Replay.SAFE]
+    lever.go.clear()
+    world.model.say([call("safe")], "a few words")
+    accepted = await world.accept("go", busy_mode=BusyMode.QUEUE)
+    await lever.was_pulled(1)
+    lever.go.set()
+    events = await world.events_of(accepted)
+    text = "".join(e.text for e in events if type(e).__name__ == "TextStreamed")
+    assert text.strip() == "a few words"
+    assert events[-1].text == "a few words"
+
+
+def _results(messages: list[Any]) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]
