@@ -1,0 +1,173 @@
+"""Commands: they never wait behind a turn, and their effect commits with the end of their row."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast.core.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.tool import Replay
+from holdfast.core.turn import TurnState
+from holdfast.gateway.commands.command import parse
+
+World = Any
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("/help", ("help", "")),
+        ("/Model gpt-5 ", ("model", "gpt-5")),
+        ("/stop@holdfast_bot", ("stop", "")),
+        ("/etc/passwd is a file", None),
+        ("/ nothing", None),
+        ("hello /help", None),
+        ("/model\nname", ("model", "name")),
+    ],
+)
+def test_what_is_a_command(text: str, parsed: tuple[str, str] | None) -> None:
+    assert parse(text) == parsed
+
+
+async def test_help_lists_every_command(world: World) -> None:
+    world.say("/help")
+    (text,) = await world.texts(1)
+    assert all(f"/{name}" in text for name in ("help", "new", "stop", "status", "model"))
+    assert await world.ledger() == {"answered": 1}
+
+
+async def test_an_unknown_command_is_told_with_the_nearest(world: World) -> None:
+    world.say("/stpo")
+    assert "Did you mean /stop?" in (await world.texts(1))[0]
+
+
+async def test_stop_ends_the_turn_for_good(world: World, call: Any) -> None:
+    """F9, G5, H7: the turn is over in the commit that ends the command, and never resumed."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    stop = await world.accept("/stop", busy_mode=BusyMode.QUEUE)
+    assert (await world.end_of(stop)).text == "Stopped."
+    row = await world.store.inbox_row(accepted.row.id)
+    assert row.state is InboxState.SUPERSEDED
+    assert (await world.store.turn(row.turn_id)).state is TurnState.SUPERSEDED
+    await world.stop()
+    await world.start()
+    assert await world.ledger() == {"superseded": 1, "answered": 1}
+    assert len(world.model.requests) == 1
+
+
+async def test_stop_drops_what_waits_behind_the_turn(world: World) -> None:
+    """G3: messages that were queued end as superseded, not silently."""
+    await world.accept("one", busy_mode=BusyMode.QUEUE)
+    await world.model.asked(1)
+    waiting = await world.accept("two", busy_mode=BusyMode.QUEUE)
+    await world.end_of(await world.accept("/stop"))
+    assert (await world.end_of(waiting)).state is InboxState.SUPERSEDED
+    assert await world.ledger() == {"superseded": 2, "answered": 1}
+
+
+async def test_stop_with_nothing_running_says_so(world: World) -> None:
+    world.say("/stop")
+    assert await world.texts(1) == ["Nothing is running."]
+
+
+async def test_a_session_goes_on_after_stop(world: World) -> None:
+    """F9: the conversation stays."""
+    await world.accept("remember red")
+    await world.model.asked(1)
+    await world.end_of(await world.accept("/stop"))
+    world.model.say("red")
+    ended = await world.end_of(await world.accept("what was it?"))
+    assert ended.text == "red"
+    assert [m.text for m in world.model.requests[1].messages] == ["remember red", "what was it?"]
+
+
+async def test_new_begins_another_conversation(world: World) -> None:
+    """G5, A11: a fresh session id; the old one's workbench is ended, its history kept."""
+    world.model.say("hello", "who?")
+    first = await world.end_of(await world.accept("I am Ann"))
+    await world.end_of(await world.accept("/new"))
+    second = await world.end_of(await world.accept("who am I?"))
+    assert first.session_id != second.session_id
+    assert [m.text for m in world.model.requests[1].messages] == ["who am I?"]
+    assert world.runners.ended == [first.session_id]
+    assert len(await world.transcript(first.session_id)) == 2
+
+
+async def test_what_is_said_right_after_new_belongs_to_the_new_session(world: World) -> None:
+    """G4: bound at admission, one at a time per route, in the order of acceptance."""
+    world.model.say("hello", "fresh")
+    first = await world.end_of(await world.accept("one"))
+    asked = await asyncio.gather(world.accept("/new"), world.accept("two"))
+    ended = await world.end_of(asked[1])
+    assert ended.session_id != first.session_id
+    row = await world.store.route(asked[1].row.route)
+    assert row == ended.session_id
+
+
+async def test_new_supersedes_the_running_turn_and_what_waits(world: World) -> None:
+    """G4: /new ends earlier unstarted rows as superseded."""
+    running = await world.accept("one", busy_mode=BusyMode.QUEUE)
+    await world.model.asked(1)
+    waiting = await world.accept("two", busy_mode=BusyMode.QUEUE)
+    await world.end_of(await world.accept("/new"))
+    for accepted in (running, waiting):
+        assert (await world.end_of(accepted)).state is InboxState.SUPERSEDED
+    assert await world.ledger() == {"superseded": 2, "answered": 1}
+
+
+async def test_model_is_shown_chosen_and_kept(world: World) -> None:
+    """J5, A5: the override survives a restart and reaches the next message's model."""
+    world.model.say("hi", "hi", "hi")
+    await world.end_of(await world.accept("hello"))
+    shown = await world.end_of(await world.accept("/model"))
+    assert shown.text == "The model is scripted."
+    await world.end_of(await world.accept("/model other-model"))
+    ended = await world.end_of(await world.accept("hello"))
+    assert (await world.transcript(ended.session_id))[-1].model == "other-model"
+    await world.stop()
+    await world.start()
+    ended = await world.end_of(await world.accept("hello"))
+    assert (await world.transcript(ended.session_id))[-1].model == "other-model"
+    await world.end_of(await world.accept("/model default"))
+    world.model.say("hi")
+    ended = await world.end_of(await world.accept("hello"))
+    assert (await world.transcript(ended.session_id))[-1].model == "scripted"
+
+
+async def test_model_before_the_first_message_counts(world: World) -> None:
+    await world.end_of(await world.accept("/model early"))
+    world.model.say("hi")
+    ended = await world.end_of(await world.accept("hello"))
+    assert (await world.transcript(ended.session_id))[-1].model == "early"
+
+
+async def test_status_answers_while_a_turn_runs(world: World) -> None:
+    """Commands take a lane of their own that never waits behind a turn."""
+    await world.accept("work", busy_mode=BusyMode.QUEUE)
+    await world.model.asked(1)
+    ended = await world.end_of(await world.accept("/status", busy_mode=BusyMode.QUEUE))
+    assert "running" in ended.text
+
+
+async def test_a_stop_from_before_this_start_is_not_carried_out(world: World) -> None:
+    """G5: a /stop that a process took and did not live to carry out stops nothing in the next."""
+    work = await world.accept("work", busy_mode=BusyMode.QUEUE)
+    await world.model.asked(1)
+    source = work.row.inbound.source
+    stop = Inbound(source=source, event_id="late", message_id="late", text="/stop")
+    kept = await world.store.accept(stop, route=work.row.route, principal="api", at=1.0)
+    await world.die()
+    world.model.say("worked")
+    await world.start()
+    assert (await world.end_of(work)).text == "worked"
+    assert (await world.end_of(kept)).state is InboxState.SUPERSEDED
+
+
+async def test_slash_text_without_commands_is_just_text(world: World) -> None:
+    world.model.say("that is a command elsewhere")
+    ended = await world.end_of(await world.accept("/help", commands=False))
+    assert ended.text == "that is a command elsewhere"
