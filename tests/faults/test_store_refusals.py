@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.opening import APPLICATION_ID, migrations
+from holdfast.store.opening import APPLICATION_ID, Migration, migrate, migrations
 from holdfast.store.sqlite import SqliteStore
 
 
@@ -169,3 +169,34 @@ async def test_a_file_from_before_the_newest_schema_is_migrated(tmp_path: Path) 
     assert now.pragma("user_version") == len(migrations())
     assert now.execute("SELECT value FROM meta").get == "value"
     now.close()
+
+
+async def test_writing_stops_when_damage_is_found(tmp_path: Path) -> None:
+    """K3: whatever is written to a damaged file makes it worse, also elsewhere in it."""
+    path = await made(tmp_path / "state.db", **{f"k{number}": "x" * 3000 for number in range(50)})
+    whole = bytearray(path.read_bytes())
+    page = struct.unpack_from(">H", whole, 16)[0]
+    db = apsw.Connection(str(path))
+    root = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").get
+    db.close()
+    whole[(root - 1) * page : root * page] = b"\xff" * page
+    path.write_bytes(whole)
+    async with SqliteStore(path) as store:
+        with pytest.raises(StoreUnusable, match="damaged"):
+            await store.set_meta("key", "value")
+        with pytest.raises(StoreUnusable, match="damaged"):
+            await store.end_runner("elsewhere")
+    assert path.read_bytes() == whole
+
+
+async def test_a_migration_that_fails_leaves_nothing_of_itself(tmp_path: Path) -> None:
+    """K5: transactional: the next start tries it again from where it stood."""
+    path = await made(tmp_path / "state.db", key="value")
+    db = apsw.Connection(str(path))
+    with pytest.raises(apsw.SQLError):
+        migrate(db, Migration(99, "CREATE TABLE half (x); DROP TABLE meta; CREATE TABEL oops"))
+    assert db.pragma("user_version") == len(migrations())
+    assert not db.in_transaction
+    assert db.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").get == 0
+    assert db.execute("SELECT value FROM meta").get == "value"
+    db.close()

@@ -34,7 +34,7 @@ def explain(error: Exception, path: Path) -> StoreError:
             f"{path} is held by another program: {_NOTHING}. End that program; only the"
             " gateway may open this file"
         )
-    return StoreError(f"{path} did not take the write ({type(error).__name__}: {error})")
+    return StoreError(f"{path} could not be used as asked ({type(error).__name__}: {error})")
 
 
 _MODE = "Give the user that runs the gateway write permission on the file and its folder"

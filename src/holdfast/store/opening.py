@@ -60,8 +60,11 @@ def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
 
 
 def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
-    db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
-    _tune(db)
+    try:
+        db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
+        _tune(db)
+    except apsw.Error as error:
+        raise faults.cannot_open(path, error) from error
     return db
 
 
@@ -176,7 +179,7 @@ def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
     db.pragma("journal_size_limit", _LOG_LIMIT)
     db.wal_autocheckpoint(0)
     for migration in known[version:]:
-        _migrate(db, migration)
+        migrate(db, migration)
 
 
 def _recognise(db: apsw.Connection, path: Path, version: int, known: int) -> None:
@@ -194,7 +197,8 @@ def _recognise(db: apsw.Connection, path: Path, version: int, known: int) -> Non
         raise faults.newer(path, version, known)
 
 
-def _migrate(db: apsw.Connection, migration: Migration) -> None:
+def migrate(db: apsw.Connection, migration: Migration) -> None:
+    """All of it and its number, or nothing."""
     db.execute("BEGIN IMMEDIATE")
     try:
         db.execute(migration.sql)

@@ -14,6 +14,9 @@ from holdfast.core.turn import OpenTurn, StepRow, TurnRow
 from holdfast.store import rows
 from holdfast.store.writes import inbox, transcript
 
+# Named, because the planner would rather walk all that was ever accepted than sort a few.
+_OPEN_INBOX = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
+
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
     row = cursor.execute(
@@ -58,7 +61,7 @@ def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
 def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
     running: dict[str, list[InboxRow]] = {}
     for row in cursor.execute(
-        f"SELECT {rows.INBOX} FROM inbox WHERE ended_at IS NULL AND state = 'running' ORDER BY id"
+        f"SELECT {rows.INBOX} FROM {_OPEN_INBOX} AND state = 'running' ORDER BY id"
     ).fetchall():
         running.setdefault(str(row[7]), []).append(rows.inbox_row(row))
     found = cursor.execute(
@@ -83,7 +86,7 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
 
 def queued(cursor: apsw.Cursor) -> list[InboxRow]:
     found = cursor.execute(
-        f"SELECT {rows.INBOX} FROM inbox WHERE ended_at IS NULL AND state = 'queued' ORDER BY id"
+        f"SELECT {rows.INBOX} FROM {_OPEN_INBOX} AND state = 'queued' ORDER BY id"
     )
     return [rows.inbox_row(row) for row in found]
 

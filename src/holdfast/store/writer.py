@@ -10,7 +10,7 @@ from typing import TypeVar
 import apsw
 
 from holdfast.core.crash import Crash, CrashPoint
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import StoreError, StoreUnusable
 from holdfast.store import faults
 from holdfast.store.checkpoints import Checkpoints
 from holdfast.store.jobs import Job, settle
@@ -37,6 +37,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._worker = Worker("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
+        self._damage: StoreUnusable | None = None  # once found, nothing is written any more
 
     async def __aenter__(self) -> "Writer":
         loop = asyncio.get_running_loop()
@@ -66,7 +67,16 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             ready()
             self._serve(db)
         finally:
+            self._abandon()
             db.close()
+
+    def _abandon(self) -> None:
+        """Nobody is left in the queue of a close; of a thread that dies, all are told."""
+        while not self._queue.empty():
+            job = self._queue.get_nowait()
+            if job is not None:
+                job.error = StoreError(f"the thread that writes {self._path} has stopped")
+                settle(job.future.get_loop(), (job,))
 
     def _serve(self, db: apsw.Connection) -> None:
         """Until the close that stands behind the last write."""
@@ -97,6 +107,9 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         return batch
 
     def _commit(self, db: apsw.Connection, jobs: list[Job]) -> None:
+        if self._damage is not None:
+            self._fail(jobs, self._damage)
+            return
         cursor = db.cursor()
         try:
             cursor.execute("BEGIN IMMEDIATE")
@@ -104,7 +117,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
                 self._run(cursor, job)
             self._crash(CrashPoint.BEFORE_COMMIT)
             cursor.execute("COMMIT")
-        except apsw.Error as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who share it are told
             self._fail(jobs, error)
             if db.in_transaction:
                 cursor.execute("ROLLBACK")
@@ -116,15 +129,17 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         try:
             job.result = job.work(cursor)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
-            job.error = faults.explain(error, self._path)
-            job.error.__cause__ = error
+            self._fail([job], error)
             # A disk that fails may have undone the whole transaction; then there is no
             # savepoint to go back to, this raises, and all who share it are told.
             cursor.execute("ROLLBACK TO job")
         cursor.execute("RELEASE job")
 
-    def _fail(self, jobs: list[Job], error: apsw.Error) -> None:
+    def _fail(self, jobs: list[Job], error: Exception) -> None:
+        """Each of those who are not told yet gets an error of its own to raise."""
         for job in jobs:
             if job.error is None:
                 job.error = faults.explain(error, self._path)
                 job.error.__cause__ = error
+                if isinstance(job.error, StoreUnusable):
+                    self._damage = job.error
