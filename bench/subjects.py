@@ -1,6 +1,7 @@
 """What is measured: the floor and the gateway, each started as a real process and asked alike."""
 
 import http.client
+import json
 import os
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from holdfast.service.paths import Paths
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 START_LIMIT = 30.0
-PROBES = ("status socket", "control socket")  # the floor has /healthz in the place of both
+PROBES = ("status socket", "control socket", "/status in a chat")  # the floor has /healthz
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,20 +67,25 @@ def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Sub
     with running([HOLDFAST, "run"], log=log, env=env, talks=False) as child:
         url = f"http://127.0.0.1:{port}"
         started_in = wait_until_ready(url, child, began=began)
+        token = token_of(env)
         yield Subject(
             name="gateway",
             url=url,
-            token=token_of(env),
+            token=token,
             child=child,
             started_in=started_in,
-            probes=gateway_probes(home),
+            probes=gateway_probes(home, url=url, token=token),
         )
 
 
-def gateway_probes(home: Path) -> dict[str, Callable[[], object]]:
+def gateway_probes(home: Path, *, url: str, token: str) -> dict[str, Callable[[], object]]:
     paths = Paths(home)
     control = ControlClient(paths)
-    ways = (lambda: read_status(paths), lambda: control.get("/status"))
+    ways = (
+        lambda: read_status(paths),
+        lambda: control.get("/status"),
+        lambda: say(url, "/status", token=token),
+    )
     return dict(zip(PROBES, ways, strict=True))
 
 
@@ -115,11 +121,25 @@ def free_port() -> int:
 
 
 def get(url: str) -> None:
-    """One GET on a new connection; raises unless it is answered with 200."""
+    request("GET", url)
+
+
+def say(url: str, text: str, *, token: str) -> None:
+    """A message in a session of its own, as anybody would send it."""
+    body = json.dumps({"model": "bench", "messages": [{"role": "user", "content": text}]})
+    headers = {"Authorization": f"Bearer {token}", "X-Holdfast-Session": "probe"}
+    headers["Content-Type"] = "application/json"
+    request("POST", url + "/v1/chat/completions", body=body, headers=headers)
+
+
+def request(
+    method: str, url: str, *, body: str | None = None, headers: dict[str, str] | None = None
+) -> None:
+    """One request on a new connection; raises unless it is answered with 200."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
     try:
-        connection.request("GET", parts.path)
+        connection.request(method, parts.path, body, headers or {})
         response = connection.getresponse()
         response.read()
         if response.status != 200:
