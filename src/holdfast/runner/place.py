@@ -12,7 +12,13 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.ids import CallId, SessionId
-from holdfast.runner.program.spool import Record, file_name, read_processes, read_record
+from holdfast.runner.program.spool import (
+    Record,
+    file_name,
+    open_folder,
+    read_processes,
+    read_record,
+)
 
 LONGEST_SOCKET_PATH = 100  # the kernel takes 107 bytes
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -75,14 +81,12 @@ class Place(msgspec.Struct, frozen=True):
 
     def call_record(self, call_id: CallId) -> Record | None:
         """What the spool holds of a call. Its files may be forged: nothing is followed."""
-        name = file_name(call_id)
-        return read_record(str(self.spool / "calls" / f"{name}.json"))
+        with _spool_folder(self.spool, "calls") as folder:
+            return None if folder is None else read_record(f"{file_name(call_id)}.json", folder)
 
     def process_records(self) -> list[Record]:
-        folder = self.spool / "processes"
-        if folder.is_symlink() or not folder.is_dir():
-            return []
-        return read_processes(str(folder))
+        with _spool_folder(self.spool, "processes") as folder:
+            return [] if folder is None else read_processes(folder)
 
 
 def labelled(home: Path) -> Iterator[Label]:
@@ -90,6 +94,21 @@ def labelled(home: Path) -> Iterator[Label]:
     for path in sorted((home / "runs").glob("*/label.json")):
         with contextlib.suppress(OSError, msgspec.DecodeError):
             yield msgspec.json.decode(path.read_bytes(), type=Label)
+
+
+@contextlib.contextmanager
+def _spool_folder(spool: Path, name: str) -> Iterator[int | None]:
+    """A folder of the spool, opened without following a link that a command put there."""
+    with contextlib.ExitStack() as stack:
+        try:
+            outer = open_folder(str(spool))
+            stack.callback(os.close, outer)
+            inner = open_folder(name, outer)
+            stack.callback(os.close, inner)
+        except OSError:
+            yield None
+            return
+        yield inner
 
 
 def _give(folder: Path, owner: int) -> None:

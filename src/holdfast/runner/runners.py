@@ -1,6 +1,7 @@
 """The runners: all that live on behalf of this gateway, one for each session that uses tools."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
@@ -103,12 +104,11 @@ class Runners:
         live = await self._found(session_id)
         if live is not None:
             try:
-                records = await live.link.ask("list")
-                return [_process_row(session_id, record) for record in records]
+                return _process_rows(session_id, await live.link.ask("list"))
             except LinkLost:
                 pass
         records = await asyncio.to_thread(self._place(session_id).process_records)
-        rows = [_process_row(session_id, record) for record in records]
+        rows = _process_rows(session_id, records)
         return [_ended_with_runner(row, self._clock.now()) for row in rows]
 
     async def end(self, session_id: SessionId, *, forget: bool = False) -> None:
@@ -153,7 +153,7 @@ class Runners:
 
     async def _make_plan(self) -> Plan:
         self._plan = await asyncio.to_thread(make_plan, self._settings)
-        if not self._plan.sandboxed and self._settings.sandbox is not SandboxMode.OFF:
+        if not self._plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
             log.warning(
                 "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
                 " gateway can, its keys and control socket included. To confine them: %s",
@@ -268,8 +268,13 @@ async def _itself(live: _Live) -> _Live:
     return live
 
 
-def _process_row(session_id: SessionId, record: dict[str, Any]) -> ProcessRow:
-    return msgspec.convert({**record, "session_id": session_id}, ProcessRow)
+def _process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
+    """A record that a command wrote over is left out."""
+    rows = []
+    for record in records:
+        with contextlib.suppress(msgspec.ValidationError):
+            rows.append(msgspec.convert({**record, "session_id": session_id}, ProcessRow))
+    return rows
 
 
 def _ended_with_runner(row: ProcessRow, now: float) -> ProcessRow:

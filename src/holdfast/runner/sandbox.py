@@ -56,12 +56,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def make_plan(settings: RunnerSettings) -> Plan:
     """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
     plan = _python_plan()
-    if settings.sandbox is SandboxMode.OFF:
+    if settings.sandbox == SandboxMode.OFF:
         return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
     why = _why_not(plan, settings)
     if not why:
         return msgspec.structs.replace(plan, bwrap=shutil.which("bwrap"))
-    if settings.sandbox is SandboxMode.REQUIRED:
+    if settings.sandbox == SandboxMode.REQUIRED:
         raise RunnerError(
             f'no sandbox for commands: {why}. Do: {HOW_TO_GET_IT}, or set sandbox = "off"'
             " in [runner] to run them with the gateway's own rights."
@@ -115,7 +115,7 @@ def wall(plan: Plan, settings: RunnerSettings) -> list[str]:
     """bubblewrap with everything that is the same for all sessions."""
     argv = [str(plan.bwrap), "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--hostname", "holdfast", "--as-pid-1"]
-    if settings.network is NetworkPolicy.NONE:
+    if settings.network == NetworkPolicy.NONE:
         argv.append("--unshare-net")
     if os.geteuid():
         argv.append("--unshare-user")

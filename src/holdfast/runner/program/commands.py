@@ -18,7 +18,8 @@ from .spool import (
     head_and_tail,
     read_record,
     read_regular,
-    write_durably,
+    remove,
+    try_to_write_durably,
     write_whole,
 )
 from .tails import Tail, Tails
@@ -117,7 +118,7 @@ class Commands:
         result = self._result(running, code)
         record = {"call_id": call_id, "command": running.command, "result": result}
         # Durable before it is told: a gateway that has heard it may rely on it.
-        write_durably(self._spool.call(call_id), record)
+        try_to_write_durably(self._spool.call(call_id), record)
         for asker in running.askers:
             asker.answer(result)
 
@@ -126,7 +127,7 @@ class Commands:
         data = read_regular(path)
         if data is not None:
             self._terminal.absorb(data)
-            os.unlink(path)
+            remove(path)
 
     def _result(self, running: _Running, code: int) -> Record:
         reason = running.job.reason

@@ -9,8 +9,10 @@ import os
 import selectors
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 Ready = Callable[[], None]
 
@@ -69,13 +71,9 @@ class Loop:
             for key, events in self._selector.select(self._until_next_timer()):
                 reading, writing = key.data
                 if events & selectors.EVENT_READ:
-                    reading()
-                if (
-                    events & selectors.EVENT_WRITE
-                    and writing
-                    and key.fd in self._selector.get_map()
-                ):
-                    writing()
+                    _call(reading)
+                if events & selectors.EVENT_WRITE and key.fd in self._selector.get_map():
+                    _call(writing)
             self._fire_timers()
 
     def _until_next_timer(self) -> float | None:
@@ -87,7 +85,7 @@ class Loop:
         while self._timers and self._timers[0][0] <= time.monotonic():
             action = heapq.heappop(self._timers)[2].action
             if action:
-                action()
+                _call(action)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -102,4 +100,12 @@ class Loop:
             code = os.waitstatus_to_exitcode(status)
             action = self._children.pop(pid, None)
             if action:
-                action(code if code >= 0 else 128 - code)
+                _call(partial(action, code if code >= 0 else 128 - code))
+
+
+def _call(action: Ready) -> None:
+    """A full disk or table concerns the one who met it: our end would be everybody's."""
+    try:
+        action()
+    except OSError as error:
+        print(f"the runner met {error!r}", file=sys.stderr, flush=True)

@@ -12,7 +12,7 @@ from .asker import Asker, Refusal
 from .job import Job
 from .loop import Loop
 from .shell import Terminal
-from .spool import Record, Spool, read_record, slice_of, write_durably
+from .spool import Record, Spool, read_record, remove, slice_of, try_to_write_durably, write_durably
 
 ENDED_KEPT = 100
 PIECE = 16 * 1024
@@ -158,7 +158,7 @@ class Processes:
         self._on_job(job, False)
         end = {"exit_code": None if job.reason else code, "note": WHY.get(job.reason, "")}
         process.record.update(end, ended_at=time.time())
-        write_durably(self._spool.process(process.record["id"]), process.record)
+        try_to_write_durably(self._spool.process(process.record["id"]), process.record)
         for tell in list(process.waiting):
             tell()
 
@@ -167,7 +167,7 @@ class Processes:
         self._next = max(self._next, int(record["id"][1:]) + 1)
         if record.get("ended_at") is None:
             record.update(ended_at=time.time(), note="lost: its sandbox ended under it")
-            write_durably(self._spool.process(record["id"]), record)
+            try_to_write_durably(self._spool.process(record["id"]), record)
         self._known[record["id"]] = _Process(record)
 
     def _forget_old(self) -> None:
@@ -175,7 +175,7 @@ class Processes:
         for name in ended[:-ENDED_KEPT]:
             del self._known[name]
             for kind in ("json", "out"):
-                os.unlink(self._spool.process(name, kind))
+                remove(self._spool.process(name, kind))
 
     def _find(self, frame: Mapping[str, Any]) -> _Process:
         name = str(frame["process"])

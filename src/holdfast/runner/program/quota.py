@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 
+from . import tree
 from .job import Job
 from .loop import Loop
 
+PAUSE_FOR_STRAYS = 2.0  # where only something left in the background runs
 PAUSE = 0.25  # seconds between two looks; one look is one statvfs as a rule
 RECOUNT = 30.0  # somebody else's deletions could hide our growth from statvfs
 NOTEWORTHY = 1024 * 1024
@@ -45,34 +48,47 @@ class Quota:
         self._counted = 0
         self._disk_then = 0
         self._stale_at = 0.0
-        self._pause = PAUSE
+        self._slowness = 0.0
         self._watching = False
 
     def watch(self) -> None:
-        """Look again and again until no job is left."""
+        """Look again and again until nothing runs any more."""
         if not self._watching:
-            self._watching = True
-            self._loop.after(self._pause, self._look)
+            self._watch_again(PAUSE)
 
     def room(self) -> int:
         """At least so many bytes may still be written; negative: there is too much already."""
-        grown = self._disk_used() - self._disk_then
+        grown = max(0, self._disk_used() - self._disk_then)
         if self._counted + grown >= self._limit or time.monotonic() >= self._stale_at:
             self._count()
             grown = 0
-        return self._limit - self._counted - max(0, grown)
+        return self._limit - self._counted - grown
 
     def _look(self) -> None:
         jobs = self._jobs()
         self._watching = False
-        if not jobs:
+        strays = [] if jobs else tree.living_descendants(os.getpid())
+        if not jobs and not strays:
             return
         if self.room() < 0:
-            writers = [(job.written_since(), job) for job in jobs]
-            most, offender = max(writers, key=lambda pair: pair[0])
-            if most >= NOTEWORTHY:
-                offender.kill("quota")
-        self.watch()
+            self._end_offender(jobs)
+        self._watch_again(PAUSE_FOR_STRAYS if strays else PAUSE)
+
+    def _watch_again(self, pause: float) -> None:
+        self._watching = True
+        self._loop.after(max(pause, self._slowness), self._look)
+
+    def _end_offender(self, jobs: list[Job]) -> None:
+        """The job that wrote the most since the last look; else what commands left behind."""
+        writers = [(job.written_since(), job) for job in jobs]
+        most, offender = max(writers, key=lambda pair: pair[0], default=(0, None))
+        if offender is not None and most >= NOTEWORTHY:
+            return offender.kill("quota")
+        kept = {job.pid for job in jobs}
+        for stray in tree.living_children(os.getpid()):
+            if stray not in kept:
+                tree.kill_descendants(stray)
+                tree.signal_all([stray], signal.SIGKILL)
 
     def _count(self) -> None:
         began = time.monotonic()
@@ -80,7 +96,7 @@ class Quota:
         self._counted = sum(folder_size(folder) for folder in self._folders)
         took = time.monotonic() - began
         self._stale_at = began + max(RECOUNT, 50 * took)
-        self._pause = max(PAUSE, 10 * took)  # a huge workspace is counted less often
+        self._slowness = 10 * took  # a huge workspace is counted less often
 
     def _disk_used(self) -> int:
         facts = os.statvfs(self._folders[0])

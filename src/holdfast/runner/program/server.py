@@ -122,11 +122,9 @@ class Server:
 
     def _end_if_idle(self) -> None:
         left = self._used + self._idle_timeout - time.monotonic()
-        if self._jobs:
-            left = self._idle_timeout
-        if left <= 0:
+        if left <= 0 and not tree.living_descendants(os.getpid()):
             return self.end()
-        self._loop.after(left, self._end_if_idle)
+        self._loop.after(left if left > 0 else self._idle_timeout, self._end_if_idle)
 
     def _end_by_request(self, asker: Asker, frame: Mapping[str, Any]) -> None:
         asker.answer(None)

@@ -83,4 +83,4 @@ class Terminal:
         if state is None or state == (self.cwd, self.environment):
             return
         self.cwd, self.environment = state
-        spool.write_durably(self._path, {"cwd": self.cwd, "environment": self.environment})
+        spool.try_to_write_durably(self._path, {"cwd": self.cwd, "environment": self.environment})

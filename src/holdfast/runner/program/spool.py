@@ -7,9 +7,11 @@ import json
 import os
 import re
 import stat
-from typing import Any
+import sys
+from typing import Any, BinaryIO
 
 CALLS_KEPT = 200
+CALLS_BETWEEN_CLEANING = 50
 LARGEST_RECORD = 16 * 1024 * 1024
 
 Record = dict[str, Any]
@@ -20,46 +22,71 @@ def file_name(call_id: str) -> str:
     return hashlib.sha256(call_id.encode()).hexdigest()[:32]
 
 
-def read_regular(path: str, limit: int = LARGEST_RECORD) -> bytes | None:
-    """The content of a plain file; None where there is none. A link is not followed."""
+def open_regular(path: str, folder: int | None = None) -> BinaryIO | None:
+    """A plain file, opened; None where there is none. A link is not followed, and a pipe in
+    its place does not hold us up: commands may write to the spool."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        fd = os.open(path, flags, dir_fd=folder)
+    except (OSError, ValueError):
         return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        return file.read(limit)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    return None
 
 
-def read_record(path: str) -> Record | None:
-    """None also where somebody wrote nonsense over it: commands may write to the spool."""
+def read_regular(path: str, folder: int | None = None) -> bytes | None:
+    file = open_regular(path, folder)
+    if file is None:
+        return None
+    with file:
+        return file.read(LARGEST_RECORD)
+
+
+def read_record(path: str, folder: int | None = None) -> Record | None:
+    """None also where somebody wrote nonsense over it."""
     try:
-        record = json.loads(read_regular(path) or b"null")
-    except ValueError:
+        record = json.loads(read_regular(path, folder) or b"null")
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 
 
-def read_processes(folder: str) -> list[Record]:
-    """The records of background processes, oldest first."""
+def read_processes(folder: int) -> list[Record]:
+    """The records of background processes in an open folder, oldest first."""
     names = [name for name in os.listdir(folder) if re.fullmatch(r"p\d{1,9}\.json", name)]
     names.sort(key=lambda name: int(name[1:-5]))
-    records = [(name, read_record(os.path.join(folder, name))) for name in names]
+    records = [(name, read_record(name, folder)) for name in names]
     return [record for name, record in records if record and record.get("id") == name[:-5]]
+
+
+def open_folder(path: str, folder: int | None = None) -> int:
+    """Raises OSError where it is none, or a link to one."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, dir_fd=folder)
 
 
 def write_durably(path: str, record: Record) -> None:
     """Whole or not at all, and still there after a power cut."""
     write_whole(path, record, durable=True)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+    folder = open_folder(os.path.dirname(path))
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
 
 
+def try_to_write_durably(path: str, record: Record) -> None:
+    """For what has happened already: a full disk must not keep it from being told."""
+    try:
+        write_durably(path, record)
+    except OSError as error:
+        print(f"cannot record {path}: {error}", file=sys.stderr, flush=True)
+
+
 def write_whole(path: str, record: Record, *, durable: bool = False) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # a command may have cleaned up
     temporary = path + ".new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
@@ -72,12 +99,11 @@ def write_whole(path: str, record: Record, *, durable: bool = False) -> None:
 
 def head_and_tail(path: str, limit: int) -> tuple[str, bool]:
     """The text of a file in at most `limit` bytes, and whether some was left out."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    file = open_regular(path)
+    if file is None:
         return "", False
-    with os.fdopen(fd, "rb") as file:
-        size = os.fstat(fd).st_size
+    with file:
+        size = os.fstat(file.fileno()).st_size
         if size <= limit:
             return file.read(limit).decode(errors="replace"), False
         head = file.read(limit * 2 // 5)
@@ -89,13 +115,12 @@ def head_and_tail(path: str, limit: int) -> tuple[str, bool]:
 
 def slice_of(path: str, offset: int, limit: int) -> tuple[bytes, int]:
     """At most `limit` bytes from `offset` on, and the size of the whole."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
+    file = open_regular(path)
+    if file is None:
         return b"", 0
-    with os.fdopen(fd, "rb") as file:
+    with file:
         file.seek(offset)
-        return file.read(limit), os.fstat(fd).st_size
+        return file.read(limit), os.fstat(file.fileno()).st_size
 
 
 class Spool:
@@ -103,8 +128,7 @@ class Spool:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        for name in ("calls", "processes"):
-            os.makedirs(os.path.join(folder, name), mode=0o700, exist_ok=True)
+        self._calls = 0
 
     @property
     def terminal(self) -> str:
@@ -117,24 +141,35 @@ class Spool:
         return os.path.join(self._folder, "processes", f"{process_id}.{kind}")
 
     def processes(self) -> list[Record]:
-        return read_processes(os.path.join(self._folder, "processes"))
+        try:
+            folder = open_folder(os.path.join(self._folder, "processes"))
+        except OSError:
+            return []
+        try:
+            return read_processes(folder)
+        finally:
+            os.close(folder)
 
     def create_output(self, path: str) -> int:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(path, flags, 0o600)
 
     def forget_old_calls(self) -> None:
         """The gateway has recorded those long ago; their output is what takes room."""
+        self._calls += 1
+        if self._calls % CALLS_BETWEEN_CLEANING:
+            return
         folder = os.path.join(self._folder, "calls")
         ended = [entry for entry in os.scandir(folder) if entry.name.endswith(".json")]
         ended.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime)
         for entry in ended[:-CALLS_KEPT]:
             if (read_record(entry.path) or {}).get("result") is not None:
                 for kind in (".json", ".out"):
-                    _remove(entry.path[: -len(".json")] + kind)
+                    remove(entry.path[: -len(".json")] + kind)
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
     try:
         os.unlink(path)
     except OSError:

@@ -23,9 +23,9 @@ def start_time(pid: int) -> int | None:
     return int(fields[19]) if fields[0] not in "ZX" else None
 
 
-def living_descendants(root: int) -> list[int]:
-    """All that live below `root`, zombies left out, parents before their children."""
-    children: dict[int, list[int]] = {}
+def _scan() -> tuple[dict[int, list[int]], set[int]]:
+    """Children by parent, and who of all is dead and only waits to be reaped."""
+    below: dict[int, list[int]] = {}
     zombies = set()
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -34,12 +34,23 @@ def living_descendants(root: int) -> list[int]:
             fields = stat_fields(int(name))
         except (FileNotFoundError, ProcessLookupError):
             continue
-        children.setdefault(int(fields[1]), []).append(int(name))
+        below.setdefault(int(fields[1]), []).append(int(name))
         if fields[0] in "ZX":
             zombies.add(int(name))
-    found = list(children.get(root, ()))
+    return below, zombies
+
+
+def living_children(parent: int) -> list[int]:
+    below, zombies = _scan()
+    return [pid for pid in below.get(parent, ()) if pid not in zombies]
+
+
+def living_descendants(root: int) -> list[int]:
+    """All that live below `root`, parents before their children."""
+    below, zombies = _scan()
+    found = list(below.get(root, ()))
     for pid in found:
-        found.extend(children.get(pid, ()))
+        found.extend(below.get(pid, ()))
     return [pid for pid in found if pid not in zombies]
 
 

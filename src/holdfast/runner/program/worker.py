@@ -16,7 +16,7 @@ from .loop import Loop
 from .quota import Quota
 from .search import search
 from .shell import Terminal
-from .spool import Record, Spool, read_record, write_durably, write_whole
+from .spool import Record, Spool, read_record, try_to_write_durably, write_whole
 from .tree import signal_all
 
 LONGEST = 30.0  # seconds; a regular expression can run for ever
@@ -99,9 +99,8 @@ class Worker:
         except ValueError:
             result = {"refused": f"it did not end within {LONGEST:.0f} s, or ran out of memory"}
         if work.call_id is not None:
-            write_durably(
-                self._spool.call(work.call_id), {"call_id": work.call_id, "result": result}
-            )
+            record = {"call_id": work.call_id, "result": result}
+            try_to_write_durably(self._spool.call(work.call_id), record)
         _tell(work.asker, result)
 
 

@@ -1,0 +1,184 @@
+"""Commands in the terminal: state, output, limits, and once per call id."""
+
+import asyncio
+import time
+
+import pytest
+
+from holdfast.core.bench import BenchRefused
+
+
+@pytest.fixture
+def bench(runners):
+    return runners.bench("s_1")
+
+
+async def test_output_and_exit_code_come_back_in_order(bench):
+    result = await bench.run("c", "echo out; echo err >&2; echo more; (exit 7)", limit=10)
+    assert (result.exit_code, result.output) == (7, "out\nerr\nmore\n")
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["true", "exit 3", "set -e; false; echo never", "set -C; set -u", "trap 'echo bye' EXIT"],
+)
+async def test_folder_and_variables_survive_whatever_way_a_command_ends(bench, ending):
+    """J1: cwd and exported variables after each command."""
+    await bench.run(
+        "c1", f"mkdir -p 'a b' && cd 'a b' && export WORD=$'x\\ny=\"z'; {ending}", limit=10
+    )
+    result = await bench.run("c2", 'pwd; printf "%s" "$WORD"', limit=10)
+    assert result.output == '/workspace/a b\nx\ny="z'
+
+
+async def test_what_is_not_exported_does_not_stay(bench):
+    await bench.run("c1", "secret=1; unset LANG", limit=10)
+    result = await bench.run("c2", 'echo "$secret,$LANG"', limit=10)
+    assert result.output == ",\n"
+
+
+async def test_our_own_words_never_reach_the_command(bench):
+    await bench.run("c1", "set -a; set -x", limit=10)
+    result = await bench.run("c2", "env; set -x; echo hi; echo $#", limit=10)
+    assert "holdfast" not in result.output.replace("HOSTNAME=holdfast", "")
+    assert result.output.endswith("++ echo hi\nhi\n++ echo 0\n0\n")
+
+
+async def test_a_folder_that_is_gone_is_told_and_left(bench):
+    await bench.run("c1", "mkdir gone && cd gone && rmdir ../gone", limit=10)
+    result = await bench.run("c2", "pwd", limit=10)
+    assert result.output == "[/workspace/gone is gone; working in /workspace]\n/workspace\n"
+
+
+async def test_a_variable_too_large_to_pass_on_is_not_kept(bench):
+    await bench.run("c1", 'export BIG=$(head -c 600000 /dev/zero | tr "\\0" x)', limit=10)
+    result = await bench.run("c2", "echo ${#BIG}", limit=10)
+    assert (result.exit_code, result.output) == (0, "0\n")
+
+
+async def test_a_call_is_run_once_however_often_it_is_asked_for(bench):
+    first, second = await asyncio.gather(
+        *(bench.run("c", "echo once >>log; sleep 0.3; cat log", limit=10) for _ in range(2))
+    )
+    again = await bench.run("c", "echo other", limit=10)
+    assert first == second == again
+    assert first.output == "once\n"
+
+
+async def test_call_ids_that_are_no_file_names_are_kept_apart(bench):
+    odd = ["../../x", "a/b", "é\n", "x" * 500, "a\0b"]
+    results = [await bench.run(call, f"echo {n}", limit=10) for n, call in enumerate(odd)]
+    assert [result.output for result in results] == [f"{n}\n" for n in range(len(odd))]
+
+
+async def test_long_output_keeps_head_and_tail_and_says_where_the_rest_is(open_runners):
+    bench = open_runners(output_kb=1).bench("s_1")
+    result = await bench.run("c", "seq 100000", limit=20)
+    assert result.truncated
+    assert len(result.output) < 1400
+    assert result.output.startswith("1\n2\n") and result.output.endswith("\n99999\n100000\n")
+    path = result.output.partition("all of it is in ")[2].split()[0]
+    whole = await bench.run("c2", f"wc -l <{path}; tail -n 1 {path}", limit=10)
+    assert whole.output == "100000\n100000\n"
+
+
+async def test_binary_output_does_no_harm(bench):
+    result = await bench.run("c", r"printf '\xff\x00\xfe ok'", limit=10)
+    assert result.output == "\ufffd\x00\ufffd ok"
+
+
+async def test_a_time_limit_kills_the_whole_tree_and_only_that(bench):
+    """setsid, nohup and a double fork do not save a child of the command; a process does."""
+    process = await bench.start_process("p", "sleep 300")
+    script = """
+        setsid nohup sleep 301 &
+        ( ( trap '' TERM; setsid sh -c 'trap "" TERM; sleep 302; sleep 302' ) & ) &
+        sleep 303
+    """
+    result = await bench.run("c", script, limit=0.5)
+    assert result.timed_out and result.exit_code is None
+    left = await bench.run("c2", "pgrep -a sleep", limit=10)
+    assert left.output.split()[1:] == ["sleep", "300"]
+    assert (await bench.poll_process(process.id)).process.running
+
+
+async def test_a_child_that_holds_the_output_does_not_hold_up_the_call(bench):
+    began = time.monotonic()
+    result = await bench.run("c", "sleep 30 & echo started", limit=20)
+    assert result.output == "started\n"
+    assert time.monotonic() - began < 10
+    assert (await bench.run("c2", "pgrep -c sleep", limit=10)).output == "1\n"
+
+
+async def test_cancelling_the_wait_kills_the_command(bench):
+    task = asyncio.create_task(bench.run("c", "sleep 300", limit=400))
+    await _until_running(bench, "sleep")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    result = await bench.attach("c")
+    assert result is not None and result.cancelled and result.exit_code is None
+    assert (await bench.run("c2", "pgrep sleep", limit=10)).exit_code == 1
+
+
+async def test_output_streams_while_the_command_runs(bench):
+    heard = []
+    letting_go = asyncio.Event()
+
+    def hear(text):
+        heard.append(text)
+        letting_go.set()
+
+    script = "echo first; until [ -e go ]; do sleep 0.05; done; printf 'caf\\303'; printf '\\251'"
+    running = asyncio.create_task(bench.run("c", script, limit=30, on_output=hear))
+    await asyncio.wait_for(letting_go.wait(), 20)
+    assert heard == ["first\n"]
+    await bench.write_file("w", "go", "")
+    result = await running
+    assert "".join(heard) == result.output == "first\ncafé"
+
+
+async def test_many_commands_run_at_once(bench):
+    began = time.monotonic()
+    results = await asyncio.gather(
+        *(bench.run(f"c{n}", f"sleep 0.5; echo {n}", limit=30) for n in range(8))
+    )
+    assert [result.output for result in results] == [f"{n}\n" for n in range(8)]
+    assert time.monotonic() - began < 3.5
+
+
+async def test_a_command_that_cannot_be_given_to_a_shell_is_refused(bench):
+    with pytest.raises(BenchRefused, match="too long"):
+        await bench.run("c1", "x" * 200_000, limit=10)
+    with pytest.raises(BenchRefused, match="NUL"):
+        await bench.run("c2", "echo \0", limit=10)
+
+
+async def test_nonsense_for_a_shell_is_an_exit_code(bench):
+    result = await bench.run("c", "if then fi (", limit=10)
+    assert result.exit_code not in (0, None)
+    assert "syntax error" in result.output
+
+
+async def test_killing_everything_inside_leaves_the_runner_well(bench):
+    result = await bench.run("c", "kill -9 -1; sleep 5", limit=10)
+    assert result.exit_code == 137
+    assert (await bench.run("c2", "echo well", limit=10)).output == "well\n"
+
+
+async def test_signals_and_input_are_those_of_a_fresh_process(bench):
+    result = await bench.run("c", "yes | head -n 1; cat; grep SigIgn /proc/self/status", limit=10)
+    assert result.output == "y\nSigIgn:\t0000000000000000\n"
+
+
+async def test_an_unknown_call_is_never_heard_of(bench):
+    assert await bench.attach("c") is None
+    await bench.run("other", "true", limit=10)
+    assert await bench.attach("c") is None
+
+
+async def _until_running(bench, name):
+    for n in range(200):
+        if (await bench.run(f"look{n}", f"pgrep {name}", limit=10)).exit_code == 0:
+            return
+    raise AssertionError(f"{name} never ran")

@@ -1,0 +1,209 @@
+"""Confinement: an agent that tries to get out of its sandbox."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.core.errors import RunnerError
+from holdfast.runner.place import Place
+
+
+@pytest.fixture
+def bench(runners, home):
+    (home / ".env").write_text("KEY=sk-very-secret")
+    (home / "state.db").write_text("sk-very-secret")
+    return runners.bench("s_1")
+
+
+async def test_the_gateways_home_cannot_be_seen(bench, home):
+    attempts = f"""
+        cat {home}/.env {home}/state.db; ls {home}; ls {home.parent}
+        cat /proc/1/root{home}/.env; cat ../../.env; ls /root /home
+        grep -r sk-very-secret / --include=.env --include=state.db -s
+        find / -xdev -name state.db 2>/dev/null
+    """
+    result = await bench.run("c", attempts, limit=30)
+    assert "sk-very-secret" not in result.output
+    assert str(home / "state.db") not in result.output.replace("cat: " + str(home), "")
+
+
+async def test_nothing_of_the_hosts_environment_is_inherited(bench):
+    result = await bench.run("c", "env | cut -d= -f1 | sort | tr '\\n' ' '", limit=10)
+    assert result.output.split() == sorted(
+        ["HOME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "SHLVL", "TERM", "TMPDIR", "USER", "_"]
+    )
+
+
+async def test_no_process_outside_can_be_seen_or_signalled(bench):
+    victim = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
+    )
+    attempts = f"kill -9 {os.getpid()} {victim.pid}; ls -d /proc/[0-9]* | wc -l"
+    result = await bench.run("c", attempts, limit=10)
+    await victim.communicate(b"\n")
+    assert victim.returncode == 0
+    assert "No such process" in result.output
+    assert int(result.output.splitlines()[-1]) < 10
+
+
+async def test_the_runner_cannot_be_killed_stopped_or_looked_into(bench):
+    attempts = """
+        kill -9 1; kill -STOP 1; kill -TERM 1; kill -CHLD 1
+        ls /proc/1/fd; cat /proc/1/environ; cat /proc/1/mem | head -c 1; echo x >/proc/1/fd/2
+        python3 -c 'import os; os.pidfd_open(1)' && echo "pidfd is no secret"
+    """
+    result = await bench.run("c", attempts, limit=10)
+    assert result.output.count("ermission denied") >= 4, result.output
+    assert (await bench.run("c2", "echo well", limit=10)).output == "well\n"
+
+
+async def test_its_rights_are_nobodys(bench):
+    wanted = "grep -E 'Cap|NoNewPrivs|^Uid|^Groups' /proc/self/status | tr '\\t' ' '"
+    lines = (await bench.run("c", wanted, limit=10)).output.splitlines()
+    facts = {name: value.split() for name, _, value in (line.partition(":") for line in lines)}
+    assert {value for name in facts if name[:3] == "Cap" for value in facts[name]} == {"0" * 16}
+    assert facts["NoNewPrivs"] == ["1"]
+    assert "0" not in facts["Uid"] and len(set(facts["Uid"])) == 1
+    assert "0" not in facts["Groups"]
+
+
+async def test_nothing_but_the_workspace_can_be_written(bench):
+    places = "/ /usr /usr/local/bin /etc /opt /opt/holdfast/program /dev /run /var /proc /sys /root"
+    script = f"for p in {places}; do touch $p/x 2>/dev/null && echo wrote $p; done"
+    result = await bench.run("c", f"{script}; mount -t tmpfs x /usr", limit=10)
+    assert "wrote" not in result.output
+    assert result.exit_code != 0
+    script = "touch x /tmp/x /dev/shm/x && df --output=size -m /tmp /dev/shm | tail -n 2"
+    sizes = (await bench.run("c2", script, limit=10)).output.split()
+    assert [int(size) for size in sizes] == [512, 64]
+
+
+async def test_sessions_cannot_see_each_other(runners):
+    mine, yours = runners.bench("mine"), runners.bench("yours")
+    await mine.run("c", "echo private >note; sleep 100 &", limit=10)
+    result = await yours.run("c", "ls -A /workspace; pgrep sleep; id -u", limit=10)
+    own = await mine.run("c2", "id -u", limit=10)
+    assert "note" not in result.output
+    if os.getuid() == 0:
+        assert own.output != result.output
+
+
+async def test_the_network_is_a_matter_of_policy(open_runners):
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"reached")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    script = f"exec 3<>/dev/tcp/127.0.0.1/{port} && cat <&3"
+    async with server:
+        reached = await open_runners(network="full").bench("a").run("c", script, limit=10)
+        cut = await open_runners(network="none").bench("b").run("c", script, limit=10)
+    assert reached.output == "reached"
+    assert "reached" not in cut.output and cut.exit_code != 0
+
+
+@pytest.mark.parametrize("plant", ["link", "pipe", "folder", "nonsense", "deep", "forged"])
+async def test_what_is_planted_in_the_spool_fools_nobody(runners, home, plant):
+    """The gateway reads the spool of a dead runner; a command could have written to it."""
+    (home / "secret.json").write_text('{"result": {"exit_code": 0, "output": "sk-very-secret"}}')
+    bench = runners.bench("s_1")
+    await bench.run("c", "true", limit=10)
+    record = "/run/holdfast/calls/*.json"
+    ways = {
+        "link": f"for f in {record}; do ln -sf {home}/secret.json $f; done",
+        "pipe": f"for f in {record}; do rm $f; mkfifo $f; done",
+        "folder": f"rm -r /run/holdfast/calls; ln -s {home} /run/holdfast/calls",
+        "nonsense": f"for f in {record}; do head -c 5000 /dev/urandom >$f; done",
+        "deep": f"for f in {record}; do printf '%0.s[' $(seq 100000) >$f; done",
+        "forged": f"""for f in {record}; do echo '{{"result": {{"exit_code": "x"}}}}' >$f; done""",
+    }
+    process = await bench.start_process("p", ways[plant])
+    await bench.wait_for_process(process.id, limit=20)
+    await runners.end("s_1")
+    try:
+        result = await bench.attach("c")
+    except RunnerError as error:
+        assert plant == "forged" and "not one it wrote" in str(error)
+    else:
+        assert result is None
+
+
+async def test_planted_processes_are_left_out(runners, home):
+    (home / "secret.json").write_text('{"id": "p2", "command": "sk-secret", "started_at": 1}')
+    bench = runners.bench("s_1")
+    process = await bench.start_process("p", "true")
+    await bench.wait_for_process(process.id, limit=20)
+    plants = f"""
+        cd /run/holdfast/processes
+        echo '{{"id": "p1"}}' >p1.json; ln -s {home}/secret.json p2.json; mkdir p3.json
+        echo '{{"id": "../x", "command": "", "started_at": 1}}' >p4.json; mkfifo p5.json
+    """
+    await bench.run("c", plants, limit=10)
+    await runners.end("s_1")
+    assert await runners.processes("s_1") == []
+    assert (await bench.run("c2", "echo well", limit=10)).output == "well\n"
+
+
+async def test_a_spool_swept_away_costs_the_runner_nothing(bench):
+    result = await bench.run("c", "rm -rf /run/holdfast/*; echo swept", limit=10)
+    assert result.exit_code == 0
+    assert (await bench.run("c2", "echo well", limit=10)).output == "well\n"
+    assert (await bench.start_process("p", "true")).id == "p1"
+
+
+async def test_nothing_outlives_the_end(bench, runners, ledger):
+    script = """
+        setsid nohup sleep 3131 >/dev/null 2>&1 &
+        ( ( setsid sh -c 'trap "" TERM HUP INT; sleep 3132; sleep 3132' & ) & )
+        python3 -c 'import os
+if not os.fork():
+    os.setsid()
+    if not os.fork(): os.execlp("sleep", "sleep", "3133")' ; sleep 0.3
+    """
+    await bench.run("c", script, limit=20)
+    await bench.start_process("p", "sleep 3134")
+    assert len(_sleepers()) == 5
+    row = ledger.rows["s_1"]
+    await runners.end("s_1")
+    assert _sleepers() == []
+    assert not os.path.exists(f"/proc/{row.pid}")
+
+
+def _sleepers() -> list[str]:
+    listing = subprocess.run(["ps", "-eo", "stat,args"], capture_output=True, text=True, check=True)
+    lines = listing.stdout.splitlines()
+    return [line for line in lines if " sleep 313" in line and not line.startswith("Z")]
+
+
+async def test_a_workspace_link_cannot_make_us_give_files_away(runners, home):
+    """The workspace is given to the session's user when a runner starts: links are not followed."""
+    if os.getuid():
+        pytest.skip("only root gives files away")
+    place = Place(home, "s_1")
+    place.workspace.mkdir(parents=True)
+    kept = home / "kept"
+    kept.write_text("mine")
+    (place.workspace / "link").symlink_to(kept)
+    (place.workspace / "theirs").write_text("x")
+    await runners.bench("s_1").run("c", "echo more >>theirs", limit=10)
+    assert kept.stat().st_uid == 0
+    assert (place.workspace / "theirs").read_text() == "xmore\n"
+
+
+async def test_the_socket_is_for_the_gateway_alone(bench, home):
+    await bench.run("c", "true", limit=10)
+    folder = Place(home, "s_1").run
+    assert folder.stat().st_mode & 0o777 == 0o700
+    result = await bench.run("c2", "find / -type s 2>/dev/null", limit=20)
+    assert result.output == ""
+
+
+async def test_killing_the_outer_process_leaves_the_runner_at_work(bench, ledger):
+    await bench.run("c", "cd /tmp", limit=10)
+    os.kill(ledger.rows["s_1"].outer_pid, signal.SIGKILL)
+    assert (await bench.run("c2", "pwd", limit=10)).output == "/tmp\n"

@@ -1,0 +1,115 @@
+"""Files through the runner: read, written, edited once, searched."""
+
+import asyncio
+
+import pytest
+
+from holdfast.core.bench import BenchRefused
+
+
+@pytest.fixture
+def bench(runners):
+    return runners.bench("s_1")
+
+
+async def test_a_written_file_is_read_back_by_lines(bench):
+    done = await bench.write_file("c", "deep/down/a.txt", "one\ntwo\nthree\n")
+    assert (done.path, done.bytes, done.existed) == ("/workspace/deep/down/a.txt", 14, False)
+    part = await bench.read_file("deep/down/a.txt", offset=2, limit=1)
+    assert (part.text, part.first, part.shown, part.total) == ("two", 2, 1, 3)
+
+
+async def test_a_replaced_file_keeps_its_mode_and_a_link_stays_a_link(bench):
+    await bench.run("c1", "echo '#!/bin/sh' >run; chmod 750 run; ln -s run link", limit=10)
+    await bench.write_file("c2", "link", "new")
+    result = await bench.run("c3", "cat run; stat -c %a run; test -L link && ls", limit=10)
+    assert result.output == "new750\nlink\nrun\n"
+
+
+async def test_paths_follow_the_terminal_and_home(bench):
+    await bench.run("c1", "mkdir sub && cd sub && echo in >x && echo out >~/y", limit=10)
+    assert (await bench.read_file("x")).text == "in"
+    assert (await bench.read_file("~/y")).text == (await bench.read_file("../y")).text == "out"
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("missing", "no such file: /workspace/missing; beside it are: binary, pipe"),
+        ("binary", "is binary"),
+        ("pipe", "is no plain file"),
+        (".", "is a folder of 2: binary, pipe"),
+        ("/etc/shadow", "no such file"),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_with_a_reason(bench, path, says):
+    await bench.run("c", r"printf 'a\0b' >binary; mkfifo pipe", limit=10)
+    with pytest.raises(BenchRefused, match=says):
+        await bench.read_file(path)
+
+
+async def test_endless_lines_and_files_are_cut(bench):
+    await bench.run("c", "head -c 10000 /dev/zero | tr '\\0' x >wide; seq 100000 >long", limit=10)
+    wide = await bench.read_file("wide")
+    assert wide.text.endswith("[… 8000 characters cut]")
+    long = await bench.read_file("long", limit=100_000)
+    assert long.shown < long.total == 100_000
+
+
+async def test_an_edit_replaces_the_one_place_and_is_done_once(bench):
+    await bench.write_file("w", "a", "x = 1\ny = 2\n")
+    edited = await bench.edit_file("c", "a", old="y = 2", new="y = 2\ny = 2")
+    assert (edited.replaced, edited.lines) == (1, (2,))
+    again = await bench.edit_file("c", "a", old="y = 2", new="y = 2\ny = 2")
+    assert again == edited == await bench.recorded_edit("c")
+    assert (await bench.read_file("a")).text == "x = 1\ny = 2\ny = 2"
+    assert await bench.recorded_edit("never") is None
+
+
+async def test_an_edit_that_fits_nowhere_or_twice_says_so_and_changes_nothing(bench):
+    await bench.write_file("w", "a", "def first(self):\n    pass\n\ndef second(self):\n    pass\n")
+    with pytest.raises(
+        BenchRefused, match=r"(?s)does not occur.*nearest is at line 4:.*def second"
+    ):
+        await bench.edit_file("c1", "a", old="def  second(self):", new="x")
+    with pytest.raises(BenchRefused, match=r"occurs 2 times \(lines 2, 5\)"):
+        await bench.edit_file("c2", "a", old="pass", new="x")
+    with pytest.raises(BenchRefused, match="occurs 2 times"):
+        await bench.recorded_edit("c2")
+    assert (await bench.edit_file("c3", "a", old="pass", new="x", everywhere=True)).replaced == 2
+
+
+async def test_an_edit_keeps_windows_line_ends(bench):
+    await bench.run("c1", r"printf 'a\r\nb\r\nc\r\n' >dos", limit=10)
+    await bench.edit_file("c2", "dos", old="a\nb", new="x\ny\nz")
+    result = await bench.run("c3", "od -c dos | tr -s ' '", limit=10)
+    assert result.output.startswith("0000000 x \\r \\n y \\r \\n z \\r \\n c \\r \\n")
+
+
+async def test_search_finds_lines_and_names(bench):
+    await bench.write_file("w1", "src/a.py", "import os\n\ndef here(): ...\n")
+    await bench.write_file("w2", "src/b.txt", "def there\n")
+    await bench.write_file("w3", ".git/c.py", "def hidden\n")
+    assert (await bench.search_files(r"def \w+")).lines == (
+        "src/a.py:3: def here(): ...",
+        "src/b.txt:1: def there",
+    )
+    assert (await bench.search_files("def", glob="*.py")).lines == ("src/a.py:3: def here(): ...",)
+    assert (await bench.search_files("", glob="**/*.txt")).lines == ("src/b.txt",)
+    assert (await bench.search_files("", path="src")).lines == ("a.py", "b.txt")
+    with pytest.raises(BenchRefused, match="no regular expression"):
+        await bench.search_files("(")
+
+
+async def test_search_is_capped(bench):
+    await bench.run("c", "seq 1000 >many", limit=10)
+    found = await bench.search_files("1")
+    assert len(found.lines) == 100 and found.more
+
+
+async def test_a_slow_search_does_not_hold_up_a_command(bench):
+    await bench.write_file("w", "bomb", "a" * 30 + "!")
+    slow = asyncio.create_task(bench.search_files("(a|a)*$"))
+    result = await asyncio.wait_for(bench.run("c", "echo well", limit=10), 20)
+    assert result.output == "well\n" and not slow.done()
+    slow.cancel()
