@@ -1,12 +1,15 @@
 """The composition root: config in, a running gateway out."""
 
 import asyncio
+import logging
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,7 +24,7 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import ModelClient, Platform
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Provider, SandboxMode
+from holdfast.core.settings import PlatformSettings, Provider, SandboxMode
 from holdfast.gateway.gateway import Gateway, Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.pool import ModelPool
@@ -39,6 +42,8 @@ from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.registry import Registry, default_tools
 
+log = logging.getLogger(__name__)
+
 
 def run(config: Config) -> int:
     """Run a gateway until it is told to stop; the exit code says how that went."""
@@ -49,6 +54,7 @@ def run(config: Config) -> int:
             redact = Redaction([*config.secrets.values(), token])
             with (
                 logging_to(paths.log_file, config.settings.log, redact=redact),
+                _warned(config),
                 StatusThread(paths, clock=clock) as status,
                 asyncio.Runner(loop_factory=_loop_factory()) as runner,
             ):
@@ -77,71 +83,93 @@ class Process:
         self._token = token
         self._paths = Paths(config.home)
         self._clock = SystemClock()
+        self._new_id = Ids(clock=self._clock)
+        self._crash = crash_at(config.crash_at)
         self._state = "starting"
         self._address = ""
-        self._snapshot: Callable[[], dict[str, Any]] = dict
+        self._facts_of: list[Callable[[], dict[str, Any]]] = []
 
     async def serve(self) -> None:
         """Start everything, in order, serve until a signal, and stop it in the reverse order."""
-        config, clock, new_id = self._config, self._clock, Ids(clock=self._clock)
         loop = asyncio.get_running_loop()
-        with Heartbeat(loop, clock=clock) as heartbeat, _stop_signal(loop) as stop:
+        with Heartbeat(loop, clock=self._clock) as heartbeat, _stop_signal(loop) as stop:
             self._status.watch(heartbeat)
             self._enter("opening the store")
             async with AsyncExitStack() as stack:
-                crash = crash_at(config.crash_at)
-                store = await stack.enter_async_context(SqliteStore(self._paths.db, crash=crash))
+                store = await stack.enter_async_context(
+                    SqliteStore(self._paths.db, crash=self._crash)
+                )
                 pool = await stack.enter_async_context(ModelPool())
-                runners = Runners(
-                    config.home,
-                    config.settings.runner,
-                    clock=clock,
-                    on_started=lambda row: store.save_runner(row),
-                    on_ended=lambda session_id: store.end_runner(session_id),
-                )
-                if config.settings.runner.sandbox is SandboxMode.REQUIRED:
+                runners = self._runners(store)
+                if self._config.settings.runner.sandbox is SandboxMode.REQUIRED:
                     await runners.probe()
-                api = ApiPlatform(self._token, library=store, new_id=new_id)
-                registry = Registry(default_tools(config.settings.runner))
-                lease, model_name = self._models(pool)
-                gateway = Gateway(
-                    Parts(
-                        settings=config.settings,
-                        store=store,
-                        platforms=[api, *self._platforms()],
-                        runners=runners,
-                        toolbox=registry.for_toolsets(config.settings.agent.toolsets),
-                        lease=lease,
-                        model_name=model_name,
-                        api_key=config.secret("model.api_key"),
-                        secrets=[*config.secrets.values(), self._token],
-                        clock=clock,
-                        new_id=new_id,
-                        crash=crash,
-                        progress=self._enter,
-                    )
-                )
-                self._snapshot = gateway.snapshot
-                listener = await stack.enter_async_context(
-                    HttpListener(
-                        config.settings.gateway,
-                        routes=api.routes(),
-                        metrics=Metrics(
-                            store, snapshot=gateway.snapshot, lag=lambda: heartbeat.lag
-                        ),
-                        token=self._token,
-                        ready=lambda: self._state == "running",
-                    )
-                )
-                self._address = listener.address
-                self._lock.announce(listener.address)
-                await stack.enter_async_context(
-                    ControlSocket(self._paths, library=store, snapshot=self._facts)
-                )
+                api = ApiPlatform(self._token, library=store, new_id=self._new_id)
+                gateway = self._gateway(store, pool, runners, api)
+                self._facts_of = [gateway.snapshot, lambda: _sandbox(runners)]
+                await self._listen(stack, gateway, store, api, lag=lambda: heartbeat.lag)
                 await stack.enter_async_context(gateway)
                 self._greet()
                 await stop.wait()
         self._enter("stopped")
+
+    def _runners(self, store: SqliteStore) -> Runners:
+        return Runners(
+            self._config.home,
+            self._config.settings.runner,
+            clock=self._clock,
+            on_started=store.save_runner,
+            on_ended=store.end_runner,
+        )
+
+    def _gateway(
+        self, store: SqliteStore, pool: ModelPool, runners: Runners, api: ApiPlatform
+    ) -> Gateway:
+        config, settings = self._config, self._config.settings
+        lease, model_name = self._models(pool)
+        tools = Registry(default_tools(settings.runner))
+        return Gateway(
+            Parts(
+                settings=settings,
+                store=store,
+                platforms=[api, *self._platforms()],
+                runners=runners,
+                toolbox=tools.for_toolsets(settings.agent.toolsets),
+                lease=lease,
+                model_name=model_name,
+                api_key=config.secret("model.api_key"),
+                secrets=[*config.secrets.values(), self._token],
+                clock=self._clock,
+                new_id=self._new_id,
+                crash=self._crash,
+                progress=self._enter,
+            )
+        )
+
+    async def _listen(
+        self,
+        stack: AsyncExitStack,
+        gateway: Gateway,
+        store: SqliteStore,
+        api: ApiPlatform,
+        *,
+        lag: Callable[[], float],
+    ) -> None:
+        """Open both listeners. Until the gateway is entered, whoever asks is told to wait."""
+        wanted = self._config.settings.platforms.get("api", PlatformSettings())
+        listener = await stack.enter_async_context(
+            HttpListener(
+                self._config.settings.gateway,
+                routes=api.routes() if wanted.enabled else [],
+                metrics=Metrics(store, snapshot=gateway.snapshot, lag=lag),
+                token=self._token,
+                ready=lambda: self._state == "running",
+            )
+        )
+        self._address = listener.address
+        self._lock.announce(listener.address)
+        await stack.enter_async_context(
+            ControlSocket(self._paths, library=store, snapshot=self._facts)
+        )
 
     def _models(self, pool: ModelPool) -> tuple[Callable[[str | None], ModelClient], str]:
         settings = self._config.settings.model
@@ -166,24 +194,41 @@ class Process:
         self._status.publish(self._facts())
 
     def _facts(self) -> dict[str, Any]:
-        return {"state": self._state, "address": self._address, **self._snapshot()}
+        facts: dict[str, Any] = {"state": self._state, "address": self._address}
+        for more in self._facts_of:
+            facts |= more()
+        return facts
 
     def _greet(self) -> None:
-        demo = self._config.settings.model.provider is Provider.DEMO
+        home = self._config.home
+        ours = "" if home == Path.home() / ".holdfast" else f" --home {shlex.quote(str(home))}"
         lines = [
             f"Holdfast {__version__} listens on {self._address}",
             "",
             "Talk to it:",
             f"  curl {self._address}/v1/chat/completions \\",
-            '    -H "Authorization: Bearer $(holdfast token)" \\',
+            f'    -H "Authorization: Bearer $(holdfast token{ours})" \\',
             '    -H "X-Holdfast-Session: me" \\',
             '    -d \'{"messages": [{"role": "user", "content": "run uname -a"}]}\'',
             "",
-            "See what it does:  holdfast status      Stop it:  Ctrl-C",
+            f"See what it does:  holdfast status{ours}",
+            "Stop it:           Ctrl-C",
         ]
-        if demo:
+        if self._config.settings.model.provider is Provider.DEMO:
             lines += ["", "No model is set up yet: a demo answers. Ask it how to plug one in."]
         print("\n".join(lines), flush=True)
+
+
+def _sandbox(runners: Runners) -> dict[str, Any]:
+    """Whether commands are confined, as far as it was tried; why not, where they are not."""
+    return {"sandboxed": runners.sandboxed, "why_unsandboxed": runners.why_unsandboxed}
+
+
+@contextmanager
+def _warned(config: Config) -> Iterator[None]:
+    for warning in config.warnings:
+        log.warning("%s", warning, extra={"action": "config_warning"})
+    yield
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
