@@ -40,6 +40,7 @@ def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = N
               b'"type":"exceed_context_size_error"}}', Fault.CONTEXT_TOO_LONG),
         (413, b"<html>too large</html>", Fault.CONTEXT_TOO_LONG),
         (400, b'{"error":{"message":"unknown field"}}', Fault.BAD_REQUEST),
+        (400, b'{"error":{"message":"bad schema of tool billing_lookup"}}', Fault.BAD_REQUEST),
         (404, b'{"error":"model not found"}', Fault.BAD_REQUEST),
         (302, b"", Fault.BAD_REQUEST),
         (408, b"", Fault.TIMEOUT),
@@ -51,6 +52,21 @@ def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = N
 def test_an_answer_is_classified(status: int, body: bytes, fault: Fault) -> None:
     found = failed(status, body)
     assert (found.fault, found.status) == (fault, status)
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        (b'{"error":{"message":"x","type":"rate_limit_error"}}', Fault.RATE_LIMIT),
+        (b'{"error":{"message":"x","code":"rate_limit_exceeded"}}', Fault.RATE_LIMIT),
+        (b'{"error":{"message":"x","type":"invalid_request_error"}}', Fault.BAD_REQUEST),
+        (b'{"error":{"message":"x","code":"401"}}', Fault.AUTH),
+        (b'{"error":{"message":"x","type":"overloaded_error"}}', Fault.SERVER),
+        (b'{"error":{"message":"x"}}', Fault.SERVER),
+    ],
+)
+def test_an_error_inside_a_stream_is_classified_by_what_it_says(error: bytes, fault: Fault) -> None:
+    assert faults.reported(TARGET, error).fault is fault
 
 
 @pytest.mark.parametrize(

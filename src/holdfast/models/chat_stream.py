@@ -149,7 +149,7 @@ class ChatDecoder:
             delta = choice.delta or choice.message
             if delta is not None:
                 self._take_delta(delta)
-            if choice.finish_reason is not None:
+            if choice.finish_reason:  # some servers say "" until they mean it
                 self._finish(choice.finish_reason)
 
     def _take_delta(self, delta: _Delta) -> None:

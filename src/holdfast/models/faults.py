@@ -23,7 +23,22 @@ _TOO_LONG = (
     "input is too long",
     "reduce the length of the messages",
 )
-_OUT_OF_CREDIT = ("insufficient_quota", "insufficient credit", "credit balance", "billing")
+_OUT_OF_CREDIT = (
+    "insufficient_quota",
+    "insufficient credit",
+    "credit balance is too low",
+    "billing_not_active",
+    "billing hard limit",
+)
+# An error inside a stream has no status of its own; its type stands for one.
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+}
 
 
 class _Error(msgspec.Struct):
@@ -42,7 +57,7 @@ def from_status(
 ) -> ModelFailed:
     """The fault an HTTP answer other than 200 stands for."""
     error = _error_in(body)
-    fault = _fault_of(status, f"{error.code} {error.type} {error.message}".lower())
+    fault = _fault_of(status, _words_of(error))
     wait = _seconds(headers.get("Retry-After"), now=now)
     return _failed(target, fault, said=error.message, status=status, retry_after=wait)
 
@@ -50,9 +65,8 @@ def from_status(
 def reported(target: ModelTarget, error: bytes) -> ModelFailed:
     """The fault of an error object that came where an answer should be."""
     found = _error_in(error)
-    status = found.code if isinstance(found.code, int) else 500
-    words = f"{found.code} {found.type} {found.message}".lower()
-    return _failed(target, _fault_of(status, words), said=found.message, status=None)
+    fault = _fault_of(_implied_status(found), _words_of(found))
+    return _failed(target, fault, said=found.message, status=None)
 
 
 def network(target: ModelTarget, what: str) -> ModelFailed:
@@ -105,26 +119,37 @@ def ended(target: ModelTarget) -> ModelFailed:
     return ModelFailed(f"The call to {_who(target)} was ended by its owner.", fault=Fault.NETWORK)
 
 
+def _implied_status(error: _Error) -> int:
+    code = str(error.code)
+    if code.isdecimal() and len(code) == 3:
+        return int(code)
+    return _STATUS_OF_TYPE.get(str(error.type), _STATUS_OF_TYPE.get(code, 500))
+
+
+def _words_of(error: _Error) -> str:
+    return f"{error.code} {error.type} {error.message}".lower()
+
+
 def _fault_of(status: int, words: str) -> Fault:
-    if any(phrase in words for phrase in _OUT_OF_CREDIT):
+    if status in (400, 402, 403, 429) and any(phrase in words for phrase in _OUT_OF_CREDIT):
         return Fault.AUTH
-    if status in (400, 413, 422, 500) and any(phrase in words for phrase in _TOO_LONG):
+    if status in (400, 422, 500) and any(phrase in words for phrase in _TOO_LONG):
         return Fault.CONTEXT_TOO_LONG
-    if status == 413:
-        return Fault.CONTEXT_TOO_LONG
-    if status in (401, 402, 403):
-        return Fault.AUTH
-    return _fault_of_status(status, words)
+    if status in _FAULTS:
+        return _FAULTS[status]
+    return Fault.SERVER if status >= 500 else Fault.BAD_REQUEST
 
 
-def _fault_of_status(status: int, words: str) -> Fault:
-    if status == 429 or "rate_limit" in words:
-        return Fault.RATE_LIMIT
-    if status == 408:
-        return Fault.TIMEOUT
-    if status >= 500 or status in (409, 425):
-        return Fault.SERVER
-    return Fault.BAD_REQUEST
+_FAULTS = {
+    401: Fault.AUTH,
+    402: Fault.AUTH,
+    403: Fault.AUTH,
+    408: Fault.TIMEOUT,
+    409: Fault.SERVER,
+    413: Fault.CONTEXT_TOO_LONG,
+    425: Fault.SERVER,
+    429: Fault.RATE_LIMIT,
+}
 
 
 def _failed(

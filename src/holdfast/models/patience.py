@@ -95,6 +95,10 @@ class Patience:
         began = self._loop.time()
         until = began + limit - self._silent if limit else _NEVER
         self._until = until if until < self._deadline else self._deadline
+        whole = self._deadline < until
+        if self._until <= began:
+            # What is there already is taken without a pause in which a timer could ring.
+            raise self._failure(stage, setting, limit, whole=whole)
         # A timer a token would cost more than the token: the one that is set stays, and looks
         # when it fires whether the deadline has moved on meanwhile.
         if self._until < self._armed:
@@ -107,7 +111,7 @@ class Patience:
         except asyncio.CancelledError:
             if not self._withdrawn(task) or task.cancelling() > cancelling:
                 raise  # somebody else cancels this task, too: theirs goes first
-            raise self._failure(stage, setting, limit, whole=self._deadline < until) from None
+            raise self._failure(stage, setting, limit, whole=whole) from None
         finally:
             self._withdrawn(task)
             self._task = None

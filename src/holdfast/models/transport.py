@@ -11,6 +11,7 @@ from functools import partial
 import aiohttp
 from yarl import URL
 
+from holdfast import __version__
 from holdfast.core.model import ModelEvent, ModelFailed, ModelRequest
 from holdfast.models import faults
 from holdfast.models.codec import Codec, Decoder
@@ -45,9 +46,8 @@ class Transport:
         connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, keepalive_timeout=30)
         self._session = aiohttp.ClientSession(
             connector=connector,
-            connector_owner=True,
             cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=True,
+            headers={"User-Agent": f"holdfast/{__version__}"},
         )
 
     async def close(self) -> None:
