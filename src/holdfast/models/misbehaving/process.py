@@ -42,8 +42,13 @@ class ModelProcess:
         return found
 
     def close(self) -> None:
+        """Ends it, by force if it does not go by itself. Idempotent."""
         self._process.terminate()
-        self._process.communicate()
+        try:
+            self._process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
 
     def __enter__(self) -> "ModelProcess":
         return self
