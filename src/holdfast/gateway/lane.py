@@ -40,6 +40,7 @@ class Lane:
         self.session_id = session_id
         self.state = LaneState.IDLE
         self.routes: set[SessionKey] = set()  # those that brought it work
+        self.task: asyncio.Task[None] | None = None  # what runs it
         self._house = house
         self._fresh = fresh  # the store has nothing of this session yet
         self._mailbox: deque[InboxRow] = deque()

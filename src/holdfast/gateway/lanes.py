@@ -11,7 +11,7 @@ from holdfast.gateway.lane import Lane
 
 
 class Lanes:
-    """Owns the live lanes, their tasks, and where the routes in use point right now.
+    """Owns the live lanes, and where the routes in use point right now.
 
     A route is remembered here only while the log may not have it yet: as long as its lane
     lives, or the command that pointed it elsewhere is on its way to the log.
@@ -21,7 +21,6 @@ class Lanes:
         self._house = house
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
-        self._running: dict[SessionId, asyncio.Task[None]] = {}
         self._routes: dict[SessionKey, SessionId] = {}
 
     def __len__(self) -> int:
@@ -73,18 +72,16 @@ class Lanes:
 
     async def close(self) -> None:
         """Cut every turn where it stands and end every lane; all that is owed is in the log."""
+        running = [lane.task for lane in self if lane.task]
         for lane in self:
             lane.cut()
-        running = list(self._running.values())
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
     def _open(self, session_id: SessionId, *, fresh: bool) -> Lane:
         lane = self._lanes[session_id] = Lane(session_id, house=self._house, fresh=fresh)
-        self._running[session_id] = self._tasks.create_task(
-            self._live(lane), name=f"lane {session_id}"
-        )
+        lane.task = self._tasks.create_task(self._live(lane), name=f"lane {session_id}")
         return lane
 
     async def _live(self, lane: Lane) -> None:
@@ -92,7 +89,7 @@ class Lanes:
             await lane.run()
         finally:
             # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
-            del self._lanes[lane.session_id], self._running[lane.session_id]
+            del self._lanes[lane.session_id]
             for route in lane.routes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]

@@ -1,0 +1,216 @@
+"""Chapter A: agents are kept between turns, bounded, and never taken from a running one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from holdfast.agent.agent import Agent
+from holdfast.agent.signature import sign
+from holdfast.core.ids import SessionId
+from holdfast.core.message import UserMessage
+from holdfast.core.secret import Secret
+from holdfast.core.turn import LaneState
+from holdfast.gateway.cache import AgentCache
+from holdfast.models.scripted import ScriptedModel
+from holdfast.tools.registry import Registry
+
+World = Any
+
+SIGNED: dict[str, Any] = {
+    "provider": "openai",
+    "model": "m",
+    "api_mode": "chat_completions",
+    "base_url": "http://x/v1",
+    "api_key": Secret("eyJhbGciOi.one"),
+    "toolsets": ["files", "web"],
+    "instructions": "",
+    "max_steps": 90,
+    "principal": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", "n"),
+        ("provider", "local"),
+        ("base_url", "http://y/v1"),
+        ("api_mode", "responses"),
+        ("api_key", Secret("eyJhbGciOi.two")),
+        ("toolsets", ["files"]),
+        ("instructions", "be brief"),
+        ("max_steps", 10),
+        ("principal", "ann"),
+    ],
+)
+def test_every_signed_input_changes_the_signature(key: str, value: object) -> None:
+    """A1: also two keys that share a prefix, as JWTs do."""
+    assert sign(**SIGNED) != sign(**{**SIGNED, key: value})
+
+
+def test_equal_inputs_give_an_equal_signature_with_toolsets_in_any_order() -> None:
+    """A1: and nothing of the key is in it."""
+    assert sign(**SIGNED) == sign(**{**SIGNED, "toolsets": ["web", "files"]})
+    assert "eyJ" not in sign(**SIGNED)
+
+
+class Agents:
+    """Builds agents for a cache, and keeps them to look at."""
+
+    def __init__(self) -> None:
+        self.model = ScriptedModel()
+        self.built: list[Agent] = []
+
+    def build(self, name: str, *, signature: str = "s") -> Callable[[], Awaitable[Agent]]:
+        async def make() -> Agent:
+            await asyncio.sleep(0)
+            agent = Agent(
+                SessionId(name),
+                signature=signature,
+                prompt="p",
+                toolbox=Registry([]).for_toolsets([]),
+                client=self.model.lease(),
+                messages=[],
+                max_steps=1,
+            )
+            self.built.append(agent)
+            return agent
+
+        return make
+
+    async def lease(self, cache: AgentCache, name: str, *, signature: str = "s") -> Agent:
+        build = self.build(name, signature=signature)
+        return await cache.lease(SessionId(name), signature=signature, build=build)
+
+    async def use(self, cache: AgentCache, name: str, *, says: str = "") -> Agent:
+        agent = await self.lease(cache, name)
+        if says:
+            agent.remember(UserMessage(text=says))
+        cache.release(agent)
+        return agent
+
+
+def cache_of(agents: int = 2, size: int = 10**9) -> AgentCache:
+    return AgentCache(max_agents=agents, max_bytes=size)
+
+
+async def test_the_same_signature_gives_the_same_agent() -> None:
+    """A2: and another one releases the old and builds a new."""
+    agents, cache = Agents(), cache_of()
+    first = await agents.use(cache, "a")
+    assert await agents.lease(cache, "a") is first
+    cache.release(first)
+    second = await agents.lease(cache, "a", signature="t")
+    assert second is not first
+    assert first.client is None
+    assert second.client is not None
+
+
+async def test_the_least_recently_used_goes_first() -> None:
+    """A6: a hit makes an entry the most recent."""
+    agents, cache = Agents(), cache_of(2)
+    for name in ("a", "b", "a", "c"):
+        await agents.use(cache, name)
+    assert [name in cache for name in "abc"] == [True, False, True]
+
+
+async def test_a_busy_agent_is_never_evicted_nor_a_younger_one_in_its_place(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A8: the cache stays over its cap for a while, and says so."""
+    agents, cache = Agents(), cache_of(2)
+    busy = await agents.lease(cache, "a")
+    for name in ("b", "c"):
+        await agents.use(cache, name)
+    assert [name in cache for name in "abc"] == [True, True, True]
+    assert busy.client is not None
+    assert "1 of the oldest agents are mid-turn" in caplog.text
+    cache.release(busy)
+    assert [name in cache for name in "abc"] == [False, True, True]
+
+
+async def test_concurrent_inserts_settle_at_the_cap() -> None:
+    """A9: 160 inserts by 8 workers into 16 slots end at 16."""
+    agents, cache = Agents(), cache_of(16)
+
+    async def worker(number: int) -> None:
+        for turn in range(20):
+            await agents.use(cache, f"{number}-{turn}")
+
+    await asyncio.gather(*(worker(number) for number in range(8)))
+    assert len(cache) == 16
+    assert agents.model.leased == 16
+
+
+async def test_eviction_gives_the_client_back_and_drops_the_buffer() -> None:
+    """A10: after it `agent.client is None`; a newly built agent has a client at once."""
+    agents, cache = Agents(), cache_of(1)
+    first = await agents.use(cache, "a", says="hello")
+    await agents.use(cache, "b")
+    assert (first.client, first.messages, first.size) == (None, [], 0)
+
+
+async def test_the_byte_budget_evicts_the_oldest_until_it_fits() -> None:
+    """The cache is bounded in bytes as well as in number."""
+    agents, cache = Agents(), cache_of(100, size=100_000)
+    for name in ("a", "b", "c"):
+        await agents.use(cache, name, says="x" * 40_000)
+    assert [name in cache for name in "abc"] == [False, True, True]
+    assert 80_000 < cache.bytes < 100_000
+    cache.clear()
+    assert (len(cache), cache.bytes, agents.model.leased) == (0, 0, 0)
+
+
+async def test_an_agent_dropped_in_its_turn_ends_with_it() -> None:
+    """A5: soft, after the running turn."""
+    agents, cache = Agents(), cache_of()
+    busy = await agents.lease(cache, "a")
+    cache.drop(SessionId("a"))
+    assert busy.client is not None
+    cache.release(busy)
+    cache.release(busy)
+    assert busy.client is None
+
+
+async def test_the_user_of_an_evicted_session_notices_nothing(world: World) -> None:
+    """A4, A12: the next message builds a fresh agent with the same history and prompt."""
+    world.model.say("hello", "you are Ann")
+    first = await world.end_of(await world.accept("I am Ann"))
+    world.gateway.house.cache.clear()
+    second = await world.end_of(await world.accept("who am I?"))
+    assert second.session_id == first.session_id
+    one, two = world.model.requests
+    assert two.system == one.system
+    assert [m.text for m in two.messages] == ["I am Ann", "hello", "who am I?"]
+
+
+async def test_the_prompt_is_frozen_across_a_restart(world: World) -> None:
+    """A4: byte-identical, whatever the config says meanwhile, so that the cache keeps hitting."""
+    world.model.say("hello", "hello")
+    await world.end_of(await world.accept("hi", instructions="Speak like a pirate."))
+    await world.stop()
+    await world.start()
+    await world.end_of(await world.accept("hi"))
+    one, two = world.model.requests
+    assert "pirate" in one.system
+    assert two.system == one.system
+
+
+async def test_a_cached_agent_asks_the_store_nothing(world: World) -> None:
+    """A2: the second message finds the same instance."""
+    world.model.say("1", "2")
+    await world.end_of(await world.accept("one"))
+    await world.end_of(await world.accept("two"))
+    agents = world.gateway.snapshot()["agents"]
+    assert (agents["hits"], agents["misses"]) == (1, 1)
+
+
+async def test_a_lane_with_nothing_to_do_goes_away(world: World, until: Any) -> None:
+    """B1, law 10: what exists while a turn runs is gone when it has run."""
+    world.model.say("1")
+    await world.end_of(await world.accept("one"))
+    await until(lambda: len(world.gateway.lanes) == 0)
+    assert world.gateway.lanes.count(LaneState.RUNNING) == 0
+    assert world.gateway.snapshot()["in_flight"] == 0

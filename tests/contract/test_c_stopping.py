@@ -1,0 +1,74 @@
+"""Chapter C, as far as a plain stop goes: phases in order, nothing left, everything in the log."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import IllegalMove
+from holdfast.core.turn import MOVES, LaneState, move
+from holdfast.gateway.shutdown import Phase, run_phases
+
+World = Any
+
+
+async def test_a_phase_that_fails_or_hangs_skips_no_other() -> None:
+    """C1: one phase's failure is logged and never skips the next; each has its own deadline."""
+    ran: list[str] = []
+
+    async def fails() -> None:
+        ran.append("fails")
+        raise ValueError("broken")
+
+    async def hangs() -> None:
+        ran.append("hangs")
+        await asyncio.Event().wait()
+
+    async def works() -> None:
+        ran.append("works")
+
+    phases = [Phase("one", 1, fails), Phase("two", 0.02, hangs), Phase("three", 1, works)]
+    told: list[str] = []
+    await run_phases(phases, progress=told.append)
+    assert ran == ["fails", "hangs", "works"]
+    assert told == ["one", "two", "three"]
+
+
+async def test_the_phases_of_a_stop_have_a_fixed_order(world: World) -> None:
+    """C1, C4: intake closes before turns are cut, tools die before the platforms disconnect."""
+    await world.stop()
+    phases = world.states[world.states.index("running") + 1 :]
+    order = ["close intake", "interrupt", "kill tools", "empty the cache", "disconnect platforms"]
+    assert [phase for phase in phases if phase in order] == order
+    assert world.runners.all_ended == 1
+    await world.start()
+
+
+async def test_a_stop_leaves_no_task_behind(world: World) -> None:
+    """C6: running turns, mailboxes and watchers are empty afterwards."""
+    await world.accept("work")
+    await world.model.asked(1)
+    await world.stop()
+    assert len(world.gateway.lanes) == 0
+    assert world.model.leased == 0
+    others = {task.get_name() for task in asyncio.all_tasks()} - {"Task-1"}
+    assert not [name for name in others if name.startswith(("lane", "turn", "deliver", "command"))]
+    await world.start()
+
+
+async def test_a_watcher_is_let_go_by_a_stop(world: World) -> None:
+    """Whoever waits for an answer hears that there will be none from this process."""
+    accepted = await world.accept("work")
+    await world.model.asked(1)
+    watching = asyncio.create_task(world.events_of(accepted))
+    await asyncio.sleep(0)
+    await world.stop()
+    assert [event for event in await watching if type(event).__name__ == "MessageEnded"] == []
+    await world.start()
+
+
+@pytest.mark.parametrize("state", list(LaneState))
+def test_every_move_not_in_the_table_is_refused(state: LaneState) -> None:
+    for to in set(LaneState) - MOVES[state]:
+        with pytest.raises(IllegalMove):
+            move(state, to)
