@@ -92,11 +92,15 @@ def test_calls_that_share_an_index_are_told_apart_by_their_ids() -> None:
     ) == [("a", "t", '{"x":1}'), ("b", "t", '{"x":2}')]
 
 
-def test_calls_without_an_index_are_told_apart_by_their_names() -> None:
-    assert calls_of(
+def test_calls_without_an_index_are_told_apart_by_their_names_and_get_ids() -> None:
+    made = [
         {"function": {"name": "t", "arguments": {"x": 1}}},
         {"function": {"name": "u", "arguments": ""}},
-    ) == [("call_1_0", "t", '{"x":1}'), ("call_1_1", "u", "{}")]
+    ]
+    (first, *t), (second, *u) = calls_of(*made)
+    assert (t, u) == (["t", '{"x":1}'], ["u", "{}"])
+    assert first and second and first != second
+    assert [first, second] == [call[0] for call in calls_of(*made)]
 
 
 def test_an_id_repeated_in_every_fragment_opens_one_call() -> None:
@@ -112,7 +116,9 @@ def test_an_id_that_an_earlier_call_has_is_replaced_the_same_way_each_time() -> 
     payload = chunk({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t"}}]}, "stop")
     first, second = (reply(payload, request=request).message.calls for _ in range(2))
     assert first == second
-    assert first[0].id == "call_2_0"
+    assert first[0].id != "a"
+    longer = ModelRequest(system="", messages=(*request.messages, UserMessage(text="y")))
+    assert reply(payload, request=longer).message.calls[0].id not in ("a", first[0].id)
 
 
 def test_a_reply_with_calls_stops_for_them_whatever_the_server_says() -> None:

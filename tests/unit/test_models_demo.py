@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import Message, NoteMessage, StopReason, ToolMessage, UserMessage
+from holdfast.core.message import (
+    Message,
+    NoteMessage,
+    Outcome,
+    StopReason,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.model import Completed, ModelFailed, ModelRequest, TextDelta, ToolSchema
 from holdfast.core.settings import Provider
 from holdfast.models.demo import DemoModel
@@ -112,6 +119,30 @@ async def test_the_long_job_goes_on_from_where_the_transcript_ends(text: str) ->
     _, said = await play(text, tool)
     assert [f"step {n} of 8" in command for n, command in enumerate(done, 1)] == [True] * 8
     assert "step 8 of 8" in said
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.CANCELLED, Outcome.NOT_STARTED])
+async def test_a_step_of_unknown_outcome_is_looked_for_before_it_is_repeated(
+    outcome: Outcome,
+) -> None:
+    """H2: an unknown outcome is checked before the call is repeated."""
+    asked = UserMessage(text="long job")
+    first = (await ask(request(asked))).message
+    cut = ToolMessage(call_id=first.calls[0].id, name="terminal", text="?", outcome=outcome)
+    again = (await ask(request(asked, first, cut))).message
+    command = json.loads(again.calls[0].arguments)["command"]
+    assert command.startswith("grep -x 'step 1 of 8' steps.log ||")
+
+
+async def test_a_step_that_fails_ends_the_long_job() -> None:
+    asked = UserMessage(text="long job")
+    first = (await ask(request(asked))).message
+    failed = ToolMessage(
+        call_id=first.calls[0].id, name="terminal", text="no bench", outcome=Outcome.ERROR
+    )
+    reply = (await ask(request(asked, first, failed))).message
+    assert reply.calls == ()
+    assert "no bench" in reply.text
 
 
 async def test_it_asks_only_for_tools_that_are_there() -> None:

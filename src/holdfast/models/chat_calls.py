@@ -1,6 +1,6 @@
 """Tool calls that come in pieces, several at a time, put together again."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -54,7 +54,7 @@ class CallAssembly:
             if function.arguments:
                 slot.arguments.append(_text(function.arguments))
 
-    def finish(self, *, taken: Collection[str], prefix: str) -> tuple[ToolCall, ...]:
+    def finish(self, *, taken: Collection[str], prefix: Callable[[], str]) -> tuple[ToolCall, ...]:
         """The calls in the order in which they began.
 
         An id that is missing, or that an earlier call has (`taken`), is replaced by one made
@@ -65,7 +65,7 @@ class CallAssembly:
         for place, slot in enumerate(self._slots):
             call_id = slot.id
             if not call_id or call_id in used:
-                call_id = _free_id(f"{prefix}_{place}", used)
+                call_id = _free_id(f"{prefix()}_{place}", used)
             used.add(call_id)
             arguments = "".join(slot.arguments).strip() or "{}"
             calls.append(ToolCall(id=CallId(call_id), name=slot.name, arguments=arguments))

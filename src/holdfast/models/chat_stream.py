@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from hashlib import md5
 from typing import Any
 
 import msgspec
@@ -185,11 +186,17 @@ class ChatDecoder:
             if isinstance(message, AssistantMessage)
             for call in message.calls
         )
-        prefix = f"call_{len(self._request.messages)}"
-        calls = self._calls.finish(taken=earlier, prefix=prefix)
+        calls = self._calls.finish(taken=earlier, prefix=self._prefix)
         if not all(call.name for call in calls):
             raise faults.nameless_call(self._target)
         return calls
+
+    def _prefix(self) -> str:
+        """What ids made here begin with: the conversation's length and end, so that they are
+        the same when it is asked again, and not those of a message that is no longer shown."""
+        messages = self._request.messages
+        end = repr(messages[-1:]).encode("utf-8", "backslashreplace")
+        return f"call_{len(messages)}_{md5(end, usedforsecurity=False).hexdigest()[:8]}"
 
     def _stop_reason(self, calls: tuple[ToolCall, ...]) -> StopReason:
         stop = _STOPS.get(self._stop or "", StopReason.END)

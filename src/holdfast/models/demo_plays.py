@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.message import ToolMessage, UserMessage
+from holdfast.core.message import Outcome, ToolMessage, UserMessage
 from holdfast.core.model import ModelRequest
 
 
@@ -125,15 +125,29 @@ _STEPS = 8
 
 
 def _long(scene: Scene) -> Line:
-    done = len(scene.results)
+    done = sum(result.outcome is Outcome.OK for result in scene.results)
     if done >= _STEPS:
         said = "\n".join(result.text.strip() for result in scene.results)
         return Line(f"All {_STEPS} steps are done:\n\n{_block(said)}")
-    step = done + 1
-    # The log is how one sees, after a kill, that no step ran twice.
-    command = f"sleep 2; echo step {step} of {_STEPS} | tee -a steps.log"
-    begin = f"This takes {_STEPS} steps; pull the plug whenever you like. " if done == 0 else ""
-    return Line(f"{begin}Step {step} of {_STEPS}.", (_call("terminal", command=command),))
+    last = scene.results[-1] if scene.results else None
+    if last is not None and last.outcome is Outcome.ERROR:
+        return Line(f"Step {done + 1} failed, and I stop here:\n\n{_block(last.text)}")
+    unsure = last is not None and last.outcome is not Outcome.OK
+    return _step(done + 1, unsure=unsure)
+
+
+def _step(step: int, *, unsure: bool) -> Line:
+    """One step of the long job. Its log is how one sees, after a kill, that none ran twice."""
+    said = f"step {step} of {_STEPS}"
+    append = "tee" if step == 1 else "tee -a"
+    command = f"sleep 2; echo {said} | {append} steps.log"
+    text = f"Step {step} of {_STEPS}."
+    if unsure:
+        text = f"I do not know how step {step} ended: I look before I repeat it."
+        command = f"grep -x '{said}' steps.log || {{ {command}; }}"
+    elif step == 1:
+        text = f"This takes {_STEPS} steps; pull the plug whenever you like. {text}"
+    return Line(text, (_call("terminal", command=command),))
 
 
 def _block(text: str) -> str:
