@@ -1,0 +1,236 @@
+"""The laws of conservation: what must hold of any world in which everything has settled.
+
+Each law yields a sentence for every breach of it; a world without sentences has kept them all.
+"""
+
+import re
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import msgspec
+
+from holdfast.core.inbox import InboxState
+from holdfast.core.message import Message
+from holdfast.core.outbox import DeliveryKind, DeliveryState
+from holdfast.core.projection import problems, project
+from holdfast.platforms.simulated.wire import Ledger
+from tests.faults.world import World
+
+ANSWERED = frozenset({InboxState.ANSWERED, InboxState.MERGED})
+_ANSWER = re.compile(r"\[text ([^\]]*)\]")
+_EFFECT = re.compile(r"echo (\S+) >> effects\.log")
+
+
+def plain(name: str) -> str:
+    """A message that is answered at once, with an answer that names it."""
+    return f"say {name} [text answer to {name}]"
+
+
+def effect(name: str) -> str:
+    """A message that writes its name into a file, once, before it is answered."""
+    command = f"echo {name} >> effects.log"
+    return f'do {name} [tool terminal {{"command": "{command}"}}] [then] [text answer to {name}]'
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the inbox, as the laws read it."""
+
+    id: int
+    state: InboxState
+    turn_id: str | None
+    merged_into: int | None
+    reason: str
+    chat: str
+    message_id: str
+    text: str
+    platform: str
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the outbox, as the laws read it."""
+
+    id: str
+    inbox_id: int
+    kind: DeliveryKind
+    state: DeliveryState
+    resends: int
+
+
+class Books:
+    """What a stopped gateway's store and its vendor say, side by side."""
+
+    def __init__(self, world: World, ledger: Ledger, *, idempotent: bool) -> None:
+        self.ledger = ledger
+        self.idempotent = idempotent
+        self.refused_by_model: int = world.model.requests(last=1)["refused"]
+        self.effects = Counter(world.effects())
+        with closing(sqlite3.connect(f"file:{world.paths.db}?mode=ro", uri=True)) as db:
+            self.inbox = {row.id: row for row in map(_accepted, _rows(db, "inbox"))}
+            self.outbox = {row.id: row for row in map(_owed, _rows(db, "outbox"))}
+            self.turns = {row["id"]: row for row in _rows(db, "turns")}
+            self.transcripts = _transcripts(db)
+
+    def answered_in(self, row: Accepted) -> Accepted | None:
+        """The row whose answer is this row's answer too."""
+        while row.merged_into is not None:
+            row = self.inbox[row.merged_into]
+        return row if row.state is InboxState.ANSWERED else None
+
+
+async def check_laws(
+    world: World,
+    *,
+    idempotent: bool = False,
+    ends: frozenset[InboxState] = ANSWERED,
+) -> Books:
+    """Let the running gateway settle, stop it, and hold its books against every law."""
+    ledger = await world.settled()
+    kept = (await world.status())["ledger"]
+    ended = sum(kept[state] for state in InboxState if state not in ("queued", "running"))
+    assert kept["accepted"] - ended == kept["queued"] + kept["running"] == 0, kept
+    await world.stop()
+    books = Books(world, ledger, idempotent=idempotent)
+    broken = [why for law in LAWS for why in law(books)]
+    broken += _unwanted_ends(books, ends)
+    assert not broken, "\n".join(broken) + world.errors()
+    return books
+
+
+def accepted_once(books: Books) -> Iterator[str]:
+    """G1, G2: every message said is in the inbox, and none is there twice."""
+    rows = Counter(r.message_id for r in books.inbox.values() if r.platform == "simulated")
+    for said in books.ledger.said:
+        if rows[said.message_id] != 1:
+            yield f"{said.text!r} was accepted {rows[said.message_id]} times"
+    if len(rows) != len(books.ledger.said):
+        yield f"{len(rows)} messages are in the inbox, {len(books.ledger.said)} were said"
+
+
+def ended_visibly(books: Books) -> Iterator[str]:
+    """G3: each message has an end, and an answer or the reason for none."""
+    owed = Counter(row.inbox_id for row in books.outbox.values())
+    for row in books.inbox.values():
+        if row.state in (InboxState.QUEUED, InboxState.RUNNING):
+            yield f"{row.text!r} is {row.state} for ever"
+        elif row.state is InboxState.MERGED:
+            if row.merged_into is not None and books.answered_in(row) is None:
+                yield f"{row.text!r} was merged into a message that has no answer"
+        elif owed[row.id] != 1:
+            yield f"{row.text!r} ended as {row.state} with {owed[row.id]} replies"
+
+
+def delivered_once(books: Books) -> Iterator[str]:
+    """I1, I2: what is owed arrives once; a copy is marked, and there is at most one."""
+    arrivals: defaultdict[str, list[bool]] = defaultdict(list)
+    for sent in books.ledger.sent:
+        arrivals[sent.outgoing.delivery_id].append(sent.outgoing.maybe_repeated)
+    for stranger in arrivals.keys() - books.outbox.keys():
+        yield f"{stranger} arrived and nobody owed it"
+    for row in books.outbox.values():
+        if books.inbox[row.inbox_id].platform == "simulated":
+            yield from _arrived(row, arrivals[row.id], idempotent=books.idempotent)
+
+
+def _arrived(row: Owed, marks: list[bool], *, idempotent: bool) -> Iterator[str]:
+    if row.state is DeliveryState.UNKNOWN and row.resends and not idempotent:
+        return  # it was sent again once, and that too was cut: there is nothing left to try
+    if row.state is not DeliveryState.SENT or not marks:
+        yield f"{row.id} ended as {row.state}, and arrived {len(marks)} times"
+    if not all(marks[1:]) or len(marks) > 2:
+        yield f"{row.id} arrived {len(marks)} times, marked as repeated: {marks}"
+    if idempotent and marks != [False]:
+        yield f"{row.id}: a vendor that takes a delivery once took {marks}"
+
+
+def answered_rightly(books: Books) -> Iterator[str]:
+    """H1: the answer is the one that finishes the request, not an apology for it."""
+    texts = {sent.outgoing.delivery_id: sent.outgoing.text for sent in books.ledger.sent}
+    for owed in books.outbox.values():
+        row = books.inbox[owed.inbox_id]
+        promised = _ANSWER.findall(row.text)
+        if row.state is InboxState.ANSWERED and promised and owed.id in texts:
+            if texts[owed.id] != promised[-1]:
+                yield f"{row.text!r} was answered with {texts[owed.id]!r}"
+
+
+def in_order(books: Books) -> Iterator[str]:
+    """H5, I3: in each chat, answers arrive in the order in which messages were accepted."""
+    last: dict[str, int] = {}
+    seen: set[str] = set()
+    for sent in books.ledger.sent:
+        owed = books.outbox.get(sent.outgoing.delivery_id)
+        if owed is None or owed.id in seen:
+            continue
+        seen.add(owed.id)
+        chat = sent.outgoing.chat_id
+        if owed.inbox_id < last.get(chat, 0):
+            yield f"{sent.outgoing.text!r} arrived in {chat} after the answer to a later message"
+        last[chat] = owed.inbox_id
+
+
+def done_once(books: Books) -> Iterator[str]:
+    """H1, H2: no effect happens twice, and none of an answered message is missing."""
+    for row in books.inbox.values():
+        for name in _EFFECT.findall(row.text):
+            times = books.effects[name]
+            if times > 1 or (times < 1 and row.state is InboxState.ANSWERED):
+                yield f"the effect {name!r} of a message {row.state} happened {times} times"
+
+
+def nothing_open(books: Books) -> Iterator[str]:
+    """H3: no turn is left behind."""
+    for turn in books.turns.values():
+        if turn["state"] == "open":
+            yield f"turn {turn['id']} is open for ever"
+
+
+def fit_for_a_provider(books: Books) -> Iterator[str]:
+    """H7: every transcript is one that a provider takes, and every request was."""
+    if books.refused_by_model:
+        yield f"the model refused {books.refused_by_model} requests as invalid"
+    for session_id, messages in books.transcripts.items():
+        for why in problems(project(messages)):
+            yield f"the transcript of {session_id}: {why}"
+
+
+LAWS = (
+    accepted_once,
+    ended_visibly,
+    delivered_once,
+    answered_rightly,
+    in_order,
+    done_once,
+    nothing_open,
+    fit_for_a_provider,
+)
+
+
+def _unwanted_ends(books: Books, ends: frozenset[InboxState]) -> list[str]:
+    rows = books.inbox.values()
+    return [f"{r.text!r} ended as {r.state}: {r.reason}" for r in rows if r.state not in ends]
+
+
+def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    found = db.execute(f"SELECT * FROM {table}")
+    names = [column[0] for column in found.description]
+    return [dict(zip(names, row, strict=True)) for row in found]
+
+
+def _accepted(row: dict[str, Any]) -> Accepted:
+    inbound = msgspec.json.decode(row["body"])
+    said = {"message_id": inbound["message_id"], "text": inbound["text"]}
+    return msgspec.convert({**row, **said, "chat": inbound["source"]["chat_id"]}, Accepted)
+
+
+def _owed(row: dict[str, Any]) -> Owed:
+    return msgspec.convert(row, Owed)
+
+
+def _transcripts(db: sqlite3.Connection) -> dict[str, list[Message]]:
+    sessions: defaultdict[str, list[Message]] = defaultdict(list)
+    for session_id, body in db.execute("SELECT session_id, body FROM messages ORDER BY seq"):
+        sessions[session_id].append(msgspec.json.decode(body, type=Message))
+    return dict(sessions)

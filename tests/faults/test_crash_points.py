@@ -1,0 +1,82 @@
+"""SIGKILL at every crash point there is, a new start, and the laws of conservation."""
+
+import pytest
+
+from holdfast.core.crash import CrashPoint
+from tests.faults.conftest import Worlds
+from tests.faults.laws import check_laws, effect, plain
+
+P = CrashPoint
+
+# How often a point is passed before it kills: each is another place in the way of a message.
+WORKING: dict[CrashPoint, tuple[int, ...]] = {
+    P.ACCEPT_SUBMITTED: (1, 2),
+    P.ACCEPT_COMMITTED: (1, 2),
+    P.TURN_BEGUN: (1, 2),
+    P.MODEL_CALLED: (1, 3),
+    P.MODEL_REPLIED: (1, 3),
+    P.REPLY_COMMITTED: (1,),
+    P.CALL_STARTED: (1,),
+    P.CALL_RETURNED: (1,),
+    P.CALL_FINISHED: (1,),
+    P.END_SUBMITTED: (1, 2),
+    P.END_COMMITTED: (1, 2),
+    P.ATTEMPT_COMMITTED: (1, 2),
+    P.SENT: (1, 2),
+    P.RECEIPT_COMMITTED: (1, 2),
+    P.BEFORE_COMMIT: (1, 2, 3, 4, 5, 6, 7, 8),
+    P.AFTER_COMMIT: (1, 2, 3, 4, 5, 6, 7, 8),
+}
+RECOVERING = (P.RECOVERY_READ, P.RESUME_COMMITTED)
+SENDING = (P.ATTEMPT_COMMITTED, P.SENT)
+
+
+def test_every_crash_point_has_a_test() -> None:
+    assert {*WORKING, *RECOVERING} == set(CrashPoint)
+
+
+@pytest.mark.parametrize(
+    "order", [f"{point}:{times}" for point, all_times in WORKING.items() for times in all_times]
+)
+async def test_a_gateway_killed_at_work_answers_once_and_repeats_no_effect(
+    worlds: Worlds, order: str
+) -> None:
+    """G1, G2, G3, H1, H2, H3, H4, H5, I1, I2: a turn with an effect and one without, killed."""
+    async with worlds() as world:
+        await world.start(order)
+        await world.people.say(effect("a"), chat="home")
+        await world.people.say(plain("b"), chat="other")
+        await world.dies()
+        await world.start()
+        await world.settled()
+        await world.people.say(plain("c"), chat="home")
+        await check_laws(world)
+
+
+@pytest.mark.parametrize("point", SENDING)
+async def test_a_vendor_that_knows_the_delivery_id_gets_every_answer_exactly_once(
+    worlds: Worlds, point: CrashPoint
+) -> None:
+    """I2: an unknown outcome is settled by what the platform can do, however often it is cut."""
+    async with worlds("--idempotent-send") as world:
+        await world.people.say(effect("a"))
+        for _ in range(3):
+            await world.begin(point)
+            await world.dies()
+        await world.start()
+        await check_laws(world, idempotent=True)
+
+
+@pytest.mark.parametrize("point", RECOVERING)
+async def test_a_gateway_killed_while_it_recovers_loses_nothing(
+    worlds: Worlds, point: CrashPoint
+) -> None:
+    """H1, H2, H3: twice in a row, the second time before the first is made good."""
+    async with worlds() as world:
+        await world.start(P.CALL_RETURNED)
+        await world.people.say(effect("a"))
+        await world.dies()
+        await world.begin(point)
+        await world.dies()
+        await world.start()
+        await check_laws(world)
