@@ -163,6 +163,7 @@ class Process:
                 metrics=Metrics(store, snapshot=gateway.snapshot, lag=lag),
                 token=self._token,
                 ready=lambda: self._state == "running",
+                port_chosen="gateway.port" in self._config.origins,
             )
         )
         self._address = listener.address

@@ -1,6 +1,6 @@
 """The control socket: what the CLI asks of a running gateway, on the machine itself."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -8,11 +8,14 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.metrics import balance
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Library
 from holdfast.service.paths import Paths, private_dir
 
 _MOST = 1000
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ControlSocket:
@@ -27,7 +30,7 @@ class ControlSocket:
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        application = web.Application()
+        application = web.Application(middlewares=[_tell_errors])
         application.add_routes(
             [
                 web.get("/status", self._status),
@@ -38,10 +41,14 @@ class ControlSocket:
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         self._open.push_async_callback(runner.cleanup)
-        private_dir(self._path.parent)
-        self._path.unlink(missing_ok=True)
-        await web.UnixSite(runner, str(self._path)).start()
-        self._path.chmod(0o600)
+        try:
+            private_dir(self._path.parent)
+            self._path.unlink(missing_ok=True)
+            await web.UnixSite(runner, str(self._path)).start()
+            self._path.chmod(0o600)
+        except BaseException:
+            await self._open.aclose()
+            raise
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -69,9 +76,19 @@ class ControlSocket:
         return _json({"session": row, "transcript": records, "turns": rows})
 
 
+@web.middleware
+async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPError as error:
+        return _json({"error": error.text}, status=error.status)
+    except StoreError as error:
+        return _json({"error": f"the store cannot be read: {error}"}, status=503)
+
+
 def _number(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, str(default))
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise web.HTTPBadRequest(text=f"{name} must be a number, not {text!r}")
     return int(text)
 

@@ -1,7 +1,6 @@
 """The one HTTP listener: the platforms' routes, health and metrics, for those who may ask."""
 
 import errno
-import hmac
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -9,15 +8,15 @@ from typing import Self
 
 from aiohttp import web
 
-from holdfast.control.metrics import Metrics
-from holdfast.core.errors import HoldfastError
+from holdfast.control.metrics import CONTENT_TYPE, Metrics
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings
+from holdfast.platforms.api.bearer import bears
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PORT = GatewaySettings().port
-_NEIGHBOURS = 10  # ports tried after the default one
+_NEIGHBOURS = 10  # ports tried besides one that nobody chose
 _LARGEST_BODY = 32 * 1024 * 1024
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -28,7 +27,11 @@ class PortTaken(HoldfastError):
 
 
 class HttpListener:
-    """Owns the TCP listener while its context is open; `address` is where it can be reached."""
+    """Owns the TCP listener while its context is open; `address` is where it can be reached.
+
+    A port that somebody chose (`port_chosen`) is an order; else it is a wish, and where it is
+    taken a neighbour will do.
+    """
 
     def __init__(
         self,
@@ -38,12 +41,15 @@ class HttpListener:
         metrics: Metrics,
         token: Secret,
         ready: Callable[[], bool],
+        port_chosen: bool,
     ) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._token = token.reveal().encode()
+        self._token = token
         self._ready = ready
-        self._hosts = {"localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts}
+        self._port_chosen = port_chosen
+        names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
+        self._hosts = {name.strip("[]").lower() for name in names}
         self._routes = list(routes)
         self._open = AsyncExitStack()
         self.address = ""
@@ -73,15 +79,20 @@ class HttpListener:
     async def _listen(self, runner: web.AppRunner) -> int:
         for port in self._ports():
             try:
-                site = web.TCPSite(runner, self._settings.host, port, backlog=1024)
-                await site.start()
+                await web.TCPSite(runner, self._settings.host, port, backlog=1024).start()
             except OSError as error:
                 if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                     raise PortTaken(
                         f"gateway.host: cannot listen on {self._settings.host} ({error.strerror})."
                     ) from None
-                log.debug("Port %d is taken.", port)
                 continue
+            if port != self._settings.port:
+                log.warning(
+                    "Port %d is in use by another program; listening on %d instead.",
+                    self._settings.port,
+                    port,
+                    extra={"action": "port_taken"},
+                )
             return int(runner.addresses[0][1])
         raise PortTaken(
             f"gateway.port: {self._settings.host}:{self._settings.port} is in use by another "
@@ -90,14 +101,14 @@ class HttpListener:
         )
 
     def _ports(self) -> Sequence[int]:
-        """The default port is a wish, and its neighbours will do; a chosen one is an order."""
         port = self._settings.port
-        return range(port, port + _NEIGHBOURS) if port == DEFAULT_PORT else (port,)
+        return (port,) if self._port_chosen else range(port, port + _NEIGHBOURS)
 
     @web.middleware
     async def _check_host(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
-        if _name(request.host) not in self._hosts:
+        name = _name(request.host)
+        if name not in self._hosts and name != _address_reached(request):
             text = f"this gateway does not answer to {request.host!r}; see gateway.allowed_hosts\n"
             return web.Response(status=421, text=text)
         return await handler(request)
@@ -107,15 +118,24 @@ class HttpListener:
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
     async def _measures(self, request: web.Request) -> web.Response:
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
-        if not hmac.compare_digest(given, self._token):
+        if not bears(request, self._token):
             text = "metrics need the gateway's token: `holdfast token` prints it\n"
-            return web.Response(status=401, text=text)
-        return web.Response(text=await self._metrics.render(), content_type="text/plain")
+            return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
+        try:
+            text = await self._metrics.render()
+        except StoreError as error:
+            return web.Response(status=503, text=f"the store cannot be read: {error}\n")
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
 def _name(host: str) -> str:
     """The name without its port; an IPv6 address has colons of its own."""
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()
+
+
+def _address_reached(request: web.Request) -> str:
+    """The address of ours that the request came to: no name has to be looked up to say it."""
+    reached = request.transport and request.transport.get_extra_info("sockname")
+    return str(reached[0]) if reached else ""

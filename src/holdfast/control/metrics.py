@@ -6,6 +6,8 @@ from typing import Any
 from holdfast.core.inbox import InboxState
 from holdfast.core.ports import Library
 
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
 
 class Metrics:
     """Renders what the gateway's snapshot and the store's ledger say; counts nothing itself."""
@@ -25,6 +27,7 @@ class Metrics:
         messages = await self._library.ledger()
         deliveries = await self._library.outbox_ledger()
         lines = [
+            *_single("holdfast_messages_accepted_total", "Messages taken.", sum(messages.values())),
             *_family("holdfast_messages", "Accepted messages by state.", "state", messages),
             *_family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
             *self._present(),
@@ -35,13 +38,12 @@ class Metrics:
         now = self._snapshot()
         yield from _family("holdfast_lanes", "Live sessions by state.", "state", now["turns"])
         agents = now["agents"]
-        yield from _gauge("holdfast_agents_cached", "Agents in the cache.", agents["cached"])
-        yield from _gauge("holdfast_agents_bytes", "Bytes of cached buffers.", agents["bytes"])
-        yield from _gauge("holdfast_cache_hits_total", "Turns with a cached agent.", agents["hits"])
-        yield from _gauge(
-            "holdfast_cache_misses_total", "Turns that built an agent.", agents["misses"]
-        )
-        yield from _gauge("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", self._lag())
+        yield from _single("holdfast_in_flight", "Messages that have not ended.", now["in_flight"])
+        yield from _single("holdfast_agents_cached", "Agents in the cache.", agents["cached"])
+        yield from _single("holdfast_agents_bytes", "Bytes of cached buffers.", agents["bytes"])
+        yield from _single("holdfast_cache_hits_total", "Turns with an agent.", agents["hits"])
+        yield from _single("holdfast_cache_misses_total", "Agents built.", agents["misses"])
+        yield from _single("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", self._lag())
 
 
 def balance(ledger: Mapping[InboxState, int]) -> dict[str, int]:
@@ -53,13 +55,16 @@ def balance(ledger: Mapping[InboxState, int]) -> dict[str, int]:
 
 
 def _family(name: str, text: str, label: str, values: Mapping[Any, float]) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} gauge"
+    yield from _head(name, text)
     for key, value in values.items():
-        yield f'{name}{{{label}="{key}"}} {value:g}'
+        yield f'{name}{{{label}="{key}"}} {value}'
 
 
-def _gauge(name: str, text: str, value: float) -> Iterator[str]:
+def _single(name: str, text: str, value: float) -> Iterator[str]:
+    yield from _head(name, text)
+    yield f"{name} {value}"
+
+
+def _head(name: str, text: str) -> Iterator[str]:
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {'counter' if name.endswith('_total') else 'gauge'}"
-    yield f"{name} {value:g}"

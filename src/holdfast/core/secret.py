@@ -1,5 +1,6 @@
 """A secret: a value that is never shown by accident."""
 
+import hmac
 from typing import final
 
 
@@ -14,6 +15,12 @@ class Secret:
 
     def reveal(self) -> str:
         return self._value
+
+    def matches(self, given: str) -> bool:
+        """Whether that is the value; how long this takes tells nothing about it."""
+        # What came over the wire may hold bytes that are no text; they match nothing.
+        value = given.encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(value, self._value.encode())
 
     def __repr__(self) -> str:
         return "Secret(***)"

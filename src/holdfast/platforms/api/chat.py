@@ -8,6 +8,7 @@ import msgspec
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId
 from holdfast.core.turn import Usage
+from holdfast.platforms.api.refusals import Refusal
 from holdfast.platforms.api.telling import Telling
 
 _encode = msgspec.json.Encoder().encode
@@ -64,6 +65,10 @@ class ChatChunks:
             if self._with_usage:
                 yield _data({**self._frame, "choices": [], "usage": usage(event.usage)})
             yield b"data: [DONE]\n\n"
+
+    def refused(self, refusal: Refusal) -> Iterator[bytes]:
+        """Too late for a status: the error is the last event."""
+        yield _data(refusal.body())
 
     def _chunk(self, delta: dict[str, str], *, finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}

@@ -1,5 +1,7 @@
 """Names in the API: which session a request belongs to, and how an answer is called."""
 
+from urllib.parse import quote
+
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.source import Source
@@ -24,9 +26,11 @@ def inbound(said: Conversation, *, session: str | None, message_id: str) -> Inbo
     """The request as an event. Without a session it is a conversation of its own, and the past
     it carries is that conversation's past."""
     chat_id = f"session/{session}" if session else f"request/{message_id}"
+    # Quoted, or the message c of session a/b would be taken for b/c of session a.
+    event_id = f"session/{quote(session, safe='')}/{message_id}" if session else chat_id
     return Inbound(
         source=Source(platform="api", chat_id=chat_id, user_id="owner"),
-        event_id=f"{chat_id}/{message_id}",
+        event_id=event_id,
         message_id=message_id,
         text=said.asked.text,
         images=said.asked.images,
@@ -39,6 +43,18 @@ def inbound(said: Conversation, *, session: str | None, message_id: str) -> Inbo
     )
 
 
+def same_message(one: Inbound, other: Inbound) -> bool:
+    """Whether two requests of one message id ask the same.
+
+    In a session only the message counts: what else the request carries is not taken from it.
+    """
+    if (one.text, one.images) != (other.text, other.images):
+        return False
+    if one.commands:  # in a session
+        return True
+    return (one.history, one.instructions) == (other.history, other.instructions)
+
+
 def response_id(inbox_id: InboxId) -> str:
     return f"resp_{inbox_id}"
 
@@ -46,5 +62,9 @@ def response_id(inbox_id: InboxId) -> str:
 def inbox_id_of(response: str) -> InboxId:
     number = response.removeprefix("resp_")
     if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise Refusal(404, f"there is no response {response!r}.", code="not_found")
+        raise no_response(response)
     return InboxId(int(number))
+
+
+def no_response(response: str) -> Refusal:
+    return Refusal(404, f"there is no response {response!r}.", code="not_found")

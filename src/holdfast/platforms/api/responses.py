@@ -7,20 +7,45 @@ import msgspec
 
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId
+from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.turn import Usage
 from holdfast.platforms.api.names import response_id
+from holdfast.platforms.api.refusals import Refusal
 from holdfast.platforms.api.telling import Telling
 
 _encode = msgspec.json.Encoder().encode
 
 
+_STATUS = {
+    InboxState.QUEUED: "queued",
+    InboxState.RUNNING: "in_progress",
+    InboxState.ANSWERED: "completed",
+    InboxState.MERGED: "completed",
+    InboxState.SUPERSEDED: "cancelled",
+}
+
+
 def whole(ended: MessageEnded, inbox_id: InboxId, *, model: str, at: float) -> dict[str, Any]:
+    """An answer, or whatever else the message came to."""
+    status = _STATUS.get(ended.state, "failed")
+    frame = _frame(inbox_id, model=model, at=at)
+    if status != "completed":
+        return {**frame, "status": status, "error": _error(ended.text or ended.reason)}
     return {
-        **_frame(inbox_id, model=model, at=at),
-        "status": "completed",
-        "output": [_message(inbox_id, ended.text, "completed")],
+        **frame,
+        "status": status,
+        "output": [_message(inbox_id, ended.text, status)],
         "usage": _usage(ended.usage),
     }
+
+
+def under_way(row: InboxRow, *, model: str) -> dict[str, Any]:
+    """What can be said of a message that has not ended."""
+    return {**_frame(row.id, model=model, at=row.accepted_at), "status": _STATUS[row.state]}
+
+
+def _error(message: str) -> dict[str, str]:
+    return {"code": "server_error", "message": message}
 
 
 def _frame(inbox_id: InboxId, *, model: str, at: float) -> dict[str, Any]:
@@ -97,6 +122,15 @@ class ResponseEvents:
             yield self._part("response.output_text.delta", delta=piece, logprobs=[])
         if isinstance(event, MessageEnded):
             yield from self._last(event)
+
+    def refused(self, refusal: Refusal) -> Iterator[bytes]:
+        """The failure in both ways it is read: as the end of the response by who keeps to the
+        API, and as an error by OpenAI's own client, which raises on nothing else."""
+        frame = _frame(self._inbox_id, model=self._model, at=self._at)
+        failed = {**frame, "status": "failed", "error": _error(refusal.message)}
+        yield self._event("response.failed", response=failed)
+        told = {"code": refusal.code, "message": refusal.message, "param": refusal.param}
+        yield self._event("error", **told, **refusal.body())
 
     def _last(self, ended: MessageEnded) -> Iterator[bytes]:
         yield self._part("response.output_text.done", text=ended.text, logprobs=[])

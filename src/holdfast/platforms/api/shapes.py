@@ -14,6 +14,7 @@ class Part(msgspec.Struct, frozen=True):
 
     type: str
     text: str = ""
+    refusal: str = ""
     image_url: ImageUrl | str | None = None
 
 
@@ -35,13 +36,12 @@ class ChatMessage(msgspec.Struct, frozen=True):
 
 
 class StreamOptions(msgspec.Struct, frozen=True):
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
     messages: list[ChatMessage]
-    model: str = ""
-    stream: bool = False
+    stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: int | None = None
     tools: list[Any] | None = None
@@ -63,10 +63,10 @@ class Item(msgspec.Struct, frozen=True):
 
 class ResponsesRequest(msgspec.Struct, frozen=True):
     input: str | list[Item]
-    model: str = ""
     instructions: str | None = None
-    stream: bool = False
+    stream: bool | None = None
     previous_response_id: str | None = None
     tools: list[Any] | None = None
     text: dict[str, Any] | None = None
     background: bool | None = None
+    conversation: Any = None

@@ -1,48 +1,54 @@
 """Streaming an answer as server-sent events, and keeping the line open while tools work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 
-import msgspec
 from aiohttp import web
 
-from holdfast.platforms.api.refusals import Refusal
-
 QUIET = 15.0  # seconds after which a proxy might think that nobody is there
-_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+PATIENCE = 120.0  # seconds for which a client may take nothing of what is sent
+_HEADERS = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache",
+    "X-Accel-Buffering": "no",  # nginx would hold pieces back
+}
 
 
 async def stream(
-    request: web.Request, first: Iterable[bytes], pieces: AsyncIterator[bytes]
+    request: web.Request,
+    pieces: AsyncGenerator[bytes, None],
+    *,
+    headers: Mapping[str, str],
+    quiet: float = QUIET,
+    patience: float = PATIENCE,
 ) -> web.StreamResponse:
     """Write the pieces as they come. A client that leaves ends the stream, never the turn."""
-    response = web.StreamResponse(headers=_HEADERS)
-    await response.prepare(request)
+    response = web.StreamResponse(headers={**_HEADERS, **headers})
     try:
-        async with _kept_open(response):
-            await response.write(b"".join(first))
-            await _write(response, pieces)
-        await response.write_eof()
+        await response.prepare(request)
+        async with (
+            _kept_open(request, response, quiet=quiet, patience=patience),
+            aclosing(pieces),
+        ):
+            async for piece in pieces:
+                await response.write(piece)
+        async with _patiently(request, patience):
+            await response.write_eof()
     except ConnectionError:
         pass  # the answer is in the store, and the same message id fetches it
     return response
 
 
-async def _write(response: web.StreamResponse, pieces: AsyncIterator[bytes]) -> None:
-    try:
-        async for piece in pieces:
-            await response.write(piece)
-    except Refusal as refusal:  # too late for a status: the error is the last event
-        await response.write(b"data: " + msgspec.json.encode(refusal.body()) + b"\n\n")
-
-
 @asynccontextmanager
-async def _kept_open(response: web.StreamResponse) -> AsyncIterator[None]:
+async def _kept_open(
+    request: web.Request, response: web.StreamResponse, *, quiet: float, patience: float
+) -> AsyncIterator[None]:
     async def breathe() -> None:
         while True:
-            await asyncio.sleep(QUIET)
-            await response.write(b": still here\n\n")
+            await asyncio.sleep(quiet)
+            async with _patiently(request, patience):
+                await response.write(b": still here\n\n")
 
     breathing = asyncio.create_task(breathe())
     try:
@@ -52,3 +58,15 @@ async def _kept_open(response: web.StreamResponse) -> AsyncIterator[None]:
         await asyncio.wait([breathing])
         if not breathing.cancelled():
             breathing.exception()  # the connection went; whoever writes next finds out
+
+
+@asynccontextmanager
+async def _patiently(request: web.Request, patience: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(patience):
+            yield
+    except TimeoutError:
+        # With the connection, whoever else waits to write gets an error too.
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the client takes nothing of what is sent") from None

@@ -11,7 +11,7 @@ class Telling:
     """
 
     def __init__(self) -> None:
-        self._told = ""
+        self._told: list[str] = []
         self._gap = ""  # what is to stand before the next piece
 
     def piece(self, event: Event) -> str:
@@ -28,16 +28,19 @@ class Telling:
         return ""
 
     def _say(self, text: str) -> str:
+        if not text:
+            return ""
         gap, self._gap = self._gap, ""
-        self._told += text
+        self._told.append(text)
         return gap + text
 
     def _rest(self, text: str) -> str:
-        if text.startswith(self._told):
-            rest = text[len(self._told) :]
-            return self._say(rest) if rest else ""
+        told = "".join(self._told)
+        if text.startswith(told):
+            return self._say(text[len(told) :])
         self._begin_again("\n\n")  # the stream was joined late, or another answer came of it
         return self._say(text)
 
     def _begin_again(self, gap: str) -> None:
-        self._gap, self._told = gap, ""
+        self._gap = gap
+        self._told.clear()
