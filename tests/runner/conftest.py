@@ -26,10 +26,12 @@ class Ledger:
 
     def __init__(self) -> None:
         self.rows: dict[SessionId, RunnerRow] = {}
+        self.started_pids: list[int] = []
         self.ended: list[SessionId] = []
 
     async def started(self, row: RunnerRow) -> None:
         self.rows[row.session_id] = row
+        self.started_pids.append(row.pid)
 
     async def has_ended(self, session_id: SessionId) -> None:
         self.rows.pop(session_id, None)
@@ -58,13 +60,14 @@ async def open_runners(home: Path, ledger: Ledger) -> AsyncIterator[OpenRunners]
         pytest.skip("needs bubblewrap: apt install bubblewrap")
     opened: list[Runners] = []
 
-    def open_one(**settings: object) -> Runners:
+    def open_one(*, bwrap: str = "bwrap", at: Path = home, **settings: object) -> Runners:
         runners = Runners(
-            home,
+            at,
             RunnerSettings(**settings),
             clock=RealClock(),
             on_started=ledger.started,
             on_ended=ledger.has_ended,
+            bwrap=bwrap,
         )
         opened.append(runners)
         return runners

@@ -15,7 +15,16 @@ import msgspec
 from holdfast.core.errors import RunnerError
 from holdfast.core.settings import RunnerSettings
 from holdfast.runner.place import Label, Place, bind
-from holdfast.runner.sandbox import MB, PROGRAM, SPOOL, WORKSPACE, Plan, enclosure, user_for
+from holdfast.runner.sandbox import (
+    MB,
+    PROGRAM,
+    SPOOL,
+    SYSTEM_PATH,
+    WORKSPACE,
+    Plan,
+    enclosure,
+    user_for,
+)
 
 START_TIMEOUT = 30.0
 DESCRIPTORS = 4096
@@ -23,13 +32,12 @@ SOURCE = Path(__file__).parent / "program"
 BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import main; main()"
 # The shell ends at once, so that the runner belongs to init from its first moment on.
 DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def environment(home: str) -> dict[str, str]:
     """All that a command inherits: built from nothing."""
     return {
-        "PATH": PATH,
+        "PATH": SYSTEM_PATH,
         "HOME": home,
         "LANG": "C.UTF-8",
         "TERM": "dumb",

@@ -45,12 +45,15 @@ class Runners:
         on_started: Callable[[RunnerRow], Awaitable[None]],
         on_ended: Callable[[SessionId], Awaitable[None]],
         wrapper: Sequence[str] = (),
+        bwrap: str = "bwrap",
     ) -> None:
-        """`wrapper` stands in front of a runner's command line (`systemd-run --scope …`)."""
+        """`wrapper` stands in front of a runner's command line (`systemd-run --scope …`);
+        `bwrap` is the name or path of bubblewrap."""
         self._home, self._settings, self._clock = home.absolute(), settings, clock
         self._on_started, self._on_ended, self._wrapper = on_started, on_ended, wrapper
         self._opening: dict[SessionId, asyncio.Task[_Live]] = {}
         self._chores: set[asyncio.Task[None]] = set()
+        self._bwrap = bwrap
         self._planning: asyncio.Task[Plan] | None = None
         self._plan: Plan | None = None
         self._detached = False
@@ -88,13 +91,13 @@ class Runners:
         sessions = list(dict.fromkeys([*rows, *(label.session_id for label in found)]))
         adopted = []
         for session_id in sessions:
-            if session_id in wanted and await self._found(session_id) is not None:
+            known_row = rows.get(session_id)
+            if session_id in wanted and await self._found(session_id, known_row) is not None:
                 adopted.append(session_id)
                 continue
-            await self._kill(session_id, rows.get(session_id))
-            place = self._place(session_id)
+            await self._kill(session_id, known_row)
             if session_id not in wanted:
-                await asyncio.to_thread(place.remove)
+                await asyncio.to_thread(self._place(session_id).remove)
             if session_id in rows:
                 await self._on_ended(session_id)
         return adopted
@@ -135,12 +138,12 @@ class Runners:
         longer kills the command: detach first, then cancel the turns.
         """
         self._detached = True
-        for opening in self._opening.values():
-            if not opening.done():
-                await asyncio.wait([opening])
-            if not opening.cancelled() and opening.exception() is None:
-                opening.result().link.let_go()
+        openings = list(self._opening.values())
         self._opening.clear()
+        if openings:
+            await asyncio.wait(openings)
+        for opening in filter(_is_live, openings):
+            opening.result().link.let_go()
         await self._finish_chores()
 
     def _place(self, session_id: SessionId) -> Place:
@@ -152,7 +155,7 @@ class Runners:
         return await asyncio.shield(self._planning)
 
     async def _make_plan(self) -> Plan:
-        self._plan = await asyncio.to_thread(make_plan, self._settings)
+        self._plan = await asyncio.to_thread(make_plan, self._settings, bwrap=self._bwrap)
         if not self._plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
             log.warning(
                 "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
@@ -173,12 +176,12 @@ class Runners:
             self._opening[session_id] = opening
         return await asyncio.shield(opening)
 
-    async def _found(self, session_id: SessionId) -> _Live | None:
+    async def _found(self, session_id: SessionId, known: RunnerRow | None = None) -> _Live | None:
         """The session's runner if it lives; nothing is started."""
         opening = self._opening.get(session_id)
         if opening is not None and not (opening.done() and not _is_live(opening)):
             return await asyncio.shield(opening)
-        live = await self._connect(session_id)
+        live = await self._connect(session_id, known=known)
         if live is not None:
             opening = asyncio.create_task(_itself(live))
             self._opening[session_id] = opening
@@ -198,7 +201,9 @@ class Runners:
             raise RunnerError(f"the runner of session {session_id} ended as soon as it had started")
         return live
 
-    async def _connect(self, session_id: SessionId, *, outer_pid: int = 0) -> _Live | None:
+    async def _connect(
+        self, session_id: SessionId, *, outer_pid: int = 0, known: RunnerRow | None = None
+    ) -> _Live | None:
         place = self._place(session_id)
         sock = _dial(place)
         if sock is None:
@@ -217,11 +222,16 @@ class Runners:
             started_at=self._clock.now(),
         )
         link = await Link.open(sock, on_lost=lambda link: self._lost(session_id))
+        if known is not None and (known.pid, known.start_time) == (pid, started):
+            return _Live(link, known)
         await self._on_started(row)
         return _Live(link, row)
 
     async def _kill(self, session_id: SessionId, known: RunnerRow | None) -> None:
-        live = await self._found(session_id)
+        try:
+            live = await self._found(session_id, known)
+        except RunnerError:
+            live = None  # it was starting, and failed
         self._opening.pop(session_id, None)
         row = live.row if live else known
         if row is not None:
@@ -246,15 +256,18 @@ class Runners:
 
 
 def _dial(place: Place) -> socket.socket | None:
-    """A connection to whoever listens there; None: nobody does. Local, so it never waits."""
+    """A connection to whoever listens there; None: nobody does. It never waits."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
     try:
         with socket_address(place.socket) as address:
             sock.connect(address)
     except (FileNotFoundError, ConnectionRefusedError):
         sock.close()
         return None
-    sock.setblocking(False)
+    except BlockingIOError:
+        sock.close()
+        raise RunnerError(f"the runner of session {place.session_id} takes no connection") from None
     return sock
 
 

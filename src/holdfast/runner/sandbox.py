@@ -19,6 +19,7 @@ SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
 SYSTEM_PYTHON = "/usr/bin/python3"
 HOW_TO_GET_IT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
 SHARED_MEMORY = 64 << 20
 MB = 1 << 20
@@ -53,14 +54,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.bwrap is not None
 
 
-def make_plan(settings: RunnerSettings) -> Plan:
+def make_plan(settings: RunnerSettings, *, bwrap: str = "bwrap") -> Plan:
     """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
     plan = _python_plan()
     if settings.sandbox == SandboxMode.OFF:
         return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
-    why = _why_not(plan, settings)
+    found = shutil.which(bwrap, path=SYSTEM_PATH)
+    why = _why_not(plan, settings, found)
     if not why:
-        return msgspec.structs.replace(plan, bwrap=shutil.which("bwrap"))
+        return msgspec.structs.replace(plan, bwrap=found)
     if settings.sandbox == SandboxMode.REQUIRED:
         raise RunnerError(
             f'no sandbox for commands: {why}. Do: {HOW_TO_GET_IT}, or set sandbox = "off"'
@@ -78,8 +80,7 @@ def _python_plan() -> Plan:
     return Plan(bwrap=None, python=str(python), prefix=None if inside else sys.base_prefix)
 
 
-def _why_not(plan: Plan, settings: RunnerSettings) -> str:
-    bwrap = shutil.which("bwrap")
+def _why_not(plan: Plan, settings: RunnerSettings, bwrap: str | None) -> str:
     if bwrap is None:
         return "bubblewrap is not installed"
     trial = msgspec.structs.replace(plan, bwrap=bwrap)

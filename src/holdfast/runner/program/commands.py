@@ -143,5 +143,5 @@ class Commands:
             "timed_out": reason == "timed_out",
             "cancelled": reason == "cancelled",
             "cwd": self._terminal.cwd,
-            "seconds": round(time.time() - running.job.started, 3),
+            "seconds": round(time.monotonic() - running.job.began, 3),
         }

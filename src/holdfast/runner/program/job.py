@@ -28,7 +28,7 @@ class Job:
         on_end: Callable[[Job, int], None],
     ) -> None:
         self._loop, self._on_end = loop, on_end
-        self.started = time.time()
+        self.began = time.monotonic()
         self.reason = ""  # why it was killed: timed_out, cancelled, quota
         self._timers: list[Timer] = []
         self._written = 0

@@ -1,0 +1,230 @@
+"""J: what survives with the session, at the level of the runner."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.session import RunnerRow
+from holdfast.core.settings import RunnerSettings
+from holdfast.runner.identity import start_time
+from holdfast.runner.runners import Runners
+
+# A gateway in a process of its own: it starts what it is told, says so, and is then killed.
+GATEWAY = """
+import asyncio, sys, time
+from pathlib import Path
+import msgspec
+from holdfast.core.settings import RunnerSettings
+from holdfast.runner.runners import Runners
+
+class Clock:
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+
+async def started(row):
+    print(msgspec.json.encode(row).decode(), flush=True)
+
+async def ended(session_id):
+    print("ended", session_id, flush=True)
+
+async def main():
+    runners = Runners(
+        Path(sys.argv[1]), RunnerSettings(), clock=Clock(), on_started=started, on_ended=ended
+    )
+    bench = runners.bench("s_1")
+{work}
+
+asyncio.run(main())
+"""
+
+
+class RealClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+async def _ignore(_: object) -> None: ...
+
+
+OpenRunners = Callable[[], Runners]
+
+
+@pytest.fixture
+async def successor(tmp_path: Path) -> AsyncIterator[Runners]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("needs bubblewrap: apt install bubblewrap")
+    runners = Runners(
+        tmp_path, RunnerSettings(), clock=RealClock(), on_started=_ignore, on_ended=_ignore
+    )
+    yield runners
+    await runners.end_all()
+
+
+async def run_gateway_and_kill_it(home: Path, work: str) -> RunnerRow:
+    """The work ends by saying "ready"; then the gateway is killed with SIGKILL."""
+    source = GATEWAY.format(work=textwrap.indent(textwrap.dedent(work), "    "))
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", source, str(home), stdout=asyncio.subprocess.PIPE
+    )
+    assert gateway.stdout is not None
+    row = msgspec.json.decode(await gateway.stdout.readline(), type=RunnerRow)
+    assert await gateway.stdout.readline() == b"ready\n"
+    gateway.send_signal(signal.SIGKILL)
+    await gateway.communicate()
+    return row
+
+
+async def test_the_terminal_survives_the_gateways_death(tmp_path, successor):
+    """J1: cwd and exported variables after each command."""
+    work = """
+    await bench.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
+    print("ready", flush=True)
+    await asyncio.sleep(60)
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
+    result = await successor.bench("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    assert result.output == "/workspace/deep\ntwo words\n"
+
+
+async def test_the_terminal_survives_its_runner_too(tmp_path, successor):
+    """J1: a new runner of the same session restores what the old one wrote down."""
+    work = """
+    await bench.run("c1", "mkdir deep; cd deep; export WORD='two words'", limit=20)
+    print("ready", flush=True)
+    await asyncio.sleep(60)
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    os.kill(row.pid, signal.SIGKILL)
+    result = await successor.bench("s_1").run("c2", "pwd; echo $WORD", limit=20)
+    assert result.output == "/workspace/deep\ntwo words\n"
+
+
+async def test_a_command_cut_by_the_gateways_death_tells_the_successor_its_true_end(
+    tmp_path, successor
+):
+    """H2, J2: a foreground command is attached to; it is neither lost nor run twice."""
+    work = """
+    script = "echo ran >>count; until [ -e go ]; do sleep 0.02; done; cat count; exit 7"
+    running = asyncio.create_task(bench.run("c", script, limit=60))
+    await bench.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
+    print("ready", flush=True)
+    await running
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    await successor.adopt([row], wanted={"s_1"})
+    bench = successor.bench("s_1")
+    attached = asyncio.create_task(bench.attach("c"))
+    again = asyncio.create_task(bench.run("c", "echo ran >>count", limit=60))
+    await bench.write_file("w", "go", "")
+    for result in await asyncio.gather(attached, again):
+        assert (result.exit_code, result.output) == (7, "ran\n")
+
+
+async def test_a_command_that_ended_while_nobody_was_there_is_known(tmp_path, successor):
+    """H2: the result was recorded by the runner, not by the gateway."""
+    work = """
+    running = asyncio.create_task(bench.run("c", "sleep 0.5; echo done; exit 4", limit=60))
+    await bench.run("look", "true", limit=20)
+    print("ready", flush=True)
+    await running
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    await asyncio.sleep(1)
+    assert start_time(row.pid) == row.start_time
+    result = await successor.bench("s_1").attach("c")
+    assert (result.exit_code, result.output) == (4, "done\n")
+
+
+async def test_a_command_whose_runner_died_too_is_reported_as_lost(tmp_path, successor):
+    """H2: nobody knows how it ended, and it is not run again."""
+    work = """
+    running = asyncio.create_task(bench.run("c", "echo ran >>count; sleep 60", limit=90))
+    await bench.run("look", "until [ -e count ]; do sleep 0.02; done", limit=20)
+    print("ready", flush=True)
+    await running
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    os.kill(row.pid, signal.SIGKILL)
+    assert (await successor.bench("s_1").attach("c")).lost
+    assert (await successor.bench("s_1").run("c", "echo ran >>count", limit=20)).lost
+    count = await successor.bench("s_1").run("c2", "cat count", limit=20)
+    assert count.output == "ran\n"
+
+
+async def test_background_processes_are_adopted(tmp_path, successor):
+    """J2: identity, output since, and the end of one that ended meanwhile."""
+    work = """
+    await bench.start_process("p1", "n=0; while sleep 0.05; do n=$((n+1)); echo tick $n; done")
+    await bench.start_process("p2", "sleep 0.4; echo over; exit 6")
+    await bench.poll_process("p1")
+    print("ready", flush=True)
+    await asyncio.sleep(60)
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    assert start_time(row.pid) == row.start_time
+    assert await successor.adopt([row], wanted={"s_1"}) == ["s_1"]
+    bench = successor.bench("s_1")
+    ended = await bench.wait_for_process("p2", limit=20)
+    assert (ended.process.exit_code, ended.output) == (6, "over\n")
+    before = await bench.poll_process("p1")
+    assert before.process.running and "tick" in before.output
+    await asyncio.sleep(0.3)
+    assert "tick" in (await bench.poll_process("p1")).output
+    assert (await bench.start_process("p1", "echo twice")).id == "p1"
+    rows = await successor.processes("s_1")
+    assert [(one.id, one.exit_code) for one in rows] == [("p1", None), ("p2", 6)]
+
+
+async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, successor):
+    """J2: also where the row of the runner was never committed."""
+    work = """
+    await bench.start_process("p1", "setsid sleep 100 & sleep 100")
+    print("ready", flush=True)
+    await asyncio.sleep(60)
+    """
+    row = await run_gateway_and_kill_it(tmp_path, work)
+    assert await successor.adopt([], wanted=set()) == []
+    assert start_time(row.pid) is None
+    assert list((tmp_path / "runs").glob("*/label.json")) == []
+
+
+async def test_a_runner_whose_gateway_died_while_it_started_ends_itself(tmp_path, successor):
+    """J2: nobody was told about it, so nobody could kill it."""
+    source = GATEWAY.format(work='    await bench.run("c", "true", limit=20)')
+    gateway = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", source, str(tmp_path), stdout=asyncio.subprocess.DEVNULL
+    )
+    async with asyncio.timeout(20):
+        while not list((tmp_path / "runs").glob("*/sock")):
+            await asyncio.sleep(0.001)
+    gateway.send_signal(signal.SIGKILL)
+    await gateway.communicate()
+    await successor.adopt([], wanted=set())
+    async with asyncio.timeout(20):
+        while _runners_below(tmp_path):
+            await asyncio.sleep(0.05)
+
+
+def _runners_below(home: Path) -> list[str]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = Path(f"/proc/{name}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if os.fsencode(home / "runs") in command and b"bwrap" in command:
+            found.append(name)
+    return found

@@ -1,0 +1,230 @@
+"""The owner of runners: starts lazily, lets go, takes over, and kills only whom it can prove."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+
+from holdfast.core.errors import RunnerError
+from holdfast.core.session import RunnerRow
+from holdfast.runner.identity import start_time
+from holdfast.runner.place import Place
+
+
+async def test_a_bench_costs_nothing_until_it_is_used(runners, ledger, home):
+    runners.bench("s_1")
+    assert await runners.bench("s_1").attach("c") is None
+    assert await runners.processes("s_1") == []
+    assert (ledger.rows, list(home.iterdir()), runners.sandboxed) == ({}, [], None)
+
+
+async def test_however_many_want_it_one_runner_starts(runners, ledger):
+    results = await asyncio.gather(
+        *(runners.bench("s_1").run(f"c{n}", "echo hi", limit=30) for n in range(8))
+    )
+    assert {result.output for result in results} == {"hi\n"}
+    assert len(ledger.started_pids) == 1
+
+
+async def test_starting_does_not_hold_up_the_loop(runners):
+    longest, last = 0.0, None
+
+    async def beat():
+        nonlocal longest, last
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            longest = max(longest, now - (last or now))
+            last = now
+            await asyncio.sleep(0.001)
+
+    heart = asyncio.create_task(beat())
+    began = asyncio.get_running_loop().time()
+    await runners.bench("s_1").run("c", "true", limit=30)
+    took = asyncio.get_running_loop().time() - began
+    heart.cancel()
+    assert longest < took / 2
+
+
+async def test_who_gives_up_waiting_for_the_start_spoils_it_for_nobody(runners):
+    impatient = asyncio.create_task(runners.bench("s_1").run("c1", "echo x >>log", limit=30))
+    await asyncio.sleep(0.005)
+    impatient.cancel()
+    result = await runners.bench("s_1").run("c2", "cat log; echo here", limit=30)
+    assert result.output.endswith("here\n")
+
+
+async def test_letting_go_leaves_everything_running_for_a_successor(open_runners, ledger):
+    """H6, J2: a command under way is not killed by cancelling its wait after `detach`."""
+    first = open_runners()
+    waiting = asyncio.create_task(
+        first.bench("s_1").run("c", "sleep 0.6; echo finished; exit 9", limit=30)
+    )
+    await first.bench("s_1").start_process("p", "sleep 100")
+    row = ledger.rows["s_1"]
+    await first.detach()
+    assert not waiting.done()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(RunnerError, match="going away"):
+        await first.bench("s_1").run("c2", "true", limit=5)
+    second = open_runners()
+    assert await second.adopt([row], wanted={"s_1"}) == ["s_1"]
+    assert ledger.rows["s_1"] == row
+    result = await second.bench("s_1").attach("c")
+    assert (result.exit_code, result.output) == (9, "finished\n")
+    assert [process.ended_at for process in await second.processes("s_1")] == [None]
+
+
+async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(runners, home):
+    bench = runners.bench("s_1")
+    await bench.run("c", "echo kept", limit=10)
+    for _ in range(3):
+        await runners.end("s_1")
+    assert (await bench.attach("c")).output == "kept\n"
+    await runners.end("s_1", forget=True)
+    assert await bench.attach("c") is None
+    await runners.end("never seen")
+    assert Place(home, "s_1").workspace.exists()
+
+
+async def test_an_end_is_told_to_those_who_wait(runners):
+    bench = runners.bench("s_1")
+    waiting = asyncio.create_task(bench.run("c", "sleep 100", limit=200))
+    other = asyncio.create_task(bench.start_process("p", "sleep 100"))
+    await other
+    await runners.end("s_1")
+    result = await waiting
+    assert result.lost and result.exit_code is None
+    assert (await bench.attach("c")).lost
+    again = await bench.run("c", "sleep 100", limit=200)
+    assert again.lost, "a command whose end nobody knows is not run again"
+
+
+async def test_what_nobody_wants_is_killed_and_cleared_away(open_runners, ledger, home):
+    first = open_runners()
+    for name in ("wanted", "ended", "forgotten"):
+        await first.bench(name).run("c", "sleep 3000 & true", limit=10)
+    rows = dict(ledger.rows)
+    await first.detach()
+    known = [rows["wanted"], rows["ended"]]  # the crash came before the third row's commit
+    second = open_runners()
+    assert await second.adopt(known, wanted={"wanted"}) == ["wanted"]
+    assert start_time(rows["wanted"].pid) == rows["wanted"].start_time
+    assert start_time(rows["ended"].pid) is None
+    assert start_time(rows["forgotten"].pid) is None
+    assert Place(home, "wanted").run.exists()
+    assert not Place(home, "ended").run.exists()
+    assert not Place(home, "forgotten").run.exists()
+
+
+async def test_a_process_that_only_bears_the_pid_is_left_alone(runners, ledger):
+    """A dead runner's pid may be anybody's by now: the start time proves it is not the runner."""
+    innocent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "input()", stdin=asyncio.subprocess.PIPE
+    )
+    row = RunnerRow(
+        session_id="s_1",
+        pid=innocent.pid,
+        start_time=(start_time(innocent.pid) or 0) - 1,
+        outer_pid=innocent.pid,
+        sandboxed=True,
+        started_at=0.0,
+    )
+    assert await runners.adopt([row], wanted=set()) == []
+    await innocent.communicate(b"\n")
+    assert innocent.returncode == 0
+    assert ledger.ended == ["s_1"]
+
+
+async def test_a_dead_runner_of_a_wanted_session_keeps_its_spool(open_runners, ledger):
+    first = open_runners()
+    await first.bench("s_1").run("c", "echo kept; cd /tmp", limit=10)
+    row = ledger.rows["s_1"]
+    await first.end("s_1")
+    second = open_runners()
+    assert await second.adopt([row], wanted={"s_1"}) == []
+    assert (await second.bench("s_1").attach("c")).output == "kept\n"
+    assert (await second.bench("s_1").run("c2", "pwd", limit=10)).output == "/tmp\n"
+
+
+async def test_a_home_with_a_long_path_is_no_trouble(open_runners, home):
+    deep = home / ("x" * 100) / ("y" * 100)
+    deep.mkdir(parents=True)
+    result = await open_runners(at=deep).bench("s_1").run("c", "echo hi", limit=10)
+    assert result.output == "hi\n"
+
+
+async def test_odd_session_ids_stay_inside_the_home(runners, home):
+    for name in ("../../x", "a/b", "", "é" * 200, "."):
+        result = await runners.bench(name).run("c", f"echo {len(name)} >id; cat id", limit=10)
+        assert result.output == f"{len(name)}\n"
+    assert len(list((home / "workspaces").iterdir())) == 5
+    assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
+
+
+async def test_no_descriptor_of_the_gateway_is_inherited(runners, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("sk-secret")
+    with secret.open() as file:
+        os.set_inheritable(file.fileno(), True)
+        result = await runners.bench("s_1").run("c", "ls -l /proc/self/fd", limit=10)
+        os.set_inheritable(file.fileno(), False)
+    assert "secret" not in result.output
+    assert len(result.output.splitlines()) == 5  # a heading, 0, 1, 2 and the folder being listed
+
+
+async def test_a_required_sandbox_that_is_missing_says_how_to_get_it(open_runners):
+    runners = open_runners(sandbox="required", bwrap="no-such-bwrap")
+    with pytest.raises(RunnerError, match=r"not installed.*apt install bubblewrap"):
+        await runners.bench("s_1").run("c", "true", limit=5)
+
+
+async def test_a_sandbox_that_does_not_work_is_noticed_by_running_it(
+    open_runners, tmp_path, caplog
+):
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2; exit 1\n")
+    broken.chmod(0o755)
+    runners = open_runners(sandbox="auto", bwrap=str(broken))
+    await runners.bench("a").run("c", "true", limit=10)
+    await runners.bench("b").run("c", "true", limit=10)
+    assert runners.sandboxed is False
+    assert "No permissions" in runners.why_unsandboxed
+    assert caplog.text.count("COMMANDS RUN WITHOUT A SANDBOX") == 1
+
+
+async def test_without_a_sandbox_all_the_rest_still_holds(open_runners, ledger, home):
+    runners = open_runners(sandbox="off")
+    bench = runners.bench("s_1")
+    script = "cd /tmp; export WORD=kept; setsid sleep 3231 & ( setsid nohup sleep 3232 & ) ; exit 3"
+    result = await bench.run("c", script, limit=10)
+    assert (result.exit_code, result.cwd) == (3, "/tmp")
+    result = await bench.run(
+        "c2", "pwd; echo $WORD; env | cut -d= -f1 | sort | tr '\\n' ' '", limit=10
+    )
+    assert result.output.startswith("/tmp\nkept\nHOME LANG LOGNAME OLDPWD PATH PWD SHELL")
+    await bench.start_process("p", "sleep 3233")
+    await bench.write_file("w", "~/x", "text")
+    assert (Place(home, "s_1").workspace / "x").read_text() == "text"
+    assert len(_commands("sleep 323")) == 3
+    row = ledger.rows["s_1"]
+    assert (row.sandboxed, runners.sandboxed) == (False, False)
+    await runners.end("s_1")
+    assert _commands("sleep 323") == []
+    assert start_time(row.pid) is None
+
+
+def _commands(mark: str) -> list[str]:
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/cmdline") as file:
+                command = file.read().replace("\0", " ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if command.startswith(mark):
+            found.append(command)
+    return found

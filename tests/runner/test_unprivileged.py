@@ -1,0 +1,131 @@
+"""A gateway that is not root: the same walls by a user namespace of bubblewrap's own."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+SYSTEM_PYTHON = "/usr/bin/python3"
+SOURCE = Path(__file__).parents[2] / "src"
+
+SCRIPT = """
+import asyncio, json, sys, time
+from pathlib import Path
+from holdfast.core.errors import RunnerError
+from holdfast.core.settings import RunnerSettings, SandboxMode
+from holdfast.runner.runners import Runners
+
+class Clock:
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
+
+async def ignore(_): ...
+
+FORK = '''python3 -c "
+import os, time
+for n in range(80):
+    if not os.fork(): time.sleep(20); os._exit(0)
+print(n)"'''
+
+async def main():
+    home = Path(sys.argv[1])
+    (home / ".env").write_text("sk-very-secret")
+    settings = RunnerSettings(sandbox=SandboxMode.REQUIRED, processes=40, file_mb=1)
+    runners = Runners(home, settings, clock=Clock(), on_started=ignore, on_ended=ignore)
+    bench = runners.bench("s_1")
+    told = {}
+    async def tell(name, command):
+        told[name] = (await bench.run(name, command, limit=20)).output
+    try:
+        await runners.probe()
+    except RunnerError as error:
+        return print(json.dumps({"no sandbox": str(error)}))
+    await tell("state", "cd /tmp; export WORD=kept")
+    await tell("kept", "pwd; echo $WORD; whoami")
+    await tell("secret", f"cat {home}/.env; ls {home}")
+    await tell("rights", "grep CapEff /proc/self/status; grep CapBnd /proc/self/status")
+    await tell("writes", "for p in / /usr /etc /dev /run /opt; do touch $p/x && echo wrote; done")
+    await tell("looks", "ls /proc/1/fd; kill -9 1; echo alive")
+    await tell("large", "head -c 3000000 /dev/zero >big; stat -c %s big")
+    await bench.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=10)
+    await tell("forks", FORK)
+    await runners.end("s_1")
+    told["left"] = sum(b"sleep\\0003431" in _cmdline(path) for path in Path("/proc").glob("[0-9]*"))
+    print(json.dumps(told))
+
+def _cmdline(path):
+    try:
+        return (path / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def foreign_home() -> Iterator[Path]:
+    """A home that belongs to nobody and lies where nobody can reach it."""
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _why_not() -> str:
+    if os.getuid() != 0:
+        return "the other tests run without root already"
+    if shutil.which("bwrap") is None:
+        return "needs bubblewrap: apt install bubblewrap"
+    if not Path(SYSTEM_PYTHON).exists():
+        return f"needs {SYSTEM_PYTHON}, which every user can run: apt install python3"
+    return ""
+
+
+async def _run_as_nobody(home: Path) -> dict[str, str]:
+    paths = f"{SOURCE}:{sysconfig.get_path('purelib')}"
+    check = f"import sys; assert sys.version_info[:2] == {sys.version_info[:2]}; import holdfast"
+    for source in (check + "; import msgspec", SCRIPT):
+        child = await asyncio.create_subprocess_exec(
+            SYSTEM_PYTHON,
+            "-B",
+            "-c",
+            source,
+            str(home),
+            env={"PYTHONPATH": paths},
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        said, errors = await child.communicate()
+        if child.returncode and source is not SCRIPT:
+            pytest.skip("another user cannot import this package: its folder is closed to others")
+    assert child.returncode == 0, errors.decode()
+    told: dict[str, str] = json.loads(said)
+    return told
+
+
+@pytest.mark.skipif(bool(_why_not()), reason=_why_not())
+async def test_a_gateway_without_root_has_the_same_walls_and_limits(foreign_home):
+    told = await _run_as_nobody(foreign_home)
+    if "no sandbox" in told:
+        pytest.skip(f"this kernel grants users no namespaces: {told['no sandbox']}")
+    assert told["kept"] == "/tmp\nkept\nagent\n"
+    assert "sk-very-secret" not in told["secret"] and "No such file" in told["secret"]
+    assert told["rights"].split()[1::2] == ["0" * 16] * 2
+    assert "wrote" not in told["writes"]
+    assert "ermission denied" in told["looks"] and told["looks"].endswith("alive\n")
+    assert "Resource temporarily unavailable" in told["forks"]
+    assert told["large"].split()[-1] == str(1 << 20)
+    assert told["left"] == 0
