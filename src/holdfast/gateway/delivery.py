@@ -57,6 +57,7 @@ class Delivery:
         self._crash = crash
         self._chats: dict[tuple[str, str, str], _Chat] = {}
         self._accounts: dict[tuple[str, str], Gate] = {}
+        self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
 
     def __len__(self) -> int:
         return sum(len(chat.parcels) for chat in self._chats.values())
@@ -84,6 +85,14 @@ class Delivery:
                     repeated=row.resends > 0,
                 )
             )
+
+    def connected(self, platform: Platform) -> None:
+        """Begin to send to this account.
+
+        What is owed waits for this: before it, a platform cannot say what it does with a
+        delivery that it may have had already.
+        """
+        self._connected[platform.name, platform.account].set()
 
     async def flush(self) -> None:
         """Returns when nothing is under way; what is owed to a closed door stays in the store."""
@@ -123,6 +132,8 @@ class Delivery:
     async def _deliver(self, parcel: Parcel, gate: Gate) -> None:
         """Bring one parcel to its end: sent, failed, or for good unknown."""
         on_its_way: Parcel | None = parcel
+        if connected := self._connected.get((parcel.address.platform, parcel.address.account)):
+            await connected.wait()
         account = self._account_gate(parcel.address)
         while on_its_way:
             await gate.passed()

@@ -146,6 +146,7 @@ class Gateway:
         self._parts.progress("connecting")
         for platform in self._doors:
             await self._connected.enter_async_context(platform.connect(self.intake))
+            self.delivery.connected(platform)
         self._parts.progress("running")
         return self
 
