@@ -46,7 +46,7 @@ async def test_concurrent_writes_share_a_commit(tmp_path: Path) -> None:
 async def test_a_write_is_durable_and_readable_when_its_awaiter_resumes(
     store: SqliteStore, tmp_path: Path
 ) -> None:
-    """K2: another connection sees it at once; a commit was made at synchronous=FULL."""
+    """K2: another connection sees it at once, and so does the store's own reader."""
     await store.set_meta("key", "value")
     with_own_eyes = apsw.Connection(str(tmp_path / "state.db"), apsw.SQLITE_OPEN_READONLY)
     assert with_own_eyes.execute("SELECT value FROM meta WHERE key = 'key'").get == "value"
@@ -235,3 +235,19 @@ async def test_a_whole_file_checks_clean(store: SqliteStore) -> None:
     """K3: `quick_check`, on a connection of its own, beside serving."""
     await store.set_meta("key", "value")
     assert await store.check() == []
+
+
+async def test_a_commit_that_is_not_made_is_undone_and_the_next_one_works(tmp_path: Path) -> None:
+    """K2: those who shared it are told; the connection holds no half transaction."""
+    failures = [OSError("pulled out")]
+
+    def crash(point: CrashPoint) -> None:
+        if point is CrashPoint.BEFORE_COMMIT and failures:
+            raise failures.pop()
+
+    async with SqliteStore(tmp_path / "state.db", crash=crash) as store:
+        with pytest.raises(StoreError, match="pulled out"):
+            await store.set_meta("first", "x")
+        await store.set_meta("second", "x")
+        assert await store.meta("first") is None
+        assert await store.meta("second") == "x"

@@ -8,7 +8,8 @@ import apsw
 import pytest
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.opening import APPLICATION_ID, Migration, migrate, migrations
+from holdfast.store.inspection import APPLICATION_ID
+from holdfast.store.schema import Migration, migrate, migrations
 from holdfast.store.sqlite import SqliteStore
 
 

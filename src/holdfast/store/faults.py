@@ -6,38 +6,40 @@ import apsw
 
 from holdfast.core.errors import StoreError, StoreUnusable
 
-_NOTHING = "nothing of this was written"
-
 DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
+
+_MODE = "Give the user that runs the gateway write permission on the file and its folder"
 
 
 def explain(error: Exception, path: Path) -> StoreError:
     """The error of ours that says what happened, where, and what to do."""
     if isinstance(error, StoreError):
         return error
-    if isinstance(error, DAMAGE):
-        return damaged(path, str(error))
-    if isinstance(error, apsw.FullError):
-        return StoreError(
-            f"the disk that holds {path} is full: {_NOTHING}. Free some space there;"
-            " no restart is needed"
-        )
-    if isinstance(error, apsw.IOError):
-        return StoreError(
-            f"the disk failed under {path} ({error}): {_NOTHING}. Look at the disk and the"
-            " system's log; the gateway goes on once the disk does"
-        )
-    if isinstance(error, apsw.ReadOnlyError):
-        return StoreError(f"{path} cannot be written any more ({error}): {_NOTHING}. {_MODE}")
-    if isinstance(error, apsw.BusyError | apsw.LockedError):
-        return StoreError(
-            f"{path} is held by another program: {_NOTHING}. End that program; only the"
-            " gateway may open this file"
-        )
-    return StoreError(f"{path} could not be used as asked ({type(error).__name__}: {error})")
+    told = damaged(path, str(error)) if isinstance(error, DAMAGE) else _failed(error, path)
+    told.__cause__ = error
+    return told
 
 
-_MODE = "Give the user that runs the gateway write permission on the file and its folder"
+def unopened(error: Exception, path: Path) -> StoreUnusable:
+    """The same for a file that could not be opened at all."""
+    return StoreUnusable(str(explain(error, path)))
+
+
+def _failed(error: Exception, path: Path) -> StoreError:
+    match error:
+        case apsw.FullError():
+            what, remedy = "the disk is full", "Free some space; no restart is needed then"
+        case apsw.IOError():
+            what = f"the disk failed ({error})"
+            remedy = "Look at the disk and the system's log; no restart is needed once it works"
+        case apsw.BusyError() | apsw.LockedError():
+            what = "another program holds the file"
+            remedy = "End that program: only the gateway may open this file"
+        case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | OSError():
+            what, remedy = f"it cannot be opened or written ({error})", _MODE
+        case _:
+            what, remedy = f"{type(error).__name__}: {error}", "Nothing else is affected"
+    return StoreError(f"{path}: {what}; nothing of this was written. {remedy}")
 
 
 def damaged(path: Path, found: str) -> StoreUnusable:
@@ -90,10 +92,6 @@ def lost(path: Path, log: Path) -> StoreUnusable:
         f" Nothing was written. Bring {path.name} back beside it; to start afresh, move the"
         " log away"
     )
-
-
-def cannot_open(path: Path, error: Exception) -> StoreUnusable:
-    return StoreUnusable(f"{path} cannot be opened ({error}). Nothing was written. {_MODE}")
 
 
 def no_log(path: Path, mode: object) -> StoreUnusable:

@@ -67,7 +67,6 @@ class Reader(AbstractAsyncContextManager["Reader"]):
             job.result = job.work(cursor)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
             job.error = faults.explain(error, self._path)
-            job.error.__cause__ = error
         finally:
             if db.in_transaction:
                 cursor.execute("ROLLBACK")

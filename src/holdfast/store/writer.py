@@ -10,7 +10,7 @@ from typing import TypeVar
 import apsw
 
 from holdfast.core.crash import Crash, CrashPoint
-from holdfast.core.errors import StoreError, StoreUnusable
+from holdfast.core.errors import StoreError
 from holdfast.store import faults
 from holdfast.store.checkpoints import Checkpoints
 from holdfast.store.jobs import Job, settle
@@ -37,7 +37,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._worker = Worker("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
-        self._damage: StoreUnusable | None = None  # once found, nothing is written any more
+        self._damage: Exception | None = None  # once found, nothing is written any more
 
     async def __aenter__(self) -> "Writer":
         loop = asyncio.get_running_loop()
@@ -128,18 +128,17 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         cursor.execute("SAVEPOINT job")
         try:
             job.result = job.work(cursor)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+        except Exception as error:
+            if not cursor.connection.in_transaction:
+                raise  # SQLite has undone the whole transaction: all who share it are told
             self._fail([job], error)
-            # A disk that fails may have undone the whole transaction; then there is no
-            # savepoint to go back to, this raises, and all who share it are told.
             cursor.execute("ROLLBACK TO job")
         cursor.execute("RELEASE job")
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         """Each of those who are not told yet gets an error of its own to raise."""
+        if isinstance(error, faults.DAMAGE):
+            self._damage = error
         for job in jobs:
             if job.error is None:
                 job.error = faults.explain(error, self._path)
-                job.error.__cause__ = error
-                if isinstance(job.error, StoreUnusable):
-                    self._damage = job.error

@@ -1,0 +1,41 @@
+"""The schema: its numbered migrations, each applied whole or not at all."""
+
+import re
+from importlib import resources
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreUnusable
+
+
+class Migration(msgspec.Struct, frozen=True):
+    number: int
+    sql: str
+
+
+def migrations() -> list[Migration]:
+    """The numbered steps of the schema, in order; a gap or a repeat is a broken package."""
+    folder = resources.files("holdfast.store") / "migrations"
+    found = [
+        Migration(int(file.name[:4]), file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if re.fullmatch(r"\d{4}_\w+\.sql", file.name)
+    ]
+    found.sort(key=lambda migration: migration.number)
+    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
+        raise StoreUnusable("this installation is incomplete: store/migrations has a gap")
+    return found
+
+
+def migrate(db: apsw.Connection, migration: Migration) -> None:
+    """All of it and its number, or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.execute(migration.sql)
+        db.pragma("user_version", migration.number)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
