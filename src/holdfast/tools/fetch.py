@@ -102,5 +102,6 @@ class Fetch:
                 break
         text = decode_page(bytes(data[: self._most_bytes]), response.charset)
         if "html" in kind:
-            text = page_text(text, str(response.url))
+            # Two megabytes of markup take a second: not on the loop.
+            text = await asyncio.to_thread(page_text, text, str(response.url))
         return text if response.status < 400 else f"[HTTP {response.status}]\n{text}"

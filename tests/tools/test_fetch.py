@@ -1,0 +1,201 @@
+"""Fetching: a page becomes text, and no private address is ever reached."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from holdfast.core.tool import ToolContext, ToolFailed
+from holdfast.tools.addresses import is_public
+from holdfast.tools.fetch import Fetch
+from holdfast.tools.readable import decode_page, page_text
+
+PAGE = """<html><head><title>A  title</title><style>p {}</style></head><body>
+<script>var x = "<p>no</p>"</script><h1>Head</h1><p>Some <b>bold</b>
+text &amp; <a href="/next">a link</a>.</p><ul><li>one<li>two</ul><pre>a  b
+ c</pre><noscript>never</noscript></body></html>"""
+
+
+def only_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    return str(address) == "127.0.0.1"
+
+
+class Site:
+    """A server on loopback that remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.address = ""
+
+    async def page(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path)
+        kind = request.match_info["kind"]
+        if kind == "loop":
+            raise web.HTTPFound("/loop")
+        if kind == "inward":
+            raise web.HTTPFound(request.query["to"])
+        if kind == "slow":
+            await asyncio.sleep(30)
+        if kind == "huge":
+            return web.Response(text="x" * 300_000)
+        if kind == "binary":
+            return web.Response(body=b"\0", content_type="image/png")
+        if kind == "missing":
+            return web.Response(text="gone", status=404)
+        if kind == "latin":
+            return web.Response(
+                body="café".encode("latin-1"),
+                headers={"Content-Type": "text/plain; charset=latin-1"},
+            )
+        return web.Response(text=PAGE, content_type="text/html")
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    site = Site()
+    app = web.Application()
+    app.router.add_get("/{kind}", site.page)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    tcp = web.TCPSite(runner, "127.0.0.1", 0)
+    await tcp.start()
+    port = runner.addresses[0][1]
+    site.address = f"http://127.0.0.1:{port}"
+    yield site
+    await runner.cleanup()
+
+
+@pytest.fixture
+def context():
+    """A fetch uses nothing of its context."""
+
+    class NoBench: ...
+
+    return ToolContext(session_id="s", principal="u", call_id="c", bench=NoBench())
+
+
+async def test_a_page_becomes_readable_text_with_its_links(site, context):
+    output = await Fetch(permits=only_loopback).run(context, {"url": f"{site.address}/page"})
+    assert output.text == (
+        "A title\n\n# Head\n\nSome bold text & "
+        f"[a link]({site.address}/next).\n\n- one\n- two\n\na  b\n c"
+    )
+
+
+@pytest.mark.parametrize(("path", "text"), [("latin", "café"), ("missing", "[HTTP 404]\ngone")])
+async def test_charset_and_status_are_minded(site, context, path, text):
+    output = await Fetch(permits=only_loopback).run(context, {"url": f"{site.address}/{path}"})
+    assert output.text == text
+
+
+async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_cut(site, context):
+    fetch = Fetch(permits=only_loopback, most_bytes=50_000)
+    url = f"{site.address}/huge"
+    first = await fetch.run(context, {"url": url})
+    assert first.text.endswith("[characters 0 to 20000 of 50000: go on with offset]")
+    last = await fetch.run(context, {"url": url, "offset": 40_000})
+    assert last.text == "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("loop", "more than 5 redirects"),
+        ("binary", "image/png, which is no text"),
+        ("slow", "no answer within"),
+    ],
+)
+async def test_what_cannot_be_had_is_refused(site, context, path, says):
+    with pytest.raises(ToolFailed, match=says):
+        await Fetch(permits=only_loopback, seconds=0.5).run(
+            context, {"url": f"{site.address}/{path}"}
+        )
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "[::ffff:127.0.0.1]",
+     "0.0.0.0", "0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "[fe80::1]", "[fd00::1]"],
+)  # fmt: skip
+async def test_private_addresses_are_off_limits_however_they_are_spelled(site, context, host):
+    port = site.address.rpartition(":")[2]
+    with pytest.raises(ToolFailed):
+        await Fetch(seconds=5).run(context, {"url": f"http://{host}:{port}/page"})
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    "to", ["http://127.0.0.2:{port}/page", "http://localhost:{port}/page", "file:///etc/passwd"]
+)
+async def test_a_redirect_inward_is_not_followed(site, context, to):
+    """Every hop is judged, not only the first."""
+    port = site.address.rpartition(":")[2]
+
+    def first_only(address):
+        return str(address) == "127.0.0.1" and not site.asked
+
+    url = f"{site.address}/inward?to={to.format(port=port)}"
+    with pytest.raises(ToolFailed, match=r"off limits|only http"):
+        await Fetch(permits=first_only).run(context, {"url": url})
+    assert site.asked == ["/inward"]
+
+
+async def test_the_address_judged_is_the_address_connected_to(site, context):
+    """DNS rebinding: the name is resolved once, and what was judged is what is used."""
+    judged = []
+
+    def remember(address):
+        judged.append(str(address))
+        return str(address) == "127.0.0.1"
+
+    port = site.address.rpartition(":")[2]
+    await Fetch(permits=remember).run(context, {"url": f"http://localhost:{port}/page"})
+    known = {info[4][0] for info in socket.getaddrinfo("localhost", None)}
+    assert set(judged) <= known and "127.0.0.1" in judged
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://example.org/", "/etc/passwd", "http://", "http://[x]/", "http://a:99999/"]
+)
+async def test_what_is_no_web_address_is_refused(context, url):
+    with pytest.raises(ToolFailed):
+        await Fetch(seconds=5).run(context, {"url": url})
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1::1", True),
+        ("64:ff9b::5db8:d822", True),
+        ("64:ff9b::7f00:1", False),
+        ("2002:7f00:1::", False),
+        ("::ffff:10.0.0.1", False),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::", False),
+        ("ff02::1", False),
+        ("fec0::1", False),
+    ],
+)
+def test_which_addresses_are_public(address, public):
+    assert is_public(ipaddress.ip_address(address)) is public
+
+
+def test_a_charset_named_by_the_page_is_used_and_an_unknown_one_is_not():
+    page = '<meta charset="iso-8859-1"><p>café'
+    assert "café" in decode_page(page.encode("latin-1"), None)
+    assert "café" in decode_page("\ufeffcafé".encode(), "nonsense")
+    assert "café" in decode_page("café".encode(), "no-such-charset")
+
+
+def test_broken_html_is_read_as_far_as_it_goes():
+    assert (
+        page_text("<p>a<div><a href=x>b</a></p></span><script>z", "http://h/")
+        == "a\n[b](http://h/x)"
+    )
+    assert page_text("<" * 1000 + "x", "") != ""

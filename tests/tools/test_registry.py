@@ -1,0 +1,58 @@
+"""The registry: toolboxes by toolset, and schemas that are small."""
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import AgentSettings, RunnerSettings
+from holdfast.core.tool import Danger, Replay, ToolFailed
+from holdfast.tools.registry import Registry, default_tools
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry(default_tools(RunnerSettings()))
+
+
+def test_a_toolbox_holds_its_toolsets_in_one_order_whatever_theirs(registry):
+    box = registry.for_toolsets(["web", "terminal"])
+    assert [schema.name for schema in box.schemas] == ["terminal", "process", "fetch"]
+    assert registry.for_toolsets(["terminal", "web"]) is box
+    assert registry.for_toolsets([]).schemas == ()
+
+
+def test_an_unknown_toolset_is_told_with_the_nearest(registry):
+    with pytest.raises(HoldfastError, match=r"no toolset 'file'. Did you mean 'files'\?"):
+        registry.for_toolsets(["file"])
+
+
+def test_an_unknown_tool_is_told_to_the_model(registry):
+    box = registry.for_toolsets(["todo"])
+    assert box.find("todo") is box.by_name["todo"]
+    with pytest.raises(ToolFailed, match="no tool 'bash'; the tools are: todo"):
+        box.find("bash")
+
+
+def test_every_schema_is_plain_and_all_of_them_are_small(registry):
+    box = registry.for_toolsets(AgentSettings().toolsets)
+    text = msgspec.json.encode(box.schemas)
+    assert len(text) <= 3500
+    assert b"$ref" not in text and b"$defs" not in text and b"anyOf" not in text
+    for schema in box.schemas:
+        assert schema.parameters["type"] == "object"
+        assert schema.parameters["additionalProperties"] is False
+
+
+def test_replay_and_danger_are_declared(registry):
+    box = registry.for_toolsets(registry.toolsets)
+    told = {name: (tool.replay, tool.danger) for name, tool in box.by_name.items()}
+    assert told == {
+        "terminal": (Replay.ATTACH, Danger.CONFINED),
+        "process": (Replay.ATTACH, Danger.CONFINED),
+        "read": (Replay.SAFE, Danger.NONE),
+        "write": (Replay.SAFE, Danger.NONE),
+        "edit": (Replay.ATTACH, Danger.NONE),
+        "search": (Replay.SAFE, Danger.NONE),
+        "todo": (Replay.SAFE, Danger.NONE),
+        "fetch": (Replay.SAFE, Danger.OUTSIDE),
+    }
