@@ -60,7 +60,7 @@ def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Sub
     """`holdfast run` on a fresh home. `settings` are HOLDFAST_… variables without the prefix."""
     port = free_port()
     home = directory / f"home-{port}"
-    home.mkdir()
+    home.mkdir(mode=0o700)
     env = gateway_env(home, port=port, model_url=model_url, **settings)
     began = time.perf_counter()
     log = directory / f"gateway-{port}.log"
