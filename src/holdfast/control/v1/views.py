@@ -1,0 +1,232 @@
+"""The views: what `/api/v1` says and takes, as types. The OpenAPI document is made of them."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from holdfast.core.inbox import BusyMode, InboxState
+from holdfast.core.message import Message
+from holdfast.core.turn import LaneState, TurnState, Usage
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in a list. `current`: its route still points to it, so it can be spoken to."""
+
+    id: str
+    title: str  # its own, or the beginning of its first message
+    platform: str
+    chat: str
+    state: LaneState
+    current: bool
+    suspended: bool
+    model: str | None
+    messages: int
+    created_at: float
+    active_at: float
+    ended_at: float | None
+
+
+class SessionList(msgspec.Struct, frozen=True, kw_only=True):
+    sessions: list[SessionView]
+    more: bool
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`name` makes it findable again (the same name gives the same session); None: a fresh one."""
+
+    name: Name | None = None
+
+
+class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed message of a transcript. `seq` rises by one; it is the id of its event."""
+
+    seq: int
+    turn_id: str | None
+    at: float
+    message: Message
+
+
+class TurnView(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    state: TurnState
+    started_at: float
+    ended_at: float | None
+    usage: Usage
+    reason: str
+
+
+class LiveCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that is running; `output` is what it has written so far, its end."""
+
+    call_id: str
+    name: str
+    arguments: str
+    output: str = ""
+
+
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is accepted and that no turn has taken yet."""
+
+    id: int
+    text: str
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not committed yet: the present step of the running turn, and what waits."""
+
+    turn_id: str
+    resumed: bool = False
+    text: str = ""
+    reasoning: str = ""
+    calls: list[LiveCall] = []
+    queued: list[QueuedMessage] = []
+
+
+class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation opened: its newest records, oldest of them first."""
+
+    session: SessionView
+    turns: list[TurnView]
+    records: list[RecordView]
+    more: bool  # older records exist: ask /transcript?before=
+    live: Live | None
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    records: list[RecordView]
+    more: bool
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Images reach the model; every file is put into the session's workspace, under uploads/."""
+
+    name: Name
+    media_type: str = "application/octet-stream"
+    data: str  # base64
+
+
+class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`message_id` is the client's own: sent again, it is the same message."""
+
+    text: str
+    message_id: Name
+    mode: BusyMode | None = None  # what to do to a running turn; None: as configured
+    attachments: list[Attachment] = []
+
+
+class AcceptedView(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    message_id: str
+    session_id: str
+    duplicate: bool
+    state: InboxState
+
+
+class MessageView(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a message: its end with the text its sender gets, or that it has none yet."""
+
+    id: int
+    session_id: str | None
+    state: InboxState
+    text: str
+    reason: str
+    usage: Usage
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    stopped: bool
+
+
+class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    command: str
+    running: bool
+    started_at: float
+    ended_at: float | None
+    exit_code: int | None
+    output: str = ""  # its end, when one process is asked for
+
+
+class FileView(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    size: int
+    modified_at: float
+
+
+class CommandView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    help: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where the words that were searched for stand."""
+
+    session: SessionView
+    seq: int
+    at: float
+    snippet: str
+
+
+class ModelView(msgspec.Struct, frozen=True, kw_only=True):
+    """The model that answers, and why it is this one."""
+
+    provider: str
+    name: str
+    why: str
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    state: str
+    version: str
+    address: str
+    model: ModelView
+    sandboxed: bool | None
+    why_unsandboxed: str
+    ledger: dict[str, int]
+    turns: dict[str, int]
+    platforms: list[dict[str, Any]]
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Every error: what is wrong, and what to do."""
+
+    message: str
+    code: str
+    param: str | None = None
+
+
+class Error(msgspec.Struct, frozen=True, kw_only=True):
+    error: ErrorBody
+
+
+class TextEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`text` and `reasoning` events: a piece that is appended to the live step."""
+
+    text: str
+
+
+class ToolEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`tool` event: output that a running call has written meanwhile."""
+
+    call_id: str
+    text: str
+
+
+class VoidEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """`void` event: the live text is void, because the model is asked again."""
+
+    why: str
+
+
+class EndedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """`ended` event: a message has reached its end. Its records came before."""
+
+    id: int
+    state: InboxState
+    reason: str
