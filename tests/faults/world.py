@@ -14,7 +14,6 @@ import aiohttp
 
 import holdfast
 from holdfast.control.client import ControlClient
-from holdfast.core.crash import CrashPoint
 from holdfast.core.settings import RunnerSettings
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.platforms.simulated.people import People
@@ -81,7 +80,17 @@ class World:
         self.paths.config_file.write_text(config)
         self._people = People(vendor, http=self.http)
 
-    async def begin(self, crash_at: str | CrashPoint = "") -> None:
+    def environment(self, crash_at: str = "") -> dict[str, str]:
+        """All that a process of this home is told, which is the code that this test imported."""
+        return {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
+            "HOLDFAST_HOME": str(self.home),
+            "HOLDFAST_CRASH_AT": crash_at,
+        }
+
+    async def begin(self, crash_at: str = "") -> None:
         """Start a gateway and do not wait for it: it may be about to die."""
         assert not self.alive, "one gateway at a time"
         self.lives += 1
@@ -93,16 +102,10 @@ class World:
                 "run",
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
-                env={
-                    "HOME": str(self.home),
-                    "PATH": os.environ["PATH"],
-                    "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
-                    "HOLDFAST_HOME": str(self.home),
-                    "HOLDFAST_CRASH_AT": str(crash_at),
-                },
+                env=self.environment(crash_at),
             )
 
-    async def start(self, crash_at: str | CrashPoint = "") -> None:
+    async def start(self, crash_at: str = "") -> None:
         """Start a gateway and wait until it takes messages."""
         await self.begin(crash_at)
         assert await self.ready(), f"the gateway died as it started: {self.errors()}"

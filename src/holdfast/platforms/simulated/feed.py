@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
-from holdfast.core.errors import NotAllowed, NotConnected, StoreError
+from holdfast.core.errors import IntakeClosed, NotAllowed, NotConnected, StoreError
 from holdfast.core.inbox import Cursor, Inbound
 from holdfast.core.ports import Intake
 from holdfast.core.source import Source
@@ -71,15 +71,15 @@ class Feed:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Until cancelled. A cut line and a store that cannot write are waited out; what was
-        not acknowledged meanwhile is given again."""
+        """Until cancelled. A cut line, a store that cannot write and a gateway that stops are
+        waited out; what was not acknowledged meanwhile is given again."""
         pauses = self._fresh_pauses()
         while True:
             try:
                 for update in await self._line.updates():
                     await self._hand_over(update)
                 pauses = self._fresh_pauses()
-            except (NotConnected, StoreError) as error:
+            except (NotConnected, StoreError, IntakeClosed) as error:
                 pause = next(pauses)
                 log.warning(
                     "Updates are not taken: %s. The next try is in %.2f s.",

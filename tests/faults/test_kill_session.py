@@ -1,0 +1,162 @@
+"""`kill -9` and what belongs to a session: its cuts, its processes, its messages meanwhile."""
+
+import asyncio
+import json
+import sys
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.inbox import InboxState
+from holdfast.platforms.simulated.wire import Faults
+from tests.faults.laws import ANSWERED, check_laws, effect, plain
+from tests.faults.world import World
+
+WITH_FAILED = ANSWERED | {InboxState.FAILED}
+
+
+async def test_a_turn_cut_three_times_is_given_up_and_the_next_message_begins_afresh(
+    world: World,
+) -> None:
+    """F7, H3, F4: first run and two resumes; its user is told, and is answered from then on."""
+    await world.people.say(effect("a"))
+    for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED, CrashPoint.MODEL_CALLED):
+        await world.begin(point)
+        await world.dies()
+    await world.start()
+    await world.settled()
+    await world.people.say(plain("b"))
+    books = await check_laws(world, ends=WITH_FAILED)
+    told, answer = [sent.outgoing.text for sent in books.ledger.sent]
+    assert "interrupted 3 times" in told
+    assert answer == "answer to b"
+    assert len(books.transcripts) == 2, "the next message was to have a session of its own"
+    assert [row.state for row in books.inbox.values()] == ["failed", "answered"]
+
+
+async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh_session(
+    world: World,
+) -> None:
+    """F7: what waited behind a stuck turn is answered, and not lost with it."""
+    await world.start()
+    await world.people.say("a [latency 30] [text never said]")
+    while not (await world.status())["ledger"]["running"]:
+        await asyncio.sleep(0.02)
+    await world.people.say(plain("b"))
+    while not all(said.acked for said in (await world.people.ledger()).said):
+        await asyncio.sleep(0.02)
+    await world.kill()
+    for _ in range(2):
+        await world.begin(CrashPoint.MODEL_CALLED)
+        await world.dies()
+    await world.start()
+    books = await check_laws(world, ends=WITH_FAILED)
+    told, answer = [sent.outgoing.text for sent in books.ledger.sent]
+    assert "interrupted 3 times" in told
+    assert answer == "answer to b"
+
+
+async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(
+    world: World,
+) -> None:
+    """F7: only cuts in a row count; a completed turn clears them."""
+    for name in ("a", "b"):
+        await world.people.say(effect(name))
+        for point in (CrashPoint.REPLY_COMMITTED, CrashPoint.MODEL_CALLED):
+            await world.begin(point)
+            await world.dies()
+        await world.start()
+        await world.settled()
+        await world.kill()
+    await world.start()
+    books = await check_laws(world)
+    assert len(books.transcripts) == 1
+
+
+async def test_a_background_process_lives_through_a_kill_and_is_seen_by_the_successor(
+    world: World,
+) -> None:
+    """J2: it keeps running, it can be listed, and its end is known."""
+    await world.start()
+    command = "echo up >> effects.log; until test -e go; do sleep 0.05; done; echo down"
+    start = f'[tool process {{"action": "start", "command": "{command}"}}]'
+    await world.people.say(f"start {start} [then] [text started]")
+    await world.until(lambda: world.effects() == ["up"])
+    await world.settled()
+    await world.kill()
+    await world.start()
+    await world.people.say('list [tool process {"action": "list"}]')
+    await world.settled()
+    terminal = '[tool terminal {"command": "touch go"}]'
+    wait = '[tool process {"action": "wait", "id": "p1", "timeout": 20}]'
+    await world.people.say(f"end {terminal} [then] {wait}")
+    books = await check_laws(world)
+    _, listed, ended = [sent.outgoing.text for sent in books.ledger.sent]
+    assert "running" in listed
+    assert "exit code 0" in ended
+    assert "down" in ended
+    assert world.effects() == ["up"], "it was started once"
+
+
+async def test_a_message_sent_while_down_is_answered_after_start(world: World) -> None:
+    """G1: the platform keeps it, before the first start and between two."""
+    await world.people.say(plain("a"))
+    await world.start()
+    await world.settled()
+    await world.kill()
+    await world.people.say(effect("b"))
+    await world.people.say(plain("c"), chat="other")
+    await world.start()
+    await check_laws(world)
+
+
+async def test_an_update_given_again_is_accepted_once(world: World) -> None:
+    """G2: in one life, and by a life that never saw the first."""
+    await world.people.set_faults(Faults(duplicates=1))
+    await world.start()
+    await world.people.say(effect("a"))
+    await world.settled()
+    await world.kill()
+    await world.start(CrashPoint.ACCEPT_COMMITTED)
+    await world.people.say(plain("b"))
+    await world.dies()
+    await world.start()
+    books = await check_laws(world)
+    assert [said.given for said in books.ledger.said] == [2, 2]
+
+
+async def test_a_message_that_comes_while_the_gateway_stops_waits_for_the_next(
+    world: World,
+) -> None:
+    """C1, G1: closed intake acknowledges nothing, and the stop goes through all the same."""
+    await world.start()
+    await world.people.say(effect("a"))
+    await world.settled()
+    stopping = asyncio.create_task(world.stop())
+    for number in range(20):
+        await world.people.say(plain(f"late{number}"), chat=f"chat{number}")
+        await asyncio.sleep(0.01)
+    await stopping
+    await world.start()
+    await check_laws(world)
+
+
+async def test_status_tells_a_balanced_ledger_after_a_kill(world: World) -> None:
+    """G3: accepted − ended = in flight + queued, as `holdfast status --json` has it."""
+    await world.start(CrashPoint.CALL_RETURNED)
+    await world.people.say(effect("a"))
+    await world.dies()
+    await world.start()
+    await world.settled()
+    asking = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "holdfast.cli",
+        "status",
+        "--json",
+        stdout=asyncio.subprocess.PIPE,
+        env=world.environment(),
+    )
+    told, _ = await asking.communicate()
+    ledger = json.loads(told)["snapshot"]["ledger"]
+    assert ledger["accepted"] == ledger["answered"] == 1
+    assert ledger["queued"] == ledger["running"] == 0
+    await check_laws(world)
