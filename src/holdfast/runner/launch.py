@@ -1,10 +1,8 @@
 """Launching: a runner is started in a process tree that its gateway's death does not touch."""
 
-import hashlib
 import json
 import os
 import select
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +26,6 @@ from holdfast.runner.sandbox import (
 
 START_TIMEOUT = 30.0
 DESCRIPTORS = 4096
-SOURCE = Path(__file__).parent / "program"
 BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from program.main import main; main()"
 # The shell ends at once, so that the runner belongs to init from its first moment on.
 DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
@@ -48,29 +45,6 @@ def environment(home: str) -> dict[str, str]:
     }
 
 
-def copy_program(runs: Path, python: str) -> Path:
-    """A compiled copy of the program, so that starting costs no compiling, wherever the
-    package lies and whatever its permissions are."""
-    sources = sorted(SOURCE.glob("*.py"))
-    digest = hashlib.sha256(python.encode())
-    for source in sources:
-        digest.update(source.read_bytes())
-    target = runs / f".program-{digest.hexdigest()[:16]}"
-    if target.exists():
-        return target
-    draft = runs / f".draft-{os.getpid()}"
-    shutil.rmtree(draft, ignore_errors=True)
-    (draft / "program").mkdir(parents=True)
-    for source in sources:
-        shutil.copyfile(source, draft / "program" / source.name)
-    compiling = [python, "-I", "-S", "-m", "compileall", "-q", "program"]
-    subprocess.run(compiling, cwd=draft, env={}, check=False, capture_output=True)
-    for path in (draft, *draft.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    draft.rename(target)
-    return target
-
-
 def launch(
     place: Place, plan: Plan, settings: RunnerSettings, *, wrapper: Sequence[str] = ()
 ) -> int:
@@ -81,7 +55,6 @@ def launch(
     place.make(owner=user)
     label = Label(session_id=place.session_id, sandboxed=plan.sandboxed)
     place.label.write_bytes(msgspec.json.encode(label))
-    program = copy_program(place.run.parent, plan.python)
     listener = bind(place.socket)
     heard, said = os.pipe()
     # Told by a descriptor, so that `ps` inside the sandbox stays readable.
@@ -93,9 +66,9 @@ def launch(
         inside = [plan.python, "-I", "-S", "-c", BOOT, str(config)]
         if plan.sandboxed:
             _write_names(place, user if user is not None else os.getuid())
-            argv = [*wrapper, *enclosure(plan, settings, place, program), *inside, PROGRAM]
+            argv = [*wrapper, *enclosure(plan, settings, place), *inside, PROGRAM]
         else:
-            argv = [*wrapper, *inside, str(program)]
+            argv = [*wrapper, *inside, str(plan.program)]
         outer = _spawn(argv, place, (listener.fileno(), said, config))
     finally:
         listener.close()
@@ -155,7 +128,9 @@ def _spawn(argv: list[str], place: Place, fds: tuple[int, ...]) -> int:
 
 
 def _await_ready(heard: int, place: Place) -> None:
-    ready, _, _ = select.select([heard], [], [], START_TIMEOUT)
+    poll = select.poll()  # not `select`, which knows only the first 1024 descriptors
+    poll.register(heard, select.POLLIN)
+    ready = poll.poll(START_TIMEOUT * 1000)
     if ready and os.read(heard, 1):
         return
     what = "did not start" if ready else f"was not ready after {START_TIMEOUT:.0f} s"

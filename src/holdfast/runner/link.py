@@ -31,6 +31,7 @@ class Link(asyncio.Protocol):
         self._questions: dict[int, _Question] = {}
         self._incoming = bytearray()
         self.let_go_of = False
+        self.closed = asyncio.Event()
 
     @classmethod
     async def open(cls, sock: socket.socket, *, on_lost: Callable[["Link"], None]) -> "Link":
@@ -82,6 +83,7 @@ class Link(asyncio.Protocol):
             self._hear(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
         if self.let_go_of:
             return
         for question in self._questions.values():

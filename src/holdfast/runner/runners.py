@@ -155,7 +155,9 @@ class Runners:
         return await asyncio.shield(self._planning)
 
     async def _make_plan(self) -> Plan:
-        self._plan = await asyncio.to_thread(make_plan, self._settings, bwrap=self._bwrap)
+        self._plan = await asyncio.to_thread(
+            make_plan, self._settings, runs=self._home / "runs", bwrap=self._bwrap
+        )
         if not self._plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
             log.warning(
                 "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
@@ -221,7 +223,7 @@ class Runners:
             sandboxed=place.read_label().sandboxed,
             started_at=self._clock.now(),
         )
-        link = await Link.open(sock, on_lost=lambda link: self._lost(session_id))
+        link = await Link.open(sock, on_lost=lambda link: self._lost(session_id, link))
         if known is not None and (known.pid, known.start_time) == (pid, started):
             return _Live(link, known)
         await self._on_started(row)
@@ -236,10 +238,16 @@ class Runners:
         row = live.row if live else known
         if row is not None:
             await identity.kill(row.pid, started=row.start_time, sandboxed=row.sandboxed)
+        if live is not None:
+            # The end is told before we return: a runner started next must not be taken for it.
+            await live.link.closed.wait()
+            await self._finish_chores()
         self._place(session_id).socket.unlink(missing_ok=True)
 
-    def _lost(self, session_id: SessionId) -> None:
-        self._opening.pop(session_id, None)
+    def _lost(self, session_id: SessionId, link: Link) -> None:
+        opening = self._opening.get(session_id)
+        if opening is not None and opening.done() and not _is_live(opening):
+            del self._opening[session_id]
         self._do(self._tell_ended(session_id))
 
     async def _tell_ended(self, session_id: SessionId) -> None:

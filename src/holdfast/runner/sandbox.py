@@ -12,12 +12,12 @@ import msgspec
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.settings import NetworkPolicy, RunnerSettings, SandboxMode
+from holdfast.runner.installed import copy_program
 from holdfast.runner.place import Place
 
 WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"
 PROGRAM = "/opt/holdfast"
-SYSTEM_PYTHON = "/usr/bin/python3"
 HOW_TO_GET_IT = "install bubblewrap (Debian, Ubuntu: apt install bubblewrap)"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROBE_TIMEOUT = 20
@@ -47,6 +47,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     bwrap: str | None  # None: without a sandbox
     python: str
     prefix: str | None  # the interpreter's folder where it is not in /usr
+    program: Path = Path()
     why_unsandboxed: str = ""
 
     @property
@@ -54,9 +55,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.bwrap is not None
 
 
-def make_plan(settings: RunnerSettings, *, bwrap: str = "bwrap") -> Plan:
+def make_plan(
+    settings: RunnerSettings,
+    *,
+    runs: Path,
+    bwrap: str = "bwrap",
+    system_python: str = "/usr/bin/python3",
+) -> Plan:
     """Blocks for some tens of milliseconds: it runs the interpreter and bubblewrap."""
-    plan = _python_plan()
+    plan = _python_plan(system_python)
+    program = copy_program(runs, plan.python)
+    plan = msgspec.structs.replace(plan, program=program)
     if settings.sandbox == SandboxMode.OFF:
         return msgspec.structs.replace(plan, why_unsandboxed='sandbox = "off"')
     found = shutil.which(bwrap, path=SYSTEM_PATH)
@@ -71,10 +80,10 @@ def make_plan(settings: RunnerSettings, *, bwrap: str = "bwrap") -> Plan:
     return msgspec.structs.replace(plan, why_unsandboxed=why)
 
 
-def _python_plan() -> Plan:
+def _python_plan(system: str) -> Plan:
     check = "import sys; sys.exit(sys.version_info < (3, 9))"
-    if Path(SYSTEM_PYTHON).exists() and not _fails([SYSTEM_PYTHON, "-I", "-S", "-c", check]):
-        return Plan(bwrap=None, python=SYSTEM_PYTHON, prefix=None)
+    if Path(system).exists() and not _fails([system, "-I", "-S", "-c", check]):
+        return Plan(bwrap=None, python=system, prefix=None)
     python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     inside = Path("/usr") in python.parents
     return Plan(bwrap=None, python=str(python), prefix=None if inside else sys.base_prefix)
@@ -158,12 +167,12 @@ def _system(plan: Plan) -> list[str]:
     return argv
 
 
-def enclosure(plan: Plan, settings: RunnerSettings, place: Place, program: Path) -> list[str]:
+def enclosure(plan: Plan, settings: RunnerSettings, place: Place) -> list[str]:
     """bubblewrap around one session; what follows is executed inside it."""
     argv = wall(plan, settings)
     for name in ("passwd", "group"):
         argv += ["--ro-bind", str(place.run / name), f"/etc/{name}"]
     argv += ["--bind", str(place.workspace), WORKSPACE, "--bind", str(place.spool), SPOOL]
-    argv += ["--ro-bind", str(program), PROGRAM]
+    argv += ["--ro-bind", str(plan.program), PROGRAM]
     # The root and /dev are memory of the host: nobody inside may fill them.
     return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/", "--"]

@@ -1,5 +1,6 @@
 """Addresses: which ones a fetch may reach, judged on the address that is connected to."""
 
+import errno
 import ipaddress
 import socket
 from collections.abc import Callable
@@ -54,7 +55,8 @@ def make_resolver(permits: Permits) -> Any:
             found = await self._inner.resolve(host, port, family)
             allowed = [one for one in found if _permitted(one["host"], permits)]
             if not allowed:
-                raise AddressRefused(f"{host} leads to a private address, which is off limits")
+                text = f"{host} leads to a private address, which is off limits"
+                raise AddressRefused(errno.EACCES, text)
             return allowed
 
         async def close(self) -> None:

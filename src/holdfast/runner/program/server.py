@@ -21,6 +21,7 @@ from .tails import Tails
 from .wire import Connection, Frame
 from .worker import OPERATIONS, Worker
 
+SHORTEST_IDLE = 0.1  # seconds; with none at all it would end before it is first asked
 UNCLAIMED = 20.0  # seconds for the first client to come; after that its gateway is dead
 
 Operation = Callable[[Asker, Mapping[str, Any]], None]
@@ -31,7 +32,7 @@ class Server:
 
     def __init__(self, config: Mapping[str, Any], *, listener: socket.socket, loop: Loop) -> None:
         self._listener, self._loop = listener, loop
-        self._idle_timeout = float(config["idle_timeout"])
+        self._idle_timeout = max(SHORTEST_IDLE, float(config["idle_timeout"]))
         self._connections: set[Connection] = set()
         self._jobs: set[Job] = set()
         self._used = time.monotonic()

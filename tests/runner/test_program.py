@@ -1,0 +1,68 @@
+"""The program itself: which interpreters it runs on, and what it is started from."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast.runner.program
+from holdfast.core.settings import RunnerSettings
+from holdfast.runner.launch import launch
+from holdfast.runner.place import Place
+from holdfast.runner.runners import Runners
+from holdfast.runner.sandbox import make_plan, user_for
+
+SOURCES = sorted(Path(holdfast.runner.program.__file__).parent.glob("*.py"))
+WHOLE = "0 0 4294967295\n"
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_it_is_written_in_python_3_9_and_needs_only_the_standard_library(source):
+    tree = ast.parse(source.read_text(), feature_version=(3, 9))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert {name.name.split(".")[0] for name in node.names} <= sys.stdlib_module_names
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            assert node.module and node.module.split(".")[0] in sys.stdlib_module_names
+
+
+async def test_an_interpreter_outside_usr_is_brought_into_the_sandbox(home, open_runners):
+    """Where the system has no Python, ours is used, with its folder and nothing beside it."""
+    settings = RunnerSettings()
+    (home / "runs").mkdir()
+    plan = make_plan(settings, runs=home / "runs", system_python="/nowhere/python3")
+    assert Path(plan.python).is_relative_to(sys.base_prefix)
+    launch(Place(home, "s_1"), plan, settings)
+    runners: Runners = open_runners()
+    beside = Path(sys.base_prefix).parent
+    script = f"tr '\\0' '\\n' </proc/1/cmdline | head -n 1; ls -A {beside}"
+    result = await runners.bench("s_1").run("c", script, limit=10)
+    told = result.output.splitlines()
+    assert told[0] == plan.python
+    if plan.prefix:
+        assert told[1:] == [Path(sys.base_prefix).name]
+
+
+def test_the_copy_it_runs_from_is_made_once_and_replaces_the_last(tmp_path):
+    (tmp_path / ".program-old").mkdir()
+    first = make_plan(RunnerSettings(sandbox="off"), runs=tmp_path).program
+    made = (first / "program" / "main.py").stat().st_mtime_ns
+    again = make_plan(RunnerSettings(sandbox="off"), runs=tmp_path).program
+    assert again == first
+    assert (first / "program" / "main.py").stat().st_mtime_ns == made
+    assert [path.name for path in tmp_path.iterdir()] == [first.name]
+    assert list((first / "program" / "__pycache__").glob("main.*.pyc"))
+
+
+def test_each_session_has_a_user_of_its_own_that_nobody_else_has():
+    users = {user_for(f"s_{n}", WHOLE) for n in range(1000)}
+    assert len(users) == 1000
+    assert min(users) >= 1_879_048_192 and max(users) < 1 << 31
+    assert user_for("s_1", WHOLE) == user_for("s_1", WHOLE)
+
+
+def test_a_root_that_is_itself_a_guest_takes_a_user_it_has():
+    assert 20_000 <= user_for("s_1", "0 100000 65536\n") < 60_000
+    with pytest.raises(Exception, match="run it as another user"):
+        user_for("s_1", "0 1000 1\n")
