@@ -6,7 +6,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
@@ -127,6 +127,38 @@ async def test_a_reply_that_is_whole_is_not_lost_to_a_server_that_does_not_end(
         assert events[-1].message.text == "x"
 
 
+async def test_a_connection_whose_end_comes_after_the_answers_is_used_again(
+    pool: ModelPool,
+) -> None:
+    answer = (
+        b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n'
+        b"data: [DONE]\n\n"
+    )
+    accepted = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+        with suppress(asyncio.IncompleteReadError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().split(b"content-length: ")[1].split(b"\r")[0])
+                await reader.readexactly(length)
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                    b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(answer), answer)
+                )
+                await asyncio.sleep(0.02)
+                writer.write(b"0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        base_url = f"http://127.0.0.1:{port}/v1"
+        client = pool.lease(ModelTarget(provider=Provider.LOCAL, name="m", base_url=base_url))
+        for _ in range(3):
+            assert [event async for event in client.stream(ask("hi"))]
+        assert len(accepted) == 1
+
+
 @pytest.mark.parametrize("script", ["[fault silence]", "[fault stall]"])
 async def test_release_ends_a_running_call_for_good(
     lease: Lease, said: Say, script: str, model: ModelProcess
@@ -219,6 +251,17 @@ async def test_leaving_the_pool_ends_every_call_and_connection(model: ModelProce
     assert all(isinstance(outcome, ModelFailed) for outcome in outcomes)
     assert asyncio.all_tasks() == before
     await no_connection_is_left(model.port)
+
+
+async def test_leaving_the_pool_ends_a_call_that_waits_to_be_retried() -> None:
+    async with ModelPool(jitter=lambda: 1.0) as pool:
+        target = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
+        stream = pool.lease(target).stream(ask("hi"))
+        await anext(stream)
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0.02)
+    with pytest.raises(ModelFailed, match="ended by its owner"):
+        await waiting
 
 
 async def test_a_hundred_calls_at_once_do_not_wait_for_each_other(lease: Lease, said: Say) -> None:
