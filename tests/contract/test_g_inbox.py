@@ -114,8 +114,8 @@ async def test_interrupt_ends_the_turn_and_answers_both_messages_in_one(world: W
     assert await world.ledger() == {"answered": 1, "merged": 1}
 
 
-async def test_queued_messages_run_in_order_after_the_turn(world: World) -> None:
-    """G4, H5: `queue` waits; messages of one route and person merge into one turn."""
+async def test_queued_messages_run_in_order_one_turn_each(world: World) -> None:
+    """G4, H5: `queue` waits behind the turn, and each message has a turn of its own."""
     await world.stop()
     _with_busy_mode(world, BusyMode.QUEUE)
     await world.start()
@@ -124,10 +124,19 @@ async def test_queued_messages_run_in_order_after_the_turn(world: World) -> None
     world.say("two")
     world.say("three")
     await asyncio.sleep(0.05)
-    world.model.say("first", "second")
-    assert await world.texts(2) == ["first", "second"]
-    assert [m.text for m in world.model.requests[1].messages] == ["one", "first", "two", "three"]
-    assert await world.ledger() == {"answered": 2, "merged": 1}
+    world.model.say("first", "second", "third")
+    assert await world.texts(3) == ["first", "second", "third"]
+    assert [m.text for m in world.model.requests[1].messages] == ["one", "first", "two"]
+    assert await world.ledger() == {"answered": 3}
+
+
+async def test_quick_messages_before_a_turn_has_begun_are_one_turn(world: World) -> None:
+    """G4: messages of one route and one person merge; the last is answered."""
+    world.model.say("both")
+    one, two = await asyncio.gather(world.accept("one"), world.accept("two"))
+    assert (await world.end_of(one)).text == "both"
+    assert (await world.end_of(two)).text == "both"
+    assert await world.ledger() == {"answered": 1, "merged": 1}
 
 
 async def test_messages_that_want_their_own_answer_do_not_merge(world: World) -> None:

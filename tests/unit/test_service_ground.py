@@ -40,11 +40,11 @@ def test_ids_sort_by_time_even_when_the_clock_stands_or_steps_back() -> None:
     assert len(set(made)) == 300
 
 
-def test_an_id_is_its_prefix_and_22_plain_letters() -> None:
+def test_an_id_is_its_prefix_and_27_hexadecimal_digits() -> None:
     made = Ids(clock=SystemClock())("session")
     prefix, _, rest = made.partition("_")
     assert prefix == "session"
-    assert len(rest) == 22
+    assert len(rest) == 27
     assert rest.isalnum() and rest == rest.lower()
 
 

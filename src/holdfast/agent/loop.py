@@ -62,17 +62,19 @@ async def _ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
         reasoning=work.reasoning,
     )
     work.crash(CrashPoint.MODEL_CALLED)
-    async for event in agent.client.stream(request):
+    completed: Completed | None = None
+    async for event in agent.client.stream(request):  # to its end, so that it closes by itself
         match event:
             case TextDelta():
                 work.emit(TextStreamed(event.text))
             case Completed():
-                return event
+                completed = event
             case ReasoningDelta():
                 work.emit(ReasoningStreamed(event.text))
             case Retrying():
                 work.emit(StreamVoided(event.why))
-    raise AssertionError("a model stream ended without Completed")  # the port forbids it
+    assert completed is not None, "the port promises that a stream ends with Completed"
+    return completed
 
 
 async def _take_steers(agent: Agent, work: Work) -> None:

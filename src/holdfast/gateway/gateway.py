@@ -193,7 +193,7 @@ class Gateway:
         cache = self.house.cache
         return {
             "turns": {state: self.lanes.count(state) for state in LaneState},
-            "in_flight": len(self.house.watchers),
+            "in_flight": sum(lane.in_flight for lane in self.lanes),
             "outbox": len(self.delivery),
             "agents": {
                 "cached": len(cache),

@@ -5,6 +5,8 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+import msgspec
+
 from holdfast.agent.agent import Agent
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
@@ -52,6 +54,13 @@ class Lane:
     def queued(self) -> int:
         return len(self._mailbox)
 
+    @property
+    def in_flight(self) -> int:
+        """Messages that were accepted here and have not ended."""
+        turn = self._turn
+        running = 0 if turn is None or turn.closed else len(turn.rows) + len(turn.steers)
+        return running + len(self._mailbox)
+
     def resume(self, open_turn: OpenTurn) -> None:
         """Go on with a turn that an earlier process did not end, before anything else."""
         self._resumed = open_turn
@@ -66,14 +75,14 @@ class Lane:
         mode = row.inbound.busy_mode or self._house.busy_mode(row.inbound.source.platform)
         decided = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
         asyncio.ensure_future(decided).add_done_callback(_report_failure)
+        row = msgspec.structs.replace(row, decision=mode)
         if mode is BusyMode.STEER:
             turn.steers.append(row)
             return
         self._mailbox.append(row)
         if mode is BusyMode.INTERRUPT:
             turn.end(interrupted(turn, by=row.id, at=self._house.clock.now()))
-            for inbox_id in turn.inbox_ids:
-                self._house.watchers.merge(inbox_id, row.id)
+            self._house.watchers.merge(turn.inbox_ids[-1], into=row.id)
             turn.cancel()
 
     def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
@@ -160,7 +169,7 @@ class Lane:
             )
         )
         for row in rows[:-1]:
-            house.watchers.merge(row.id, rows[-1].id)
+            house.watchers.merge(row.id, into=rows[-1].id)
         return turn
 
     async def _go_on(self, agent: Agent) -> Turn:
@@ -232,9 +241,11 @@ class Lane:
 
 
 def _belong_together(one: InboxRow, other: InboxRow) -> bool:
+    """Quick messages of one person are one turn; one that was told to queue is its own."""
     return (
         one.inbound.mergeable
         and other.inbound.mergeable
+        and other.decision is not BusyMode.QUEUE
         and (one.route, one.principal) == (other.route, other.principal)
     )
 

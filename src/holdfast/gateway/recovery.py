@@ -95,6 +95,7 @@ class Recovery:
         house = self._house
         for row in open_turn.rows:
             house.watchers.open(row.id)
+            house.watchers.merge(row.id, into=open_turn.rows[-1].id)
         session = await house.store.session(open_turn.turn.session_id)
         cuts = session.cuts + 1 if session else 1
         if house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND:

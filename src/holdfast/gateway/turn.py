@@ -89,7 +89,7 @@ class Turn:
         return self._house.redact(text)
 
     def emit(self, event: Event) -> None:
-        self._house.watchers.publish(self.inbox_ids, event)
+        self._house.watchers.publish(self.inbox_ids[-1], event)
 
     def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
         self._must_be_open()
@@ -129,7 +129,7 @@ class Turn:
             message=message,
             at=self._house.clock.now(),
         )
-        self._house.watchers.merge(row.id, self.rows[-1].id)
+        self._house.watchers.merge(row.id, into=self.rows[-1].id)
         return message, durable
 
     def cut_calls(self) -> tuple[ToolMessage, ...]:

@@ -1,7 +1,7 @@
 """Who watches an accepted message, and what has streamed for it so far."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.core.events import Event, MessageEnded, StepEnded, StreamVoided, TextStreamed
@@ -9,20 +9,15 @@ from holdfast.core.ids import InboxId
 
 
 class _Watched:
-    """One message on its way: the text of the present step, and the queues of its watchers."""
+    """One message on its way, with those that were merged into it: what the present step has
+    said so far, and the queues of all who watch."""
 
-    __slots__ = ("queues", "streamed", "went_to")
+    __slots__ = ("ids", "queues", "streamed")
 
-    def __init__(self) -> None:
+    def __init__(self, inbox_id: InboxId) -> None:
+        self.ids = [inbox_id]
         self.streamed: list[str] = []
         self.queues: list[asyncio.Queue[Event | None]] = []
-        self.went_to: _Watched | None = None  # the message this one was merged into
-
-    def forget(self, queue: asyncio.Queue[Event | None]) -> None:
-        if queue in self.queues:
-            self.queues.remove(queue)
-        if self.went_to is not None:
-            self.went_to.forget(queue)
 
 
 class Watchers:
@@ -35,43 +30,46 @@ class Watchers:
     def __init__(self) -> None:
         self._watched: dict[InboxId, _Watched] = {}
 
-    def __len__(self) -> int:
-        return len(self._watched)
-
     def __contains__(self, inbox_id: InboxId) -> bool:
         return inbox_id in self._watched
 
     def open(self, inbox_id: InboxId) -> None:
-        self._watched[inbox_id] = _Watched()
+        self._watched[inbox_id] = _Watched(inbox_id)
 
     def merge(self, inbox_id: InboxId, into: InboxId) -> None:
         """Whoever watches the one message hears from now on what happens to the other."""
-        target, merged = self._watched.get(into), self._watched.pop(inbox_id, None)
-        if merged and target:
-            merged.went_to = target
-            target.queues.extend(merged.queues)
+        merged, target = self._watched.get(inbox_id), self._watched.get(into)
+        if merged is None or target is None or merged is target:
+            return
+        target.queues.extend(merged.queues)
+        target.ids.extend(merged.ids)
+        self._watched |= dict.fromkeys(merged.ids, target)
 
-    def publish(self, inbox_ids: Iterable[InboxId], event: Event) -> None:
-        for inbox_id in inbox_ids:
-            if watched := self._watched.get(inbox_id):
-                match event:
-                    case TextStreamed():
-                        watched.streamed.append(event.text)
-                    case StepEnded() | StreamVoided():
-                        watched.streamed.clear()
-                for queue in watched.queues:
-                    queue.put_nowait(event)
+    def publish(self, inbox_id: InboxId, event: Event) -> None:
+        watched = self._watched.get(inbox_id)
+        if watched is None:
+            return
+        match event:
+            case TextStreamed():
+                watched.streamed.append(event.text)
+            case StepEnded() | StreamVoided():
+                watched.streamed.clear()
+        for queue in watched.queues:
+            queue.put_nowait(event)
 
     def end(self, ended: MessageEnded) -> None:
-        """Tell the end of a message. Ending one that is not open changes nothing."""
-        watched = self._watched.pop(ended.inbox_id, None)
-        if watched:
-            for queue in watched.queues:
-                queue.put_nowait(ended)
+        """Tell the end of a message, and so of all that were merged into it."""
+        watched = self._watched.get(ended.inbox_id)
+        if watched is None or watched.ids[0] != ended.inbox_id:
+            return  # one that was merged ends with the one it was merged into
+        for inbox_id in watched.ids:
+            del self._watched[inbox_id]
+        for queue in watched.queues:
+            queue.put_nowait(ended)
 
     def close(self) -> None:
         """The gateway stops: whoever watches hears no more, and asks its successor."""
-        for watched in self._watched.values():
+        for watched in set(self._watched.values()):
             for queue in watched.queues:
                 queue.put_nowait(None)
         self._watched.clear()
@@ -87,7 +85,10 @@ class Watchers:
         try:
             yield _until_ended(queue)
         finally:
-            watched.forget(queue)
+            # Asked for again: the message may have been merged into another meanwhile.
+            watched = self._watched.get(inbox_id, watched)
+            if queue in watched.queues:
+                watched.queues.remove(queue)
 
 
 async def _until_ended(queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
