@@ -1,0 +1,81 @@
+"""`kill -9` under a program that asks over HTTP: the same id, asked again, gets the answer."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from holdfast.core.crash import CrashPoint
+from tests.faults.laws import check_laws, effect
+from tests.faults.world import World
+
+POINTS = (CrashPoint.REPLY_COMMITTED, CrashPoint.CALL_RETURNED, CrashPoint.END_COMMITTED)
+
+
+async def ask(world: World, text: str, *, stream: bool, message_id: str) -> str:
+    """The answer's text; raises `ClientError` where the gateway went away meanwhile."""
+    headers = {
+        "Authorization": f"Bearer {world.token}",
+        "X-Holdfast-Session": "me",
+        "X-Holdfast-Message-Id": message_id,
+    }
+    body = {"model": "holdfast", "stream": stream, "messages": [{"role": "user", "content": text}]}
+    url = f"{world.address}/v1/chat/completions"
+    async with world.http.post(url, json=body, headers=headers) as response:
+        response.raise_for_status()
+        answer = await response.read()
+    return _streamed(answer) if stream else _whole(msgspec.json.decode(answer))
+
+
+def _whole(answer: dict[str, Any]) -> str:
+    text: str = answer["choices"][0]["message"]["content"]
+    return text
+
+
+def _streamed(answer: bytes) -> str:
+    events = [line[6:] for line in answer.splitlines() if line.startswith(b"data: ")]
+    assert events[-1] == b"[DONE]"
+    chunks = [msgspec.json.decode(event) for event in events[:-1]]
+    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_request_repeated_after_a_kill_attaches_and_gets_the_answer(
+    world: World, point: CrashPoint, stream: bool
+) -> None:
+    """G2, H3, I2: one message, one turn, one effect, however often it is asked for."""
+    await world.start(point)
+    asking = asyncio.create_task(ask(world, effect("a"), stream=stream, message_id="m-1"))
+    await world.dies()
+    with pytest.raises(aiohttp.ClientError):
+        await asking
+    await world.start()
+    for _ in range(2):
+        answer = await ask(world, effect("a"), stream=stream, message_id="m-1")
+        assert answer == "answer to a"
+    books = await check_laws(world)
+    assert [row.state for row in books.inbox.values()] == ["answered"]
+    assert world.effects() == ["a"]
+
+
+async def test_a_request_repeated_while_its_turn_is_resumed_waits_for_that_turn(
+    world: World,
+) -> None:
+    """G2, H2: attached to a turn that is attached to its command."""
+    await world.start()
+    command = "echo a >> effects.log; sleep 1.5"
+    text = f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]'
+    asking = asyncio.create_task(ask(world, text, stream=False, message_id="m-1"))
+    await world.until(lambda: world.effects() == ["a"])
+    await world.kill()
+    with pytest.raises(aiohttp.ClientError):
+        await asking
+    await world.start()
+    both = [ask(world, text, stream=stream, message_id="m-1") for stream in (False, True)]
+    assert await asyncio.gather(*both) == ["ran", "ran"]
+    await check_laws(world)
+    assert world.effects() == ["a"]
