@@ -107,11 +107,15 @@ class HttpListener:
     @web.middleware
     async def _check_host(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
-        name = _name(request.host)
-        if name not in self._hosts and name != _address_reached(request):
-            text = f"this gateway does not answer to {request.host!r}; see gateway.allowed_hosts\n"
+        # Browsers always say a name; a probe that says none is no page, and may ask.
+        host = request.headers.get("Host")
+        if host is not None and not self._answers_to(_name(host), request):
+            text = f"this gateway does not answer to {host!r}; see gateway.allowed_hosts\n"
             return web.Response(status=421, text=text)
         return await handler(request)
+
+    def _answers_to(self, name: str, request: web.Request) -> bool:
+        return name in self._hosts or (name != "" and name == _address_reached(request))
 
     async def _health(self, request: web.Request) -> web.Response:
         ready = self._ready()

@@ -1,0 +1,111 @@
+"""A real gateway in a process of its own, as the tests of the API and the listener meet it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openai
+
+from holdfast.control.client import ControlClient
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.service.paths import Paths
+
+
+class Served:
+    """Owns the process; `variables` are the gateway's environment, besides home and model."""
+
+    def __init__(self, home: Path, *, model: ModelProcess, **variables: str) -> None:
+        self.home = home
+        self.model = model
+        self.paths = Paths(home)
+        self.address = ""
+        self._variables = variables
+        self._process: subprocess.Popen[str] | None = None
+
+    def launch(self) -> subprocess.Popen[str]:
+        """Start the process and wait for nothing."""
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOLDFAST_HOME": str(self.home),
+            "HOLDFAST_GATEWAY_PORT": "0",
+            "HOLDFAST_MODEL_PROVIDER": "local",
+            "HOLDFAST_MODEL_NAME": "scripted",
+            "HOLDFAST_MODEL_BASE_URL": self.model.base_url,
+            **self._variables,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.cli", "run"],
+            env={key: value for key, value in environ.items() if value},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return self._process
+
+    def start(self) -> "Served":
+        """Start it, and return when it takes messages."""
+        process = self.launch()
+        assert process.stdout is not None
+        greeting = process.stdout.readline()
+        if not greeting:
+            raise AssertionError(process.communicate()[1])
+        self.address = greeting.split()[-1]
+        return self
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """End it and return its exit code; what it wrote goes with it."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(by)
+        process.communicate(timeout=30)
+        return process.returncode
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
+    @property
+    def token(self) -> str:
+        return self.paths.api_token.read_text().strip()
+
+    @property
+    def auth(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def client(self, **options: Any) -> openai.OpenAI:
+        return openai.OpenAI(
+            **{"base_url": f"{self.address}/v1", "api_key": self.token, "timeout": 30, **options}
+        )
+
+    def async_client(self, **options: Any) -> openai.AsyncOpenAI:
+        return openai.AsyncOpenAI(
+            **{"base_url": f"{self.address}/v1", "api_key": self.token, "timeout": 30, **options}
+        )
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = ControlClient(self.paths).get("/status")
+        return found
+
+    def ledger(self) -> dict[str, int]:
+        found: dict[str, int] = self.status()["ledger"]
+        return found
+
+    def asked(self, text: str) -> list[dict[str, Any]]:
+        """The requests to the model whose last message holds the text."""
+        found = self.model.requests()["requests"]
+        return [body for body in found if text in str(body["messages"][-1]["content"])]
+
+
+async def until(fact: Callable[[], object], *, within: float = 15) -> None:
+    """Wait for something that another process does."""
+    deadline = time.monotonic() + within
+    while not fact():
+        assert time.monotonic() < deadline, "it did not come about"
+        await asyncio.sleep(0.02)
