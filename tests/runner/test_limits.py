@@ -41,6 +41,13 @@ async def test_one_file_has_a_size_it_cannot_pass(open_runners):
     assert "held" in result.output
 
 
+async def test_writing_too_large_a_file_is_refused_and_leaves_nothing(open_runners):
+    bench = open_runners(file_mb=1).bench("s_1")
+    with pytest.raises(BenchRefused, match="File too large"):
+        await bench.write_file("w", "big", "x" * (2 << 20))
+    assert (await bench.run("c", "ls", limit=10)).output == ""
+
+
 async def test_endless_output_is_stopped_by_the_size_of_its_file(open_runners):
     bench = open_runners(file_mb=2, output_kb=1).bench("s_1")
     result = await bench.run("c", "yes", limit=30)

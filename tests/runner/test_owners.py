@@ -27,6 +27,14 @@ async def test_however_many_want_it_one_runner_starts(runners, ledger):
     assert len(ledger.started_pids) == 1
 
 
+async def test_looking_and_starting_at_once_end_with_one_link(runners, ledger):
+    bench = runners.bench("s_1")
+    looks = [bench.attach(f"c{n}") for n in range(3)] + [runners.processes("s_1")]
+    *_, result = await asyncio.gather(*looks, bench.run("c", "echo hi", limit=20))
+    assert result.output == "hi\n"
+    assert len(ledger.started_pids) == 1
+
+
 async def test_starting_does_not_hold_up_the_loop(runners):
     longest, last = 0.0, None
 

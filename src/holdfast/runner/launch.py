@@ -96,7 +96,8 @@ def _config(
         "idle_timeout": settings.idle_timeout,
         "workspace_bytes": settings.workspace_mb * MB,
         "limits": {
-            "processes": settings.processes,
+            # Without a sandbox the kernel would count all that this user runs anywhere.
+            "processes": settings.processes if plan.sandboxed else None,
             "memory": settings.memory_mb * MB,
             "file": settings.file_mb * MB,
             "core": 0,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.bench import Bench
-from holdfast.core.errors import RunnerError
+from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock
 from holdfast.core.session import ProcessRow, RunnerRow
@@ -31,6 +31,10 @@ class _Live(msgspec.Struct, frozen=True):
 
     link: Link
     row: RunnerRow
+
+
+class _NotThere(RunnerError):
+    """A session has no runner, and none was to be started."""
 
 
 class Runners:
@@ -172,22 +176,41 @@ class Runners:
         """The session's runner, started if there is none."""
         if self._detached:
             raise RunnerError("this gateway is going away and starts nothing any more")
-        opening = self._opening.get(session_id)
-        if opening is None or (opening.done() and not _is_live(opening)):
-            opening = asyncio.create_task(self._find_or_start(session_id))
-            self._opening[session_id] = opening
-        return await asyncio.shield(opening)
+        while True:
+            opening = self._current(session_id)
+            if opening is None:
+                opening = self._begin(session_id, self._find_or_start(session_id))
+            try:
+                return await asyncio.shield(opening)
+            except _NotThere:
+                continue  # somebody had only looked whether there is one
 
     async def _found(self, session_id: SessionId, known: RunnerRow | None = None) -> _Live | None:
         """The session's runner if it lives; nothing is started."""
-        opening = self._opening.get(session_id)
-        if opening is not None and not (opening.done() and not _is_live(opening)):
+        opening = self._current(session_id)
+        if opening is None:
+            opening = self._begin(session_id, self._find(session_id, known))
+        try:
             return await asyncio.shield(opening)
+        except _NotThere:
+            return None
+
+    def _current(self, session_id: SessionId) -> asyncio.Task[_Live] | None:
+        """The task that opened or is opening the session's link, unless it came to nothing."""
+        opening = self._opening.get(session_id)
+        return None if opening is None or (opening.done() and not _is_live(opening)) else opening
+
+    def _begin(
+        self, session_id: SessionId, finding: Coroutine[Any, Any, _Live]
+    ) -> asyncio.Task[_Live]:
+        opening = asyncio.create_task(finding)
+        self._opening[session_id] = opening
+        return opening
+
+    async def _find(self, session_id: SessionId, known: RunnerRow | None) -> _Live:
         live = await self._connect(session_id, known=known)
-        if live is not None:
-            opening = asyncio.create_task(_itself(live))
-            self._opening[session_id] = opening
-            await opening
+        if live is None:
+            raise _NotThere(f"session {session_id} has no runner")
         return live
 
     async def _find_or_start(self, session_id: SessionId) -> _Live:
@@ -226,7 +249,11 @@ class Runners:
         link = await Link.open(sock, on_lost=lambda link: self._lost(session_id, link))
         if known is not None and (known.pid, known.start_time) == (pid, started):
             return _Live(link, known)
-        await self._on_started(row)
+        try:
+            await self._on_started(row)
+        except HoldfastError:
+            link.let_go()  # whoever asks next dials again
+            raise
         return _Live(link, row)
 
     async def _kill(self, session_id: SessionId, known: RunnerRow | None) -> None:
@@ -251,7 +278,11 @@ class Runners:
         self._do(self._tell_ended(session_id))
 
     async def _tell_ended(self, session_id: SessionId) -> None:
-        await self._on_ended(session_id)
+        try:
+            await self._on_ended(session_id)
+        except HoldfastError as error:
+            # Recovery finds out for itself: a row is a hint, the process is the proof.
+            log.warning("the end of %s's runner could not be written down: %s", session_id, error)
 
     def _do(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(chore)
@@ -283,10 +314,6 @@ def _is_live(opening: asyncio.Task[_Live]) -> bool:
     if opening.cancelled() or opening.exception() is not None:
         return False
     return opening.result().link.alive
-
-
-async def _itself(live: _Live) -> _Live:
-    return live
 
 
 def _process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:

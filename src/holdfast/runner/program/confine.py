@@ -43,6 +43,8 @@ def confine(uid: int | None) -> None:
 def limit_this_process(limits: dict[str, Any]) -> None:
     """For children alone: the runner must be able to fork while a bomb has used up the rest."""
     for name, number in LIMITS.items():
+        if limits[name] is None:
+            continue
         wanted = int(limits[name])
         hard = resource.getrlimit(number)[1]
         if hard != resource.RLIM_INFINITY:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .asker import Refusal
+from .spool import text_of
 
 MOST_TEXT = 48 * 1024  # bytes of text in one answer
 LONGEST_LINE = 2000
@@ -61,7 +62,7 @@ def read(frame: Mapping[str, Any]) -> Answer:
             total += 1
             if total < first or len(lines) >= most or size > MOST_TEXT:
                 continue
-            line = raw.decode(errors="replace").rstrip("\r\n")
+            line = text_of(raw).rstrip("\r\n")
             if len(line) > LONGEST_LINE:
                 line = f"{line[:LONGEST_LINE]} [… {len(line) - LONGEST_LINE} characters cut]"
             lines.append(line)

@@ -41,5 +41,10 @@ def inotify_open() -> int | None:
     return fd if fd >= 0 else None
 
 
-def inotify_watch_writes(fd: int, path: str) -> bool:
-    return bool(_libc.inotify_add_watch(fd, os.fsencode(path), IN_MODIFY) >= 0)
+def inotify_watch_writes(fd: int, path: str) -> int:
+    """The watch's number; negative: it could not be had."""
+    return int(_libc.inotify_add_watch(fd, os.fsencode(path), IN_MODIFY))
+
+
+def inotify_forget(fd: int, watch: int) -> None:
+    _libc.inotify_rm_watch(fd, watch)

@@ -12,7 +12,16 @@ from .asker import Asker, Refusal
 from .job import Job
 from .loop import Loop
 from .shell import Terminal
-from .spool import Record, Spool, read_record, remove, slice_of, try_to_write_durably, write_durably
+from .spool import (
+    Record,
+    Spool,
+    read_record,
+    remove,
+    slice_of,
+    text_of,
+    try_to_write_durably,
+    write_durably,
+)
 
 ENDED_KEPT = 100
 PIECE = 16 * 1024
@@ -197,7 +206,7 @@ class Processes:
             process.polled = offset + len(data)
         return {
             "process": process.record,
-            "output": data.decode(errors="replace"),
+            "output": text_of(data),
             "offset": offset,
             "next": offset + len(data),
             "size": size,

@@ -97,6 +97,11 @@ def write_whole(path: str, record: Record, *, durable: bool = False) -> None:
     os.replace(temporary, path)
 
 
+def text_of(data: bytes) -> str:
+    """Text that can be stored and sent anywhere, whatever a command wrote."""
+    return data.decode(errors="replace").replace("\0", "\ufffd")
+
+
 def head_and_tail(path: str, limit: int) -> tuple[str, bool]:
     """The text of a file in at most `limit` bytes, and whether some was left out."""
     file = open_regular(path)
@@ -105,12 +110,12 @@ def head_and_tail(path: str, limit: int) -> tuple[str, bool]:
     with file:
         size = os.fstat(file.fileno()).st_size
         if size <= limit:
-            return file.read(limit).decode(errors="replace"), False
+            return text_of(file.read(limit)), False
         head = file.read(limit * 2 // 5)
         file.seek(-(limit - len(head)), os.SEEK_END)
         tail = file.read(limit - len(head))
     gap = f"\n[… {size - limit} bytes left out; all of it is in {path} …]\n"
-    return head.decode(errors="replace") + gap + tail.decode(errors="replace"), True
+    return text_of(head) + gap + text_of(tail), True
 
 
 def slice_of(path: str, offset: int, limit: int) -> tuple[bytes, int]:

@@ -19,6 +19,7 @@ class Tail:
 
     def __init__(self, path: str, tell: Callable[[str], None]) -> None:
         self.path, self._tell = path, tell
+        self.watch = -1
         self._offset = 0
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -29,7 +30,7 @@ class Tail:
         data, _ = spool.slice_of(self.path, self._offset, PIECE)
         if data:
             self._offset += len(data)
-            self._tell(self._decoder.decode(data))
+            self._tell(self._decoder.decode(data).replace("\0", "\ufffd"))
 
 
 class Tails:
@@ -45,16 +46,17 @@ class Tails:
 
     def add(self, tail: Tail) -> None:
         self._tails.add(tail)
-        if self._inotify is None or not kernel.inotify_watch_writes(self._inotify, tail.path):
-            self._schedule(BLIND_PAUSE)
-        else:
-            self._schedule(PAUSE)
+        if self._inotify is not None:
+            tail.watch = kernel.inotify_watch_writes(self._inotify, tail.path)
+        self._schedule(PAUSE if tail.watch >= 0 else BLIND_PAUSE)
 
     def remove(self, tail: Tail) -> None:
         """The last piece is told first."""
         if tail in self._tails:
             tail.catch_up()
             self._tails.discard(tail)
+            if self._inotify is not None:
+                kernel.inotify_forget(self._inotify, tail.watch)
 
     def _grew(self) -> None:
         try:
@@ -72,5 +74,5 @@ class Tails:
         self._due = False
         for tail in list(self._tails):
             tail.catch_up()
-        if self._inotify is None:
+        if any(tail.watch < 0 for tail in self._tails):
             self._schedule(BLIND_PAUSE)

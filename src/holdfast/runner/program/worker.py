@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -117,6 +118,7 @@ def _child(nothing: int, output: int, frame: Mapping[str, Any], limits: Mapping[
     try:
         detach_from_runner(nothing, output)
         limit_this_process(dict(limits))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # too large a file is a refusal, no death
         try:
             result = OPERATIONS[str(frame["op"])](frame)
         except Refusal as refusal:
