@@ -253,3 +253,15 @@ async def test_authorise_names_who_and_how(world: World) -> None:
         await world.gateway.intake.accept(
             Inbound(source=source, event_id="1", message_id="1", text="hi")
         )
+
+
+async def test_messages_that_were_one_turn_are_so_after_a_restart(world: World) -> None:
+    """G3, H3: a turn of two messages that was cut ends both, and whoever asks for either hears."""
+    one, two = await asyncio.gather(world.accept("one"), world.accept("two"))
+    await world.model.asked(1)
+    await world.die()
+    await world.start()
+    world.model.say("both")
+    assert (await world.end_of(one)).text == "both"
+    assert (await world.end_of(two)).text == "both"
+    assert await world.ledger() == {"answered": 1, "merged": 1}

@@ -93,7 +93,7 @@ class Recovery:
 
     async def _go_on(self, open_turn: OpenTurn) -> None:
         house = self._house
-        for row in open_turn.rows:
+        for row in reversed(open_turn.rows):  # the last first: the others merge into it
             house.watchers.open(row.id)
             house.watchers.merge(row.id, into=open_turn.rows[-1].id)
         session = await house.store.session(open_turn.turn.session_id)
