@@ -89,6 +89,14 @@ async def test_the_first_token_has_one_limit_for_headers_and_text_together(
         await said(client, "[latency 0.6] [first 0.6]")
 
 
+async def test_a_stream_may_take_longer_than_the_time_between_two_tokens(
+    lease: Lease, said: Say
+) -> None:
+    client = lease(limits=Limits(between_tokens=1.0))
+    events = await said(client, "[delay 0.2] [text " + "x" * 80 + "]")
+    assert events[-1].message.text == "x" * 80
+
+
 async def test_a_slow_consumer_is_not_the_providers_fault(lease: Lease) -> None:
     client = lease(limits=Limits(between_tokens=0.2))
     texts = []

@@ -34,10 +34,14 @@ async def test_silence_adds_up_until_something_is_heard() -> None:
 
 
 async def test_what_comes_without_a_pause_is_bounded_by_the_whole_limit_too() -> None:
+    async def at_once() -> None:
+        return None
+
     kept = patience(whole=0.05)
+    end = asyncio.get_running_loop().time() + 2
     with pytest.raises(ModelFailed, match="whole_timeout"):
-        while True:
-            await wait(kept, 0, 0)
+        while asyncio.get_running_loop().time() < end:
+            await kept.wait(at_once, 0, stage="was silent", setting="the_limit")
     kept.finish()
 
 
