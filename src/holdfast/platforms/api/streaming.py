@@ -27,28 +27,26 @@ async def stream(
     response = web.StreamResponse(headers={**_HEADERS, **headers})
     try:
         await response.prepare(request)
-        async with (
-            _kept_open(request, response, quiet=quiet, patience=patience),
-            aclosing(pieces),
-        ):
+        async with _kept_open(response, quiet=quiet), aclosing(pieces):
             async for piece in pieces:
-                await response.write(piece)
-        async with _patiently(request, patience):
+                async with asyncio.timeout(patience):
+                    await response.write(piece)
+        async with asyncio.timeout(patience):
             await response.write_eof()
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()
     except ConnectionError:
         pass  # the answer is in the store, and the same message id fetches it
     return response
 
 
 @asynccontextmanager
-async def _kept_open(
-    request: web.Request, response: web.StreamResponse, *, quiet: float, patience: float
-) -> AsyncIterator[None]:
+async def _kept_open(response: web.StreamResponse, *, quiet: float) -> AsyncIterator[None]:
     async def breathe() -> None:
         while True:
             await asyncio.sleep(quiet)
-            async with _patiently(request, patience):
-                await response.write(b": still here\n\n")
+            await response.write(b": still here\n\n")
 
     breathing = asyncio.create_task(breathe())
     try:
@@ -58,15 +56,3 @@ async def _kept_open(
         await asyncio.wait([breathing])
         if not breathing.cancelled():
             breathing.exception()  # the connection went; whoever writes next finds out
-
-
-@asynccontextmanager
-async def _patiently(request: web.Request, patience: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(patience):
-            yield
-    except TimeoutError:
-        # With the connection, whoever else waits to write gets an error too.
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionResetError("the client takes nothing of what is sent") from None

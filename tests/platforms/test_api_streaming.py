@@ -1,0 +1,241 @@
+"""Streams over the API: kept open, told so that nothing said is unsaid, and never in the way."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import aiohttp
+import openai
+import pytest
+from aiohttp import web
+
+from holdfast.core.events import (
+    Event,
+    MessageEnded,
+    ReasoningStreamed,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+)
+from holdfast.core.ids import InboxId, PrincipalId
+from holdfast.core.inbox import Accepted, Inbound, InboxRow, InboxState
+from holdfast.core.secret import Secret
+from holdfast.core.source import build_session_key
+from holdfast.platforms.api.platform import ApiPlatform
+from holdfast.platforms.api.telling import Telling
+from holdfast.store.sqlite import SqliteStore
+
+TOKEN = "a-token-of-the-tests"
+ONE = InboxId(1)
+
+
+def ended(text: str, state: InboxState = InboxState.ANSWERED, reason: str = "") -> MessageEnded:
+    return MessageEnded(ONE, state, text, reason=reason)
+
+
+class Stage:
+    """An intake that plays what the test tells it, and knows who is still watching."""
+
+    def __init__(self) -> None:
+        self.events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self.watching = 0
+
+    def play(self, *events: Event | None) -> None:
+        for event in events:
+            self.events.put_nowait(event)
+
+    async def accept(self, inbound: Inbound) -> Accepted:
+        row = InboxRow(
+            id=ONE,
+            route=build_session_key(inbound.source),
+            principal=PrincipalId("owner"),
+            inbound=inbound,
+            accepted_at=1.0,
+        )
+        return Accepted(row=row, duplicate=False, route_session=None)
+
+    @asynccontextmanager
+    async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
+        self.watching += 1
+        try:
+            yield self._told()
+        finally:
+            self.watching -= 1
+
+    async def _told(self) -> AsyncIterator[Event]:
+        while (event := await self.events.get()) is not None:
+            yield event
+
+
+Open = Callable[..., AbstractAsyncContextManager[str]]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def opened(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Open:
+    """The API over the stage, listening; `quiet` and `patience` in seconds."""
+
+    @asynccontextmanager
+    async def serve(*, quiet: float = 15, patience: float = 15) -> AsyncIterator[str]:
+        async with SqliteStore(tmp_path_factory.mktemp("store") / "state.db") as store:
+            platform = ApiPlatform(
+                Secret(TOKEN),
+                library=store,
+                new_id=lambda prefix: f"{prefix}_1",
+                quiet=quiet,
+                patience=patience,
+            )
+            application = web.Application()
+            application.add_routes(platform.routes())
+            runner = web.AppRunner(application, shutdown_timeout=0.1)
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            try:
+                async with platform.connect(stage):
+                    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+            finally:
+                await runner.cleanup()
+
+    return serve
+
+
+@asynccontextmanager
+async def streamed(address: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    body = {"messages": [{"role": "user", "content": "x"}], "stream": True}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        aiohttp.ClientSession(address, headers=headers) as http,
+        http.post("/v1/chat/completions", json=body) as response,
+    ):
+        yield response
+
+
+async def test_a_silent_stream_is_kept_open_with_comments(stage: Stage, opened: Open) -> None:
+    async with opened(quiet=0.05) as address, streamed(address) as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        lines: list[bytes] = []
+        while lines.count(b": still here\n") < 3:
+            lines.append(await response.content.readline())
+        stage.play(TextStreamed("at last"), ended("at last"))
+        rest = await response.read()
+    assert b"at last" in rest and rest.endswith(b"data: [DONE]\n\n")
+
+
+async def test_openai_s_client_hears_through_the_comments(stage: Stage, opened: Open) -> None:
+    async with (
+        opened(quiet=0.02) as address,
+        openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=TOKEN) as client,
+    ):
+        stream = await client.responses.create(model="holdfast", input="x", stream=True)
+        asyncio.get_running_loop().call_later(0.2, stage.play, ended("patience"))
+        kinds = [event.type async for event in stream]
+    assert kinds[-1] == "response.completed"
+
+
+async def test_a_gateway_that_stops_ends_the_stream_with_an_error(
+    stage: Stage, opened: Open
+) -> None:
+    """Half an answer must not look like a whole one."""
+    async with (
+        opened() as address,
+        openai.AsyncOpenAI(base_url=f"{address}/v1", api_key=TOKEN, max_retries=0) as client,
+    ):
+        for api in ("chat", "responses"):
+            stage.play(TextStreamed("half an ans"), None)
+            with pytest.raises(openai.APIError, match="send it again with X-Holdfast-Message-Id"):
+                await _drain(client, api)
+
+
+async def _drain(client: openai.AsyncOpenAI, api: str) -> None:
+    if api == "responses":
+        async for _ in await client.responses.create(model="x", input="x", stream=True):
+            pass
+        return
+    async for _ in await client.chat.completions.create(
+        model="x", messages=[{"role": "user", "content": "x"}], stream=True
+    ):
+        pass
+
+
+async def test_a_client_that_leaves_is_watched_for_no_longer(stage: Stage, opened: Open) -> None:
+    async with opened(quiet=0.02) as address:
+        async with streamed(address) as response:
+            await response.content.readline()
+            assert stage.watching == 1
+        stage.play(*[TextStreamed("x" * 1000) for _ in range(50)])
+        async with asyncio.timeout(10):
+            while stage.watching:
+                stage.play(TextStreamed("x" * 1000))
+                await asyncio.sleep(0.02)
+
+
+async def test_a_client_that_reads_nothing_is_let_go(stage: Stage, opened: Open) -> None:
+    async with opened(quiet=0.05, patience=0.2) as address:
+        port = int(address.rpartition(":")[2])
+        body = b'{"messages": [{"role": "user", "content": "x"}], "stream": true}'
+        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's is a read one
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+            + f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+            + body
+        )
+        stage.play(*[TextStreamed("x" * 1_000_000) for _ in range(30)])
+        async with asyncio.timeout(10):
+            while stage.watching == 0:
+                await asyncio.sleep(0.01)
+            while stage.watching:
+                await asyncio.sleep(0.01)
+        assert not stage.events.empty(), "it was let go in the middle, not served to the end"
+        writer.transport.abort()
+
+
+async def test_a_slow_reader_gets_everything(stage: Stage, opened: Open) -> None:
+    text = "".join(f"{n:06d}" for n in range(200_000))
+    pieces = [text[at : at + 30_000] for at in range(0, len(text), 30_000)]
+    async with opened(quiet=0.05, patience=5) as address:
+        stage.play(*[TextStreamed(piece) for piece in pieces], ended(text))
+        async with streamed(address) as response:
+            got = []
+            async for line in response.content:
+                if len(got) < 10:
+                    await asyncio.sleep(0.05)
+                got.append(line)
+    found = b"".join(got)
+    assert found.count(b'"finish_reason":"stop"') == 1
+    assert sum(line.count(b"data: {") for line in got) == len(pieces) + 2
+
+
+TOLD: list[tuple[str, Sequence[Event], str]] = [
+    ("the stream alone", [TextStreamed("a "), TextStreamed("b"), ended("a b")], "a b"),
+    ("what was not streamed", [ended("all of it")], "all of it"),
+    ("the rest", [TextStreamed("half "), ended("half and half")], "half and half"),
+    ("thoughts are not told", [ReasoningStreamed("hm"), ended("a")], "a"),
+    (
+        "a step begins a paragraph",
+        [TextStreamed("I look."), StepEnded("I look."), TextStreamed("Found."), ended("Found.")],
+        "I look.\n\nFound.",
+    ),
+    ("a silent step begins none", [StepEnded(""), TextStreamed("a"), ended("a")], "a"),
+    (
+        "a call that is made again says so",
+        [TextStreamed("bro"), StreamVoided("it broke"), TextStreamed("whole"), ended("whole")],
+        "bro\n\n[it broke; once more]\n\nwhole",
+    ),
+    ("one made again before it spoke does not", [StreamVoided("it broke"), ended("a")], "a"),
+    ("another end than streamed", [TextStreamed("yes"), ended("no")], "yes\n\nno"),
+    ("nothing", [ended("")], ""),
+    ("an empty piece uses no gap up", [StepEnded("x"), TextStreamed(""), ended("a")], "a"),
+]
+
+
+@pytest.mark.parametrize(("name", "events", "told"), TOLD, ids=[case[0] for case in TOLD])
+def test_an_answer_is_told_so_that_nothing_is_unsaid(
+    name: str, events: Sequence[Event], told: str
+) -> None:
+    telling = Telling()
+    assert "".join(telling.piece(event) for event in events) == told
