@@ -24,7 +24,7 @@ class _Question:
 class Link(asyncio.Protocol):
     """Owns the connection. `on_lost` is called once when the runner goes, not after `let_go`."""
 
-    def __init__(self, *, on_lost: Callable[["Link"], None]) -> None:
+    def __init__(self, *, on_lost: Callable[[], None]) -> None:
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._numbers = itertools.count(1)
@@ -34,7 +34,7 @@ class Link(asyncio.Protocol):
         self.closed = asyncio.Event()
 
     @classmethod
-    async def open(cls, sock: socket.socket, *, on_lost: Callable[["Link"], None]) -> "Link":
+    async def open(cls, sock: socket.socket, *, on_lost: Callable[[], None]) -> "Link":
         loop = asyncio.get_running_loop()
         _, link = await loop.create_unix_connection(lambda: cls(on_lost=on_lost), sock=sock)
         return link
@@ -89,7 +89,7 @@ class Link(asyncio.Protocol):
         for question in self._questions.values():
             if not question.answer.done():
                 question.answer.set_exception(LinkLost("the session's runner ended"))
-        self._on_lost(self)
+        self._on_lost()
 
     def _send(self, number: int, operation: str, details: dict[str, Any]) -> None:
         if self._transport is None or not self.alive:

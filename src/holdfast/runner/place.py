@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.core.errors import RunnerError
 from holdfast.core.ids import CallId, SessionId
 from holdfast.runner.program.spool import (
     Record,
@@ -141,4 +142,20 @@ def bind(path: Path) -> socket.socket:
     except OSError:
         sock.close()
         raise
+    return sock
+
+
+def dial(place: Place) -> socket.socket | None:
+    """A connection to whoever listens there; None: nobody does. It never waits."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        with socket_address(place.socket) as address:
+            sock.connect(address)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        return None
+    except BlockingIOError:
+        sock.close()
+        raise RunnerError(f"the runner of session {place.session_id} takes no connection") from None
     return sock

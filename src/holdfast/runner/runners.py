@@ -1,9 +1,7 @@
 """The runners: all that live on behalf of this gateway, one for each session that uses tools."""
 
 import asyncio
-import contextlib
 import logging
-import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +13,14 @@ from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock
 from holdfast.core.session import ProcessRow, RunnerRow
-from holdfast.core.settings import RunnerSettings, SandboxMode
+from holdfast.core.settings import RunnerSettings
 from holdfast.runner import identity
 from holdfast.runner.bench import SessionBench
 from holdfast.runner.launch import launch
 from holdfast.runner.link import Link, LinkLost
-from holdfast.runner.place import Place, labelled, socket_address
-from holdfast.runner.sandbox import HOW_TO_GET_IT, Plan, make_plan
+from holdfast.runner.place import Place, dial, labelled
+from holdfast.runner.probe import Probe
+from holdfast.runner.process_rows import ended_with_runner, process_rows
 
 log = logging.getLogger(__name__)
 
@@ -57,23 +56,21 @@ class Runners:
         self._on_started, self._on_ended, self._wrapper = on_started, on_ended, wrapper
         self._opening: dict[SessionId, asyncio.Task[_Live]] = {}
         self._chores: set[asyncio.Task[None]] = set()
-        self._bwrap = bwrap
-        self._planning: asyncio.Task[Plan] | None = None
-        self._plan: Plan | None = None
+        self._probe = Probe(settings, runs=self._home / "runs", bwrap=bwrap)
         self._detached = False
 
     @property
     def sandboxed(self) -> bool | None:
         """Whether commands are confined; None: not tried yet."""
-        return None if self._plan is None else self._plan.sandboxed
+        return None if self._probe.found is None else self._probe.found.sandboxed
 
     @property
     def why_unsandboxed(self) -> str:
-        return "" if self._plan is None else self._plan.why_unsandboxed
+        return "" if self._probe.found is None else self._probe.found.why_unsandboxed
 
     async def probe(self) -> bool:
         """Find out now what `sandboxed` says. Raises `RunnerError` where one is required."""
-        return (await self._planned()).sandboxed
+        return (await self._probe.plan()).sandboxed
 
     def bench(self, session_id: SessionId) -> Bench:
         async def open_link() -> Link:
@@ -111,12 +108,12 @@ class Runners:
         live = await self._found(session_id)
         if live is not None:
             try:
-                return _process_rows(session_id, await live.link.ask("list"))
+                return process_rows(session_id, await live.link.ask("list"))
             except LinkLost:
                 pass
         records = await asyncio.to_thread(self._place(session_id).process_records)
-        rows = _process_rows(session_id, records)
-        return [_ended_with_runner(row, self._clock.now()) for row in rows]
+        rows = process_rows(session_id, records)
+        return [ended_with_runner(row, self._clock.now()) for row in rows]
 
     async def end(self, session_id: SessionId, *, forget: bool = False) -> None:
         """Kill the session's runner with all that runs in it. Terminal state and results stay
@@ -152,25 +149,6 @@ class Runners:
 
     def _place(self, session_id: SessionId) -> Place:
         return Place(self._home, session_id)
-
-    async def _planned(self) -> Plan:
-        if self._planning is None or (self._planning.done() and self._planning.exception()):
-            self._planning = asyncio.create_task(self._make_plan())
-        return await asyncio.shield(self._planning)
-
-    async def _make_plan(self) -> Plan:
-        self._plan = await asyncio.to_thread(
-            make_plan, self._settings, runs=self._home / "runs", bwrap=self._bwrap
-        )
-        if not self._plan.sandboxed and self._settings.sandbox != SandboxMode.OFF:
-            log.warning(
-                "COMMANDS RUN WITHOUT A SANDBOX (%s): they can read and change whatever the"
-                " gateway can, its keys and control socket included. To confine them: %s",
-                self._plan.why_unsandboxed,
-                HOW_TO_GET_IT,
-                extra={"action": "runner_unsandboxed"},
-            )
-        return self._plan
 
     async def _live(self, session_id: SessionId) -> _Live:
         """The session's runner, started if there is none."""
@@ -216,7 +194,7 @@ class Runners:
     async def _find_or_start(self, session_id: SessionId) -> _Live:
         live = await self._connect(session_id)
         if live is None:
-            plan = await self._planned()
+            plan = await self._probe.plan()
             place = self._place(session_id)
             outer = await asyncio.to_thread(
                 launch, place, plan, self._settings, wrapper=self._wrapper
@@ -230,7 +208,7 @@ class Runners:
         self, session_id: SessionId, *, outer_pid: int = 0, known: RunnerRow | None = None
     ) -> _Live | None:
         place = self._place(session_id)
-        sock = _dial(place)
+        sock = dial(place)
         if sock is None:
             return None
         pid = identity.peer_pid(sock)
@@ -246,7 +224,7 @@ class Runners:
             sandboxed=place.read_label().sandboxed,
             started_at=self._clock.now(),
         )
-        link = await Link.open(sock, on_lost=lambda link: self._lost(session_id, link))
+        link = await Link.open(sock, on_lost=lambda: self._lost(session_id))
         if known is not None and (known.pid, known.start_time) == (pid, started):
             return _Live(link, known)
         try:
@@ -271,7 +249,7 @@ class Runners:
             await self._finish_chores()
         self._place(session_id).socket.unlink(missing_ok=True)
 
-    def _lost(self, session_id: SessionId, link: Link) -> None:
+    def _lost(self, session_id: SessionId) -> None:
         opening = self._opening.get(session_id)
         if opening is not None and opening.done() and not _is_live(opening):
             del self._opening[session_id]
@@ -294,38 +272,7 @@ class Runners:
             await asyncio.wait(self._chores)
 
 
-def _dial(place: Place) -> socket.socket | None:
-    """A connection to whoever listens there; None: nobody does. It never waits."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.setblocking(False)
-    try:
-        with socket_address(place.socket) as address:
-            sock.connect(address)
-    except (FileNotFoundError, ConnectionRefusedError):
-        sock.close()
-        return None
-    except BlockingIOError:
-        sock.close()
-        raise RunnerError(f"the runner of session {place.session_id} takes no connection") from None
-    return sock
-
-
 def _is_live(opening: asyncio.Task[_Live]) -> bool:
     if opening.cancelled() or opening.exception() is not None:
         return False
     return opening.result().link.alive
-
-
-def _process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:
-    """A record that a command wrote over is left out."""
-    rows = []
-    for record in records:
-        with contextlib.suppress(msgspec.ValidationError):
-            rows.append(msgspec.convert({**record, "session_id": session_id}, ProcessRow))
-    return rows
-
-
-def _ended_with_runner(row: ProcessRow, now: float) -> ProcessRow:
-    if row.ended_at is not None:
-        return row
-    return msgspec.structs.replace(row, ended_at=now, note="lost: its sandbox ended under it")

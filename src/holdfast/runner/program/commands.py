@@ -93,19 +93,24 @@ class Commands:
         cwd, remark = self._terminal.working_folder()
         path = self._spool.call(call_id, "out")
         output, nothing = self._spool.create_output(path), open_null()
-        os.write(output, remark.encode())
-        job = Job(
-            shell.arguments(command, self._spool.call(call_id, "state")),
-            loop=self._loop,
-            cwd=cwd,
-            env=self._terminal.environment,
-            stdin=nothing,
-            output=output,
-            limits=self._limits,
-            on_end=lambda job, code: self._ended(call_id, code),
-        )
-        os.close(output)
-        os.close(nothing)
+        try:
+            os.write(output, remark.encode())
+            job = Job(
+                shell.arguments(command, self._spool.call(call_id, "state")),
+                loop=self._loop,
+                cwd=cwd,
+                env=self._terminal.environment,
+                stdin=nothing,
+                output=output,
+                limits=self._limits,
+                on_end=lambda job, code: self._ended(call_id, code),
+            )
+        except OSError:
+            remove(self._spool.call(call_id))  # it never began, and may be asked for again
+            raise
+        finally:
+            os.close(output)
+            os.close(nothing)
         job.limit(limit)
         self._running[call_id] = _Running(call_id, command, job, path)
         self._on_job(job, True)

@@ -20,7 +20,6 @@ from .spool import (
     slice_of,
     text_of,
     try_to_write_durably,
-    write_durably,
 )
 
 ENDED_KEPT = 100
@@ -63,7 +62,7 @@ class Processes:
         earlier = read_record(self._spool.call(call_id))
         if earlier is None:
             record = self._start(command)
-            write_durably(
+            try_to_write_durably(
                 self._spool.call(call_id),
                 {"call_id": call_id, "command": command, "result": record["id"]},
             )
@@ -143,21 +142,26 @@ class Processes:
         stdin, write_end = os.pipe()
         os.set_blocking(write_end, False)
         process = _Process({"id": process_id, "command": command, "started_at": time.time()})
-        process.job = Job(
-            shell.arguments(command),
-            loop=self._loop,
-            cwd=self._terminal.working_folder()[0],
-            env=self._terminal.environment,
-            stdin=stdin,
-            output=output,
-            limits=self._limits,
-            on_end=lambda job, code: self._ended(process, job, code),
-        )
         process.stdin = write_end
-        os.close(output)
-        os.close(stdin)
+        try:
+            process.job = Job(
+                shell.arguments(command),
+                loop=self._loop,
+                cwd=self._terminal.working_folder()[0],
+                env=self._terminal.environment,
+                stdin=stdin,
+                output=output,
+                limits=self._limits,
+                on_end=lambda job, code: self._ended(process, job, code),
+            )
+        except OSError:
+            self._close_stdin(process)
+            raise
+        finally:
+            os.close(output)
+            os.close(stdin)
         self._known[process_id] = process
-        write_durably(self._spool.process(process_id), process.record)
+        try_to_write_durably(self._spool.process(process_id), process.record)
         self._on_job(process.job, True)
         return process.record
 

@@ -11,8 +11,9 @@ from . import tree
 from .job import Job
 from .loop import Loop
 
-PAUSE_FOR_STRAYS = 2.0  # where only something left in the background runs
-PAUSE = 0.25  # seconds between two looks; one look is one statvfs as a rule
+PAUSE = 0.25  # seconds between two looks at the least; a look is one statvfs as a rule
+LONGEST_PAUSE = 5.0
+FASTEST_DISK = 1 << 30  # bytes a second
 RECOUNT = 30.0  # somebody else's deletions could hide our growth from statvfs
 NOTEWORTHY = 1024 * 1024
 
@@ -32,9 +33,11 @@ def folder_size(folder: str) -> int:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 left.append(entry.path)
-            if facts.st_nlink == 1 or facts.st_ino not in linked:
-                total += facts.st_blocks * 512
-            linked.add(facts.st_ino)
+            if facts.st_nlink > 1:
+                if facts.st_ino in linked:
+                    continue
+                linked.add(facts.st_ino)
+            total += facts.st_blocks * 512
     return total
 
 
@@ -70,9 +73,11 @@ class Quota:
         strays = [] if jobs else tree.living_descendants(os.getpid())
         if not jobs and not strays:
             return
-        if self.room() < 0:
+        room = self.room()
+        if room < 0:
             self._end_offender(jobs)
-        self._watch_again(PAUSE_FOR_STRAYS if strays else PAUSE)
+        # No sooner than the room could be filled: a server left running costs next to nothing.
+        self._watch_again(min(LONGEST_PAUSE, max(PAUSE, room / FASTEST_DISK)))
 
     def _watch_again(self, pause: float) -> None:
         self._watching = True
