@@ -141,12 +141,13 @@ def _sound(call: ToolCall) -> ToolCall:
         return call
     arguments = call.arguments
     if not _is_object(arguments):
-        arguments = msgspec.json.encode({"malformed": arguments}).decode()
+        whole = arguments.encode("utf-8", "replace").decode()  # half characters are not JSON
+        arguments = msgspec.json.encode({"malformed": whole}).decode()
     return msgspec.structs.replace(call, name=call.name or "unnamed", arguments=arguments)
 
 
 def _is_object(arguments: str) -> bool:
     try:
         return isinstance(msgspec.json.decode(arguments), dict)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return False
