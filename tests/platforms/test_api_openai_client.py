@@ -214,3 +214,16 @@ def test_a_model_that_refuses_is_told_to_the_client_and_to_the_ledger(
     after = served.ledger()
     assert after["failed"] == before["failed"] + 3
     assert after["accepted"] == before["accepted"] + 3
+
+
+@pytest.mark.parametrize("split", ["", "[delay 0.01] "])
+def test_a_secret_is_never_streamed_nor_told(
+    client: openai.OpenAI, served: Served, split: str
+) -> None:
+    """Law 13: the gate knows a secret's value, also where it comes in pieces."""
+    text = f"{split}[text it is {served.token}, keep it]"
+    whole = client.chat.completions.create(model="holdfast", messages=user(text))
+    assert whole.choices[0].message.content == "it is [redacted], keep it"
+    chunks = client.chat.completions.create(model="holdfast", messages=user(text), stream=True)
+    told = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+    assert told == "it is [redacted], keep it"

@@ -200,7 +200,7 @@ async def test_a_slow_reader_gets_everything(stage: Stage, opened: Open) -> None
     async with opened(quiet=0.05, patience=5) as address:
         stage.play(*[TextStreamed(piece) for piece in pieces], ended(text))
         async with streamed(address) as response:
-            got = []
+            got: list[bytes] = []
             async for line in response.content:
                 if len(got) < 10:
                     await asyncio.sleep(0.05)

@@ -21,3 +21,19 @@ class Redaction:
             if value in text:
                 text = text.replace(value, MARK)
         return text
+
+    def stream(self, text: str) -> tuple[str, str]:
+        """What of a growing text can be shown, and what must wait for more of it."""
+        text = self(text)
+        held = max((_begun(value, text) for value in self._values), default=0)
+        return (text[:-held], text[-held:]) if held else (text, "")
+
+
+def _begun(value: str, text: str) -> int:
+    """How many characters at the end of the text are the beginning of the value."""
+    at = text.find(value[0], max(0, len(text) - len(value) + 1))
+    while at != -1:
+        if value.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(value[0], at + 1)
+    return 0

@@ -18,6 +18,7 @@ from holdfast.core.projection import open_calls
 from holdfast.core.source import ChatType
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, Usage
 from holdfast.gateway.house import House
+from holdfast.gateway.showing import Showing
 
 CANCELLED = "Cancelled while it ran. It may have had an effect."
 NOT_STARTED = "Not started."
@@ -58,6 +59,7 @@ class Turn:
         self._cut = False
         self._started = set(self.unsettled)
         self._house = house
+        self._showing = Showing(house.redact)
         self._task: asyncio.Task[Completed] | None = None
 
     def start(self) -> asyncio.Task[Completed]:
@@ -89,7 +91,8 @@ class Turn:
         return self._house.redact(text)
 
     def emit(self, event: Event) -> None:
-        self._house.watchers.publish(self.inbox_ids[-1], event)
+        for shown in self._showing.of(event):
+            self._house.watchers.publish(self.inbox_ids[-1], shown)
 
     def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
         self._must_be_open()
