@@ -4,11 +4,12 @@ import asyncio
 import json
 import sys
 
+from tests.faults.laws import ANSWERED, check_laws, effect, plain
+from tests.faults.world import World
+
 from holdfast.core.crash import CrashPoint
 from holdfast.core.inbox import InboxState
 from holdfast.platforms.simulated.wire import Faults
-from tests.faults.laws import ANSWERED, check_laws, effect, plain
-from tests.faults.world import World
 
 WITH_FAILED = ANSWERED | {InboxState.FAILED}
 
@@ -52,6 +53,28 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
     told, answer = [sent.outgoing.text for sent in books.ledger.sent]
     assert "interrupted 3 times" in told
     assert answer == "answer to b"
+
+
+async def test_messages_that_ran_together_are_given_up_together_and_told_once(
+    world: World,
+) -> None:
+    """F7, G3: one reply says why, and every message of the turn ends in it."""
+    await world.start(CrashPoint.REPLY_COMMITTED)
+    await world.people.say("first [latency 2] [text answer to first]")
+    while not (await world.status())["ledger"]["running"]:
+        await asyncio.sleep(0.02)
+    for text in (plain("b"), effect("c")):
+        await world.people.say(text)
+    await world.dies()
+    for _ in range(2):
+        await world.begin(CrashPoint.MODEL_CALLED)
+        await world.dies()
+    await world.start()
+    books = await check_laws(world, ends=WITH_FAILED)
+    assert [row.state for row in books.inbox.values()] == ["answered", "merged", "failed"]
+    answer, told = [sent.outgoing.text for sent in books.ledger.sent]
+    assert answer == "answer to first"
+    assert "interrupted 3 times" in told
 
 
 async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(
@@ -140,7 +163,7 @@ async def test_a_message_that_comes_while_the_gateway_stops_waits_for_the_next(
 
 
 async def test_status_tells_a_balanced_ledger_after_a_kill(world: World) -> None:
-    """G3: accepted − ended = in flight + queued, as `holdfast status --json` has it."""
+    """G3: accepted less ended = in flight + queued, as `holdfast status --json` has it."""
     await world.start(CrashPoint.CALL_RETURNED)
     await world.people.say(effect("a"))
     await world.dies()

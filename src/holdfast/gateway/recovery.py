@@ -1,7 +1,7 @@
 """Recovery: what an earlier process left open is gone on with, before anything new is taken."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from holdfast.core.crash import CrashPoint
@@ -128,10 +128,7 @@ class Recovery:
                 house.replies.to(row, text, session_id=turn.session_id, turn_id=turn.id)
                 for row in open_turn.rows[-1:]
             ),
-            inbox_ends=tuple(
-                InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=text)
-                for row in open_turn.rows
-            ),
+            inbox_ends=tuple(_ends(open_turn.rows, text)),
             reason=text,
             at=house.clock.now(),
         )
@@ -147,3 +144,11 @@ class Recovery:
     async def _readmit(self, row: InboxRow) -> None:
         known = await self._house.store.route(row.route)
         self._admit(Accepted(row=row, duplicate=False, route_session=known))
+
+
+def _ends(rows: Sequence[InboxRow], why: str) -> Iterator[InboxEnd]:
+    """The sender of the last message is told why; what ran with it shares that answer."""
+    for row in rows[:-1]:
+        yield InboxEnd(inbox_id=row.id, state=InboxState.MERGED, merged_into=rows[-1].id)
+    for row in rows[-1:]:
+        yield InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=why)
