@@ -6,9 +6,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from tests.faults.world import World, vendor
 
 from holdfast.models.misbehaving.process import ModelProcess
-from tests.faults.world import World, vendor
 
 Worlds = Callable[..., AbstractAsyncContextManager[World]]
 

@@ -1,10 +1,10 @@
 """SIGKILL at every crash point there is, a new start, and the laws of conservation."""
 
 import pytest
-
-from holdfast.core.crash import CrashPoint
 from tests.faults.conftest import Worlds
 from tests.faults.laws import check_laws, effect, plain
+
+from holdfast.core.crash import CrashPoint
 
 P = CrashPoint
 

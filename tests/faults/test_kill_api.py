@@ -6,10 +6,10 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-
-from holdfast.core.crash import CrashPoint
 from tests.faults.laws import check_laws, effect
 from tests.faults.world import World
+
+from holdfast.core.crash import CrashPoint
 
 POINTS = (CrashPoint.REPLY_COMMITTED, CrashPoint.CALL_RETURNED, CrashPoint.END_COMMITTED)
 

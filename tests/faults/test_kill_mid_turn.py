@@ -4,13 +4,13 @@ import asyncio
 import re
 
 import pytest
+from tests.faults.conftest import Worlds
+from tests.faults.laws import Books, check_laws, effect, plain
+from tests.faults.world import World
 
 from holdfast.core.crash import CrashPoint
 from holdfast.core.message import NoteMessage, Outcome, ToolMessage
 from holdfast.platforms.simulated.wire import Faults
-from tests.faults.conftest import Worlds
-from tests.faults.laws import Books, check_laws, effect, plain
-from tests.faults.world import World
 
 
 def results(books: Books) -> list[ToolMessage]:

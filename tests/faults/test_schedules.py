@@ -9,12 +9,12 @@ import os
 import random
 
 import pytest
-
-from holdfast.core.crash import CrashPoint
-from holdfast.core.inbox import InboxState
 from tests.faults.conftest import Worlds
 from tests.faults.laws import ANSWERED, Books, check_laws, effect, plain
 from tests.faults.world import World
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.inbox import InboxState
 
 SCHEDULES = 20
 SOAKED = 250  # in each of the runs of `make soak`
