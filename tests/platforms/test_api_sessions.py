@@ -1,6 +1,7 @@
 """Sessions over the API: who keeps the history, in which order, and what a slash means."""
 
 import asyncio
+import random
 from typing import Any
 
 import aiohttp
@@ -213,3 +214,40 @@ async def test_stop_from_another_connection_ends_the_turn_and_what_waits(
     after = served.ledger()
     assert after["superseded"] == before["superseded"] + 2
     assert after["accepted"] == before["accepted"] + 4
+
+
+async def test_commands_at_any_instant_leave_nobody_waiting(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """G3, G4: every message and every command ends, and no lane stays behind."""
+    before = served.ledger()
+    said = ["hi", "[latency 0.05] hi", "/stop", "/new", "/status", "/model default"] * 20
+    random.Random(8787).shuffle(said)
+
+    async def say(place: int, text: str) -> int:
+        await asyncio.sleep(place * 0.005)
+        return (await chat(http, text, session=f"hectic {place % 3}"))[0]
+
+    async with asyncio.timeout(30):
+        found = await asyncio.gather(*(say(place, text) for place, text in enumerate(said)))
+    for text, status in zip(said, found, strict=True):
+        assert status in ((200,) if text.startswith("/") else (200, 409))
+    await until(lambda: served.status()["in_flight"] == 0)
+    await until(lambda: not any(served.status()["turns"].values()))
+    after = served.ledger()
+    assert after["accepted"] == before["accepted"] + len(said)
+    assert after["queued"] == after["running"] == after["failed"] - before["failed"] == 0
+
+
+async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """G4: superseded, and told so."""
+    running = asyncio.create_task(chat(http, "[latency 30] left behind", session="left"))
+    await until(lambda: served.asked("left behind"))
+    accepted = served.ledger()["accepted"]
+    waiting = asyncio.create_task(chat(http, "never begun", session="left"))
+    await until(lambda: served.ledger()["accepted"] == accepted + 1)
+    assert (await chat(http, "/new", session="left"))[0] == 200
+    assert (await running)[0] == (await waiting)[0] == 409
+    assert not served.asked("never begun")

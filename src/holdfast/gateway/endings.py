@@ -67,14 +67,12 @@ def interrupted(turn: Turn, *, by: InboxId, at: float) -> EndTurn:
 
 def stopped(
     turn: Turn,
-    waiting: Sequence[InboxRow],
     *,
     ends: Sequence[InboxEnd],
     deliveries: Sequence[NewDelivery],
     at: float,
 ) -> EndTurn:
-    """Ended for good by its user, with what waited behind it; `ends` and `deliveries` are the
-    command's own."""
+    """Ended for good by its user; `ends` and `deliveries` are the command's own."""
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
@@ -82,7 +80,7 @@ def stopped(
         messages=turn.cut_calls(),
         usage=turn.usage,
         deliveries=tuple(deliveries),
-        inbox_ends=(*superseded((*turn.rows, *waiting)), *ends),
+        inbox_ends=(*superseded(turn.rows), *ends),
         reason="stopped by its user",
         at=at,
     )

@@ -48,7 +48,7 @@ class Lane:
         self._mailbox: deque[InboxRow] = deque()
         self._resumed: OpenTurn | None = None
         self._turn: Turn | None = None
-        self._stops: list[Stop] = []  # asked for while the turn was still starting
+        self._stops: list[Stop] = []  # asked for before a resumed turn had gone on
 
     @property
     def queued(self) -> int:
@@ -66,8 +66,20 @@ class Lane:
         self._resumed = open_turn
         self._fresh = False
 
+    @property
+    def turn(self) -> Turn | None:
+        """The running turn; None: there is none, or it has ended and is on its way to the log."""
+        return None if self._turn is None or self._turn.closed else self._turn
+
+    @property
+    def waiting(self) -> Sequence[InboxRow]:
+        """What no turn has taken yet, in the order in which it will be."""
+        steers = self._turn.steers if self._turn is not None else ()
+        return (*steers, *self._mailbox)
+
     def admit(self, row: InboxRow) -> None:
         """Take an accepted message: to run next, or to act on the turn that is running."""
+        self._house.feeds.restarted(self.session_id)  # what waits has changed
         turn = self._turn
         if turn is None or turn.closed:
             self._mailbox.append(row)
@@ -86,23 +98,29 @@ class Lane:
             turn.cancel()
 
     def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
-        """End the running turn and what waits behind it, for good; False: nothing is running.
+        """End the running turn for good; False: nothing is running.
 
         `ends` and `deliveries` are the command's own, and commit together with the turn's.
         """
-        if self.state is LaneState.STARTING:
+        if self._resumed is not None:
             self._stops.append((ends, deliveries))
             return True
         turn = self._turn
         if turn is None or turn.closed:
             return False
-        waiting = [*turn.steers, *self._mailbox]
-        self._mailbox.clear()
-        turn.steers.clear()
         at = self._house.clock.now()
-        turn.end(stopped(turn, waiting, ends=ends, deliveries=deliveries, at=at))
+        turn.end(stopped(turn, ends=ends, deliveries=deliveries, at=at))
         turn.cancel()
         return True
+
+    def drop_waiting(self) -> list[InboxRow]:
+        """Forget the messages that no turn has begun with. To end them is the caller's: one that
+        ended while it was still here could never begin, nor anything behind it."""
+        steers = self._turn.steers if self._turn is not None else deque[InboxRow]()
+        waiting = [*steers, *self._mailbox]
+        steers.clear()
+        self._mailbox.clear()
+        return waiting
 
     def cut(self) -> None:
         """The gateway stops: results for the calls that die with it; the turn stays open."""
@@ -139,6 +157,8 @@ class Lane:
             ),
         )
         try:
+            if not self._resumed and not self._mailbox:
+                return  # a command has ended what was to be begun
             turn = await self._go_on(agent) if self._resumed else self._begin(agent)
             self._turn = turn
             self._become(LaneState.RUNNING)
@@ -183,6 +203,7 @@ class Lane:
         await durable
         house.crash(CrashPoint.RESUME_COMMITTED)
         self._resumed = None
+        house.feeds.committed(self.session_id)
         return turn
 
     def _take(self) -> list[InboxRow]:
@@ -238,6 +259,7 @@ class Lane:
 
     def _become(self, state: LaneState) -> None:
         self.state = move(self.state, state)
+        self._house.feeds.changed(self.session_id)
 
 
 def _belong_together(one: InboxRow, other: InboxRow) -> bool:

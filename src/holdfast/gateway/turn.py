@@ -9,7 +9,7 @@ from holdfast.agent.loop import run_turn
 from holdfast.core.bench import Bench
 from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.events import Event
+from holdfast.core.events import Event, ToolBegan
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.message import AssistantMessage, Outcome, ToolMessage, UserMessage
@@ -18,6 +18,7 @@ from holdfast.core.projection import open_calls
 from holdfast.core.source import ChatType
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, Usage
 from holdfast.gateway.house import House
+from holdfast.gateway.live import LiveStep
 from holdfast.gateway.showing import Showing
 
 CANCELLED = "Cancelled while it ran. It may have had an effect."
@@ -53,6 +54,7 @@ class Turn:
         self.replies_before = resumed.model_steps if resumed else 0
         self.usage = resumed.usage if resumed else Usage()
         self.resumed = resumed
+        self.live = LiveStep()
         self._begun: asyncio.Future[None] | None = None
         self._ending: EndTurn | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -93,16 +95,23 @@ class Turn:
     def emit(self, event: Event) -> None:
         for shown in self._showing.of(event):
             self._house.watchers.publish(self.inbox_ids[-1], shown)
+            if self.live.take(shown):
+                self._house.feeds.publish(self.session_id, shown)
+            elif isinstance(shown, ToolBegan):
+                self._house.feeds.restarted(self.session_id)
 
     def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
         self._must_be_open()
         self.usage = self.usage + usage
-        return self._house.store.record_reply(
-            self.turn_id,
-            session_id=self.session_id,
-            message=message,
-            usage=usage,
-            at=self._house.clock.now(),
+        self.live.replied()
+        return self._told(
+            self._house.store.record_reply(
+                self.turn_id,
+                session_id=self.session_id,
+                message=message,
+                usage=usage,
+                at=self._house.clock.now(),
+            )
         )
 
     def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
@@ -115,8 +124,14 @@ class Turn:
     def called(self, message: ToolMessage) -> Awaitable[None]:
         self._must_be_open()
         self._started.discard(message.call_id)
-        return self._house.store.record_finished(
-            self.turn_id, session_id=self.session_id, message=message, at=self._house.clock.now()
+        self.live.called(message.call_id)
+        return self._told(
+            self._house.store.record_finished(
+                self.turn_id,
+                session_id=self.session_id,
+                message=message,
+                at=self._house.clock.now(),
+            )
         )
 
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
@@ -125,13 +140,16 @@ class Turn:
             return None
         row = self.steers.popleft()
         message = user_message(row)
-        durable = self._house.store.record_steer(
-            self.turn_id,
-            session_id=self.session_id,
-            inbox_id=row.id,
-            message=message,
-            at=self._house.clock.now(),
+        durable = self._told(
+            self._house.store.record_steer(
+                self.turn_id,
+                session_id=self.session_id,
+                inbox_id=row.id,
+                message=message,
+                at=self._house.clock.now(),
+            )
         )
+        self._house.feeds.restarted(self.session_id)
         self._house.watchers.merge(row.id, into=self.rows[-1].id)
         return message, durable
 
@@ -157,7 +175,7 @@ class Turn:
 
         Writes keep their order, so nothing of the turn is durable before its beginning is.
         """
-        self._begun = asyncio.ensure_future(self._house.store.begin_turn(begin))
+        self._begun = self._told(self._house.store.begin_turn(begin))
         self._begun.add_done_callback(lambda done: done.cancelled() or done.exception())
         for message in begin.messages:
             self.agent.remember(message)
@@ -179,12 +197,15 @@ class Turn:
         self.crash(CrashPoint.END_SUBMITTED)
         for message in end.messages:
             self.agent.remember(message)
-        self._ended = asyncio.ensure_future(self._house.store.end_turn(end))
+        self.live = LiveStep()
+        self._ended = self._told(self._house.store.end_turn(end))
+        # A turn that could not be begun has no end to wait for.
+        self._ended.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def ended(self) -> EndTurn:
         """What closed the turn, once it is durable. Asking again after a failure writes again."""
         assert self._ending is not None, "only a turn that was ended has an end"
-        writing = self._ended or asyncio.ensure_future(self._house.store.end_turn(self._ending))
+        writing = self._ended or self._told(self._house.store.end_turn(self._ending))
         self._ended = None
         await asyncio.shield(writing)
         return self._ending
@@ -202,6 +223,16 @@ class Turn:
         """Stop the agent at its next await. Idempotent, and harmless before `start`."""
         if self._task is not None:
             self._task.cancel()
+
+    def _told(self, write: Awaitable[None]) -> asyncio.Future[None]:
+        """The write; those who look at the session hear of it from the commit itself."""
+        durable = asyncio.ensure_future(write)
+        durable.add_done_callback(self._committed)
+        return durable
+
+    def _committed(self, done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._house.feeds.committed(self.session_id)
 
     def _must_be_open(self) -> None:
         if self.closed:

@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
+from holdfast.core.inbox import InboxRow
 from holdfast.core.session import CommandEffect
-from holdfast.gateway.commands.answer import prepare, settle
+from holdfast.gateway.commands.answer import answer_to, settle
 from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.endings import superseded
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 
@@ -29,12 +31,15 @@ class New:
         # Now, not when the commit is through: what is said after /new belongs to the new session.
         pointed = self._lanes.point(row.route, fresh)
         lane = self._lanes.get(old) if old else None
+        waiting: list[InboxRow] = []
         if lane is not None:
+            waiting = lane.drop_waiting()
             lane.stop([], [])
-        effect = prepare(
-            house,
-            row,
-            "A new conversation begins.",
+        end, reply = answer_to(house, row, "A new conversation begins.")
+        effect = CommandEffect(
+            inbox_ends=(*superseded(waiting), end),
+            deliveries=(reply,),
+            at=house.clock.now(),
             session_id=old,
             route=row.route,
             new_session=fresh,

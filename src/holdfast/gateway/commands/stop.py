@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 
 from holdfast.gateway.commands.answer import answer, answer_to
 from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.endings import superseded
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 
@@ -19,11 +20,16 @@ class Stop:
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         lane = self._lanes.get(asked.session_id) if asked.session_id else None
-        if lane is not None:
-            end, reply = answer_to(self._house, asked.row, "Stopped.")
-            if lane.stop([end], [reply]):
-                return _nothing()  # the row ends in the commit that ends the turn
-        return answer(self._house, asked.row, "Nothing is running.")
+        if lane is None:
+            return answer(self._house, asked.row, "Nothing is running.")
+        waiting = lane.drop_waiting()
+        end, reply = answer_to(self._house, asked.row, "Stopped.")
+        ends = (*superseded(waiting), end)
+        if lane.stop(ends, [reply]):
+            return _nothing()  # the row ends in the commit that ends the turn
+        if not waiting:
+            return answer(self._house, asked.row, "Nothing is running.")
+        return answer(self._house, asked.row, "Stopped.", inbox_ends=ends, deliveries=(reply,))
 
 
 async def _nothing() -> None:
