@@ -85,8 +85,9 @@ class Runners:
     async def adopt(
         self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
     ) -> list[SessionId]:
-        """At start: take over what earlier gateways left alive and somebody wants, kill the
-        rest, also what no row knows of, and clear away what is dead."""
+        """At start: take over what earlier gateways left alive and somebody wants, and kill the
+        rest, also what no row knows of. Spools stay: a session that sleeps has its terminal's
+        state there, and only its end (`forget`) removes it."""
         rows = {row.session_id: row for row in known}
         found = await asyncio.to_thread(lambda: list(labelled(self._home)))
         sessions = list(dict.fromkeys([*rows, *(label.session_id for label in found)]))
@@ -97,8 +98,6 @@ class Runners:
                 adopted.append(session_id)
                 continue
             await self._kill(session_id, known_row)
-            if session_id not in wanted:
-                await asyncio.to_thread(self._place(session_id).remove)
             if session_id in rows:
                 await self._on_ended(session_id)
         return adopted
