@@ -14,6 +14,7 @@ from holdfast.service.paths import Paths
 
 COLOURS = {"running": "green", "hanging": "red"}
 _RICHER_WITHIN = 2.0
+_TOLD_BEFORE = frozenset({"state", "pid", "version", "home", "started_at", "uptime", "loop"})
 
 
 @click.command("status")
@@ -59,10 +60,13 @@ def _tell(document: dict[str, Any]) -> None:
     if loop := document["loop"]:
         seen = f"seen turning {duration(loop['age'])} ago, at worst {loop['worst']:.2f} s late"
         facts.append(("loop", seen))
-    shown = {"state", "pid", "version", "home", "started_at", "uptime", "loop"}
     snapshot = document["snapshot"]
-    facts += [(key, brief(value)) for key, value in snapshot.items() if key not in shown]
+    facts += [(key, brief(value)) for key, value in snapshot.items() if _worth_telling(key, value)]
     print_facts(facts)
+
+
+def _worth_telling(key: str, value: Any) -> bool:
+    return key not in _TOLD_BEFORE and value not in ("", None)
 
 
 def _tell_down(paths: Paths, down: GatewayDown, *, as_json: bool) -> None:

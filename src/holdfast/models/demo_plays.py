@@ -107,7 +107,8 @@ def _background(scene: Scene) -> Line:
     if len(scene.results) == 1:
         return Line("It runs; I look at it.", (_look(started),))
     return Line(
-        f"The process runs on after this reply, and across a restart:\n\n{_block(started)}\n\n"
+        "The process runs on after this reply, and across a crash of the gateway:"
+        f"\n\n{_block(started)}\n\n"
         f"What it has said so far:\n\n{_block(scene.results[-1].text)}\n\n"
         "`/stop` does not end it; `/new` does."
     )
