@@ -6,8 +6,9 @@ from pathlib import Path
 import holdfast.gateway
 
 GATEWAY = Path(holdfast.gateway.__file__).parent
-ALLOWED = {"Lanes": 1, "AgentCache": 1}
-"""Who may hold a map keyed by session, and how many: live sessions, and cached agents."""
+ALLOWED = {"Lanes": 1, "AgentCache": 1, "Feeds": 1}
+"""Who may hold a map keyed by session, and how many: live sessions, cached agents, and those
+who look at a session from outside, whether it lives or not."""
 
 
 def _maps_by_session(tree: ast.AST) -> dict[str, int]:

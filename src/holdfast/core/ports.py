@@ -19,7 +19,15 @@ from holdfast.core.inbox import Accepted, BusyMode, Inbound, InboxRow, InboxStat
 from holdfast.core.message import AssistantMessage, NoteMessage, Record, ToolMessage, UserMessage
 from holdfast.core.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery, Outbound, Receipt
-from holdfast.core.session import CommandEffect, ProcessRow, RunnerRow, SessionRow, Superseded
+from holdfast.core.session import (
+    CommandEffect,
+    FoundRecord,
+    ImportedSession,
+    ProcessRow,
+    RunnerRow,
+    SessionRow,
+    Superseded,
+)
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, StepRow, TurnRow, Usage
 
@@ -94,6 +102,24 @@ class Journal(Protocol):
         ...
 
     def settle_command(self, effect: CommandEffect) -> Awaitable[Superseded]: ...
+    def open_session(
+        self, session_id: SessionId, *, route: SessionKey, at: float
+    ) -> Awaitable[SessionId]:
+        """The session that the route points to; if it points nowhere, the new one."""
+        ...
+
+    def rename_session(self, session_id: SessionId, title: str) -> Awaitable[None]: ...
+    def end_session(self, session_id: SessionId, *, at: float) -> Awaitable[None]:
+        """Its route opens a fresh one next time."""
+        ...
+
+    def import_session(self, imported: ImportedSession) -> Awaitable[None]: ...
+    def delete_session(
+        self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
+    ) -> Awaitable[None]:
+        """Every row of it, and those messages, are gone; `Library.inbox_of` has their ids."""
+        ...
+
     def add_deliveries(
         self, deliveries: Sequence[NewDelivery], *, at: float
     ) -> Awaitable[None]: ...
@@ -120,12 +146,33 @@ class Library(Protocol):
     """
 
     async def session(self, session_id: SessionId) -> SessionRow | None: ...
-    async def sessions(self, *, limit: int, offset: int = 0) -> list[SessionRow]:
-        """The most recently active first."""
+    async def sessions(
+        self, *, limit: int, offset: int = 0, q: str = "", platform: str = ""
+    ) -> list[SessionRow]:
+        """The most recently active first; with `q`, those that have it in their title."""
         ...
 
     async def route(self, key: SessionKey) -> SessionId | None: ...
     async def transcript(self, session_id: SessionId) -> list[Record]: ...
+    async def records(
+        self,
+        session_id: SessionId,
+        *,
+        limit: int,
+        after: int | None = None,
+        before: int | None = None,
+    ) -> list[Record]:
+        """Part of a transcript, in order: the first after a seq, else the last (before one)."""
+        ...
+
+    async def search(self, text: str, *, limit: int) -> list[FoundRecord]:
+        """Messages that hold the text in any case of its letters, the newest first."""
+        ...
+
+    async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
+        """Every message that was ever said to a session. It looks at the whole inbox."""
+        ...
+
     async def turn(self, turn_id: TurnId) -> TurnRow | None: ...
     async def steps(self, turn_id: TurnId) -> list[StepRow]: ...
     async def open_turns(self) -> list[OpenTurn]: ...

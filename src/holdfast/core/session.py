@@ -4,6 +4,7 @@ import msgspec
 
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.inbox import InboxEnd
+from holdfast.core.message import Record
 from holdfast.core.outbox import NewDelivery
 
 
@@ -19,6 +20,26 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None
     messages: int = 0
     title: str = ""
+    current: bool = False  # its route points to it, and it can go on
+
+
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that comes from elsewhere: its records get the seqs 1, 2, 3 …"""
+
+    id: SessionId
+    route: SessionKey
+    title: str
+    records: tuple[Record, ...]
+    at: float
+
+
+class FoundRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that holds what was searched for."""
+
+    session: SessionRow
+    seq: int
+    text: str
+    created_at: float
 
 
 class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):

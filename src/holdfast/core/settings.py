@@ -10,7 +10,7 @@ from holdfast.core.inbox import BusyMode
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
 TOOLSETS = ("terminal", "files", "web", "todo")
-PLATFORMS = ("api", "simulated")
+PLATFORMS = ("api", "web", "simulated")
 SECRET_KEYS = frozenset({"api_key", "token"})  # keys that hold a reference, never a value
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]

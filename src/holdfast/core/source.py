@@ -1,7 +1,7 @@
 """Where a message comes from, and the session key that place has."""
 
 from enum import StrEnum
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -35,3 +35,9 @@ def build_session_key(source: Source) -> SessionKey:
     if source.chat_type in (ChatType.GROUP, ChatType.CHANNEL):
         parts.append(source.user_id)
     return SessionKey(":".join(quote(part, safe="") for part in parts))
+
+
+def place_of(route: SessionKey) -> tuple[str, str, ChatType, str]:
+    """Platform, account, kind and id of the chat that a route names."""
+    platform, account, kind, chat = map(unquote, route.split(":")[:4])
+    return platform, account, ChatType(kind), chat

@@ -10,6 +10,7 @@ from holdfast.core.message import AssistantMessage
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.turn import NO_USAGE, EndTurn, Usage
 from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.watchers import Watchers
 
@@ -17,9 +18,12 @@ from holdfast.gateway.watchers import Watchers
 class Announcer:
     """Tells the ends of messages, after they are durable and never before."""
 
-    def __init__(self, watchers: Watchers, delivery: Delivery, *, redact: Redaction) -> None:
+    def __init__(
+        self, watchers: Watchers, delivery: Delivery, *, feeds: Feeds, redact: Redaction
+    ) -> None:
         self._watchers = watchers
         self._delivery = delivery
+        self._feeds = feeds
         self._redact = redact
 
     def turn(self, end: EndTurn) -> None:
@@ -48,14 +52,14 @@ class Announcer:
         self._delivery.take(deliveries, final)
         texts = {d.inbox_id: final if d.text is None else d.text for d in deliveries}
         for end in ends:
-            self._watchers.end(
-                MessageEnded(
-                    end.inbox_id,
-                    end.state,
-                    self._redact(texts.get(end.inbox_id, "")),
-                    turn_id=turn_id,
-                    session_id=session_id,
-                    usage=usage,
-                    reason=end.reason,
-                )
+            ended = MessageEnded(
+                end.inbox_id,
+                end.state,
+                self._redact(texts.get(end.inbox_id, "")),
+                turn_id=turn_id,
+                session_id=session_id,
+                usage=usage,
+                reason=end.reason,
             )
+            self._watchers.end(ended)
+            self._feeds.ended(ended)

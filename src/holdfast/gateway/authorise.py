@@ -25,8 +25,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
 def principal_of(source: Source) -> Principal:
     name = f"{source.platform}:{source.account}:{source.user_id}"
-    # The API hands on only what came with the gateway's own token.
-    return Principal(id=PrincipalId(name), vouched=source.platform == "api")
+    # The API and the page hand on only what came with the gateway's own token, or its cookie.
+    return Principal(id=PrincipalId(name), vouched=source.platform in ("api", "web"))
 
 
 class Authority:

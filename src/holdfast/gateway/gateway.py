@@ -27,6 +27,7 @@ from holdfast.gateway.commands.status import Status
 from holdfast.gateway.commands.stop import Stop
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.lanes import Lanes
@@ -92,7 +93,7 @@ class Gateway:
         self._add_commands()
 
     def _house(self) -> House:
-        parts, watchers = self._parts, Watchers()
+        parts, watchers, feeds = self._parts, Watchers(), Feeds()
         return House(
             settings=parts.settings,
             store=parts.store,
@@ -101,8 +102,9 @@ class Gateway:
             crash=parts.crash,
             redact=self._redact,
             watchers=watchers,
+            feeds=feeds,
             replies=Replies(self._doors, new_id=parts.new_id),
-            announcer=Announcer(watchers, self.delivery, redact=self._redact),
+            announcer=Announcer(watchers, self.delivery, feeds=feeds, redact=self._redact),
             agents=Agents(
                 parts.settings,
                 lease=parts.lease,
@@ -171,6 +173,7 @@ class Gateway:
 
     async def _let_watchers_go(self) -> None:
         self.house.watchers.close()
+        self.house.feeds.close()
 
     async def _empty_cache(self) -> None:
         self.house.cache.clear()

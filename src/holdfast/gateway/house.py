@@ -12,6 +12,7 @@ from holdfast.core.settings import Settings
 from holdfast.gateway.agents import Agents
 from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.watchers import Watchers
@@ -26,6 +27,7 @@ class House:
     crash: Crash
     redact: Redaction
     watchers: Watchers
+    feeds: Feeds
     replies: Replies
     announcer: Announcer
     agents: Agents

@@ -231,17 +231,20 @@ class Lane:
         house = self._house
         try:
             completed = await turn.start()
+            end = answered(turn, completed, replies=house.replies, at=house.clock.now())
         except asyncio.CancelledError:
             if not turn.closed or _being_cancelled():
                 raise
+            return
         except HoldfastError as error:
-            turn.end(failed(turn, str(error), replies=house.replies, at=house.clock.now()))
+            end = failed(turn, str(error), replies=house.replies, at=house.clock.now())
         except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
             log.exception("A turn failed.", extra={"action": "turn_failed"})
             why = f"an internal error ({type(error).__name__}); the log has the details"
-            turn.end(failed(turn, why, replies=house.replies, at=house.clock.now()))
-        else:
-            turn.end(answered(turn, completed, replies=house.replies, at=house.clock.now()))
+            end = failed(turn, why, replies=house.replies, at=house.clock.now())
+        # Somebody may have ended the turn in the very instant in which the agent was through.
+        if not turn.closed:
+            turn.end(end)
 
     async def _until_durable(self, turn: Turn) -> None:
         """The closing write: made again until the store takes it, then announced."""

@@ -16,10 +16,10 @@ from holdfast.core.ids import (
 from holdfast.core.inbox import Accepted, BusyMode, Inbound
 from holdfast.core.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
 from holdfast.core.outbox import DeliveryState, NewDelivery
-from holdfast.core.session import CommandEffect, ProcessRow, RunnerRow, Superseded
+from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 from holdfast.store.writer import Writer
-from holdfast.store.writes import bench, inbox, meta, outbox, sessions, turns
+from holdfast.store.writes import bench, inbox, meta, outbox, sessions, turns, whole_sessions
 from holdfast.store.writes.transcript import Place
 
 
@@ -96,6 +96,29 @@ class SqliteJournal:
 
     def settle_command(self, effect: CommandEffect) -> Future[Superseded]:
         return self._submit(partial(sessions.settle_command, effect=effect))
+
+    def open_session(
+        self, session_id: SessionId, *, route: SessionKey, at: float
+    ) -> Future[SessionId]:
+        return self._submit(
+            partial(whole_sessions.find_or_open, session_id=session_id, route=route, at=at)
+        )
+
+    def rename_session(self, session_id: SessionId, title: str) -> Future[None]:
+        return self._submit(partial(whole_sessions.rename, session_id=session_id, title=title))
+
+    def end_session(self, session_id: SessionId, *, at: float) -> Future[None]:
+        return self._submit(partial(whole_sessions.end, session_id=session_id, at=at))
+
+    def import_session(self, imported: ImportedSession) -> Future[None]:
+        return self._submit(partial(whole_sessions.take_in, imported=imported))
+
+    def delete_session(
+        self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
+    ) -> Future[None]:
+        return self._submit(
+            partial(whole_sessions.delete, session_id=session_id, inbox_ids=tuple(inbox_ids))
+        )
 
     def add_deliveries(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
         return self._submit(partial(outbox.add, deliveries=tuple(deliveries), at=at))

@@ -22,8 +22,12 @@ class SqliteLibrary:
     async def session(self, session_id: SessionId) -> SessionRow | None:
         return await self._read(partial(reads.session, session_id=session_id))
 
-    async def sessions(self, *, limit: int, offset: int = 0) -> list[SessionRow]:
-        return await self._read(partial(reads.sessions, limit=limit, offset=offset))
+    async def sessions(
+        self, *, limit: int, offset: int = 0, q: str = "", platform: str = ""
+    ) -> list[SessionRow]:
+        return await self._read(
+            partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
+        )
 
     async def route(self, key: SessionKey) -> SessionId | None:
         """Where a message of this route would go on; None: in a session yet to be opened."""
@@ -31,6 +35,18 @@ class SqliteLibrary:
 
     async def transcript(self, session_id: SessionId) -> list[Record]:
         return await self._read(partial(reads.messages, session_id=session_id))
+
+    async def records(
+        self,
+        session_id: SessionId,
+        *,
+        limit: int,
+        after: int | None = None,
+        before: int | None = None,
+    ) -> list[Record]:
+        return await self._read(
+            partial(reads.records, session_id=session_id, limit=limit, after=after, before=before)
+        )
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None:
         return await self._read(partial(reads.turn, turn_id=turn_id))

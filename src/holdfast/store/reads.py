@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
@@ -9,13 +10,14 @@ from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
-from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.session import FoundRecord, ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow
 from holdfast.store import rows
 from holdfast.store.writes import inbox, transcript
 
 # Named, because the planner would rather walk all that was ever accepted than sort a few.
 _OPEN_INBOX = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
+_BEYOND = 2**62  # past every seq
 
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
@@ -25,14 +27,25 @@ def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
     return None if row is None else rows.session_row(row)
 
 
-def sessions(cursor: apsw.Cursor, limit: int, offset: int) -> list[SessionRow]:
+def sessions(
+    cursor: apsw.Cursor, *, limit: int, offset: int, q: str, platform: str
+) -> list[SessionRow]:
     # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
     listed = cursor.execute(
         f"SELECT {rows.SESSION} FROM (SELECT * FROM sessions"
-        " ORDER BY active_at DESC, id LIMIT ? OFFSET ?) s ORDER BY active_at DESC, id",
-        (limit, offset),
+        " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
+        " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
+        " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
+        (limit, offset, _like(q) if q else "", f"{quote(platform, safe='')}:" if platform else ""),
     )
     return [rows.session_row(row) for row in listed]
+
+
+def _like(text: str) -> str:
+    """A pattern that is found wherever the text is, whatever characters it is made of."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text}%"
 
 
 def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
@@ -44,6 +57,44 @@ def messages(cursor: apsw.Cursor, session_id: SessionId) -> list[Record]:
         f"SELECT {rows.RECORD} FROM messages WHERE session_id = ? ORDER BY seq", (session_id,)
     )
     return [rows.record(row) for row in found]
+
+
+def records(
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    limit: int,
+    after: int | None,
+    before: int | None,
+) -> list[Record]:
+    bounds = (session_id, after or 0, before if before is not None else _BEYOND, limit)
+    found = cursor.execute(
+        f"SELECT {rows.RECORD} FROM messages WHERE session_id = ? AND seq > ? AND seq < ?"
+        f" ORDER BY seq {'DESC' if after is None else 'ASC'} LIMIT ?",
+        bounds,
+    )
+    listed = [rows.record(row) for row in found]
+    return listed[::-1] if after is None else listed
+
+
+def search(cursor: apsw.Cursor, text: str, limit: int) -> list[FoundRecord]:
+    found = cursor.execute(
+        "SELECT session_id, seq, json_extract(body, '$.text'), created_at FROM messages"
+        " WHERE json_extract(body, '$.text') LIKE ? ESCAPE '!'"
+        " ORDER BY created_at DESC, session_id, seq DESC LIMIT ?",
+        (_like(text), limit),
+    ).fetchall()
+    known = {row[0]: session(cursor, SessionId(str(row[0]))) for row in found}
+    return [
+        FoundRecord(session=where, seq=row[1], text=row[2], created_at=row[3])  # type: ignore[arg-type]  # as the columns are
+        for row in found
+        if (where := known[row[0]]) is not None
+    ]
+
+
+def inbox_of(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:
+    found = cursor.execute("SELECT id FROM inbox WHERE session_id = ?", (session_id,))
+    return [InboxId(row[0]) for row in found]
 
 
 def turn(cursor: apsw.Cursor, turn_id: TurnId) -> TurnRow | None:

@@ -55,7 +55,9 @@ def inbox_row(row: Row) -> InboxRow:
 SESSION = (
     "id, route, (SELECT text FROM prompts WHERE session_id = s.id), model_override, cuts,"
     " suspended, created_at, active_at, ended_at,"
-    " (SELECT seq FROM messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1), title"
+    " (SELECT seq FROM messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1), title,"
+    " NOT suspended AND ended_at IS NULL"
+    " AND EXISTS (SELECT 1 FROM routes r WHERE r.key = s.route AND r.session_id = s.id)"
 )
 
 
@@ -72,6 +74,7 @@ def session_row(row: Row) -> SessionRow:
         ended_at=row[8],
         messages=row[9] or 0,
         title=row[10],
+        current=bool(row[11]),
     )
 
 

@@ -1,9 +1,12 @@
 """The store on SQLite: one file, one writer thread with group commit, a reader beside it."""
 
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from holdfast.core.crash import Crash, never
+from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.session import FoundRecord
 from holdfast.store import reads
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
@@ -37,6 +40,15 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
+
+    async def search(self, text: str, *, limit: int) -> list[FoundRecord]:
+        """On a connection of its own: it looks at every message there is."""
+        async with Reader(self._path, vfs=self._vfs) as reader:
+            return await reader.read(partial(reads.search, text=text, limit=limit))
+
+    async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
+        async with Reader(self._path, vfs=self._vfs) as reader:
+            return await reader.read(partial(reads.inbox_of, session_id=session_id))
 
     async def check(self) -> list[str]:
         """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing.

@@ -21,7 +21,9 @@ async def answer(house: House, row: InboxRow, text: str, **effect: object) -> No
 
 def prepare(house: House, row: InboxRow, text: str, **effect: object) -> CommandEffect:
     end, reply = answer_to(house, row, text)
-    plain = CommandEffect(inbox_ends=(end,), deliveries=(reply,), at=house.clock.now())
+    plain = CommandEffect(
+        inbox_ends=(end,), deliveries=(reply,), session_id=row.session_id, at=house.clock.now()
+    )
     return msgspec.structs.replace(plain, **effect)
 
 
@@ -36,4 +38,8 @@ def announce(house: House, effect: CommandEffect, superseded: Superseded) -> Non
         InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason="a new session was begun")
         for inbox_id in superseded.inbox_ids
     ]
-    house.announcer.messages([*dropped, *effect.inbox_ends], effect.deliveries)
+    ends = [*dropped, *effect.inbox_ends]
+    house.announcer.messages(ends, effect.deliveries, session_id=effect.session_id)
+    for session_id in (effect.session_id, effect.new_session):
+        if session_id is not None:
+            house.feeds.changed(session_id)

@@ -5,6 +5,8 @@ import difflib
 import logging
 from collections.abc import Awaitable, Iterable
 
+import msgspec
+
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.session import CommandEffect
@@ -43,6 +45,7 @@ class CommandDesk:
             return False
         name, argument = parsed
         session_id = self._lanes.session_of(row.route) or accepted.route_session
+        row = msgspec.structs.replace(row, session_id=session_id)
         asked = Asked(row=row, argument=argument, session_id=session_id)
         self._tasks.create_task(
             self._finish(self._begin(name, asked, late=late)), name=f"command {name}"
@@ -75,9 +78,10 @@ class CommandDesk:
             state=InboxState.SUPERSEDED,
             reason="typed before the gateway was started again",
         )
-        effect = CommandEffect(inbox_ends=(end,), at=self._house.clock.now())
+        at, session_id = self._house.clock.now(), asked.session_id
+        effect = CommandEffect(inbox_ends=(end,), session_id=session_id, at=at)
         await self._house.store.settle_command(effect)
-        self._house.announcer.messages(effect.inbox_ends, ())
+        self._house.announcer.messages(effect.inbox_ends, (), session_id=session_id)
 
     def _unknown(self, name: str) -> str:
         near = difflib.get_close_matches(name, self._commands, n=1)

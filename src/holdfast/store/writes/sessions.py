@@ -9,13 +9,17 @@ from holdfast.store.writes import inbox, outbox
 
 
 def open_session(
-    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float
+    cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at: float, title: str = ""
 ) -> None:
-    """Creates the row if there is none; either way the session is active now."""
+    """Creates the row if there is none; either way the session is active now.
+
+    The first title it is given is its title.
+    """
     cursor.execute(
-        "INSERT INTO sessions (id, route, created_at, active_at) VALUES (?1, ?2, ?3, ?3)"
-        " ON CONFLICT (id) DO UPDATE SET active_at = excluded.active_at",
-        (session_id, route, at),
+        "INSERT INTO sessions (id, route, created_at, active_at, title)"
+        " VALUES (?1, ?2, ?3, ?3, ?4) ON CONFLICT (id) DO UPDATE SET"
+        " active_at = excluded.active_at, title = iif(title = '', excluded.title, title)",
+        (session_id, route, at, title),
     )
 
 

@@ -19,10 +19,13 @@ from holdfast.store import rows
 from holdfast.store.writes import inbox, outbox, sessions, transcript
 from holdfast.store.writes.transcript import Place
 
+_LONGEST_TITLE = 80
+
 
 def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     place = Place(begin.session_id, begin.turn_id, begin.at)
-    sessions.open_session(cursor, begin.session_id, route=begin.route, at=begin.at)
+    title = _title(begin.messages)
+    sessions.open_session(cursor, begin.session_id, route=begin.route, at=begin.at, title=title)
     sessions.claim_route(cursor, begin.route, begin.session_id)
     sessions.keep_prompt(cursor, begin.session_id, begin.prompt)
     _open(cursor, place)
@@ -30,6 +33,15 @@ def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
         transcript.append(cursor, message, place)
     for inbox_id in begin.inbox_ids:
         inbox.run(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
+
+
+def _title(messages: Sequence[Message]) -> str:
+    """The beginning of the first thing that was said."""
+    for message in messages:
+        if isinstance(message, UserMessage) and (words := message.text[:400].split()):
+            text = " ".join(words)
+            return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
+    return ""
 
 
 def _open(cursor: apsw.Cursor, place: Place) -> None:

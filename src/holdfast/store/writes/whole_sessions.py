@@ -1,0 +1,64 @@
+"""Whole sessions: opened before anything is said in them, renamed, taken in and deleted."""
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import InboxId, SessionId, SessionKey
+from holdfast.core.session import ImportedSession
+from holdfast.store import rows
+from holdfast.store.writes import inbox, sessions
+
+
+def find_or_open(
+    cursor: apsw.Cursor, *, session_id: SessionId, route: SessionKey, at: float
+) -> SessionId:
+    known = inbox.route_session(cursor, route)
+    if known is not None:
+        return known
+    sessions.open_session(cursor, session_id, route=route, at=at)
+    sessions.claim_route(cursor, route, session_id)
+    return session_id
+
+
+def rename(cursor: apsw.Cursor, *, session_id: SessionId, title: str) -> None:
+    cursor.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
+    if not cursor.connection.changes():
+        raise StoreError(f"there is no session {session_id} to rename")
+
+
+def end(cursor: apsw.Cursor, *, session_id: SessionId, at: float) -> None:
+    cursor.execute(
+        "UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", (at, session_id)
+    )
+
+
+def take_in(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
+    """Its turns stay where they were: a record names none."""
+    session_id, at = imported.id, imported.at
+    sessions.open_session(cursor, session_id, route=imported.route, at=at, title=imported.title)
+    sessions.claim_route(cursor, imported.route, session_id)
+    cursor.executemany(
+        "INSERT INTO messages (session_id, seq, created_at, body) VALUES (?, ?, ?, ?)",
+        (
+            (session_id, seq, record.created_at, rows.encode(record.message))
+            for seq, record in enumerate(imported.records, 1)
+        ),
+    )
+
+
+def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[InboxId]) -> None:
+    """Found by what is indexed: turns by the messages they wrote, deliveries by their turn and
+    the message they answer, the messages of the inbox by the ids that a reader looked up."""
+    found = cursor.execute(
+        "SELECT DISTINCT turn_id FROM messages WHERE session_id = ? AND turn_id IS NOT NULL",
+        (session_id,),
+    ).fetchall()
+    for table, column in (("steps", "turn_id"), ("turns", "id"), ("outbox", "turn_id")):
+        cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
+    for table, column in (("outbox", "inbox_id"), ("inbox", "id")):
+        cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", ((i,) for i in inbox_ids))
+    for table in ("messages", "prompts", "runners", "processes", "routes"):
+        cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
