@@ -1,0 +1,90 @@
+"""Runs a tiny bot on the simulated chat platform: Ann may talk to it, Mallory may not.
+
+The pretend vendor is a process of its own, as a real one would be; the gateway polls it for
+messages and sends its replies there. Nothing leaves this machine:
+
+    .venv/bin/python examples/bot.py "run date" "edit a file"
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+
+from holdfast.platforms.simulated.people import People
+
+CONFIG = """
+[gateway]
+port = 0
+
+[platforms.simulated]
+base_url = "{vendor}"
+allow = ["ann"]
+busy_mode = "queue"      # each message gets an answer of its own
+"""
+SAID = ("run date", "edit a file")
+
+
+@asynccontextmanager
+async def running(*program: str, home: str = "") -> AsyncIterator[str]:
+    """A process of ours while the context is open; yields the first line it prints."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        *program,
+        env={**os.environ, "HOLDFAST_HOME": home},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        line = await process.stdout.readline()
+        if not line:
+            sys.exit(f"{' '.join(program)} did not start")
+        yield line.decode()
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
+
+
+async def converse(people: People, texts: list[str]) -> None:
+    await people.say("let me in", chat="mallory's", user="mallory")
+    for text in texts:
+        print(f"ann: {text}")
+        await people.say(text, chat="home", user="ann")
+    ledger = await people.ledger(sent=len(texts), wait=60)
+    for sent in ledger.sent:
+        print(f"bot, in {sent.outgoing.chat_id}: {sent.outgoing.text}")
+    heard = [sent for sent in ledger.sent if sent.outgoing.chat_id == "mallory's"]
+    print(f"mallory heard {len(heard)} replies")
+
+
+def furnish(home: str, *, vendor: str) -> None:
+    Path(home, "holdfast.toml").write_text(CONFIG.format(vendor=vendor))
+
+
+async def run(texts: list[str], *, home: str) -> None:
+    async with running("holdfast.platforms.simulated") as line, aiohttp.ClientSession() as http:
+        vendor = json.loads(line)["base_url"]
+        furnish(home, vendor=vendor)
+        async with running("holdfast.cli", "run", home=home):
+            await converse(People(vendor, http=http), texts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("text", nargs="*", default=SAID, help="what Ann says, one after the other")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as home:
+        asyncio.run(run(list(options.text), home=home))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Talks to a running gateway with the official OpenAI client: a session that is kept, streamed.
+
+pip install openai
+export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
+python examples/openai_client.py
+"""
+
+import argparse
+import uuid
+
+from openai import OpenAI
+
+SAID = ("run export GREETING=hello", "run echo $GREETING again")
+
+
+def stream(client: OpenAI, text: str, *, session: str) -> None:
+    """Print the answer as it grows. Only the new message is sent: the gateway has the history."""
+    chunks = client.chat.completions.create(
+        model="holdfast",
+        messages=[{"role": "user", "content": text}],
+        stream=True,
+        # With an id of its own, a request that fails on the way can be repeated without asking
+        # twice; the client repeats by itself.
+        extra_headers={"X-Holdfast-Session": session, "X-Holdfast-Message-Id": str(uuid.uuid4())},
+    )
+    print(f"> {text}")
+    for chunk in chunks:
+        if chunk.choices:
+            print(chunk.choices[0].delta.content or "", end="", flush=True)
+    print("\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("text", nargs="*", default=SAID, help="what to say, one after the other")
+    parser.add_argument("--session", default="openai-client", help="which conversation")
+    options = parser.parse_args()
+    with OpenAI() as client:  # reads OPENAI_BASE_URL and OPENAI_API_KEY
+        for text in options.text:
+            stream(client, text, session=options.session)
+
+
+if __name__ == "__main__":
+    main()
