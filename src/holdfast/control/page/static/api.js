@@ -1,0 +1,82 @@
+// Calls of /api/v1: an answer, or a Failure that says what is wrong and whether to try again.
+const ROOT = "/api/v1";
+
+export class Failure extends Error {
+  constructor(message, { status = 0, code = "" } = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+
+  /** Nothing was accepted and nothing is wrong with what was asked: the gateway is away. */
+  get passing() {
+    return this.status === 0 || this.status >= 500 || this.status === 429;
+  }
+
+  get unknownVisitor() {
+    return this.status === 401;
+  }
+}
+
+async function call(method, path, body) {
+  const request = { method, headers: { Accept: "application/json" }, cache: "no-store" };
+  if (body !== undefined) {
+    request.headers["Content-Type"] = "application/json";
+    request.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(ROOT + path, request);
+  } catch {
+    throw new Failure("The gateway cannot be reached.");
+  }
+  if (!response.ok) throw await failureOf(response);
+  if (response.status === 204) return null;
+  try {
+    return await response.json();
+  } catch {
+    throw new Failure("The gateway's answer was cut.");
+  }
+}
+
+async function failureOf(response) {
+  const { status } = response;
+  try {
+    const { error } = await response.json();
+    return new Failure(String(error.message), { status, code: String(error.code ?? "") });
+  } catch {
+    return new Failure(`The gateway answered ${status}.`, { status });
+  }
+}
+
+const at = (...parts) => "/" + parts.map(encodeURIComponent).join("/");
+const query = (pairs) => {
+  const given = Object.entries(pairs).filter(([, value]) => value !== undefined && value !== "");
+  return given.length ? "?" + new URLSearchParams(given) : "";
+};
+
+export const api = {
+  status: () => call("GET", "/status"),
+  commands: () => call("GET", "/commands"),
+  search: (q, limit = 20) => call("GET", "/search" + query({ q, limit })),
+  sessions: (asked = {}) => call("GET", "/sessions" + query(asked)),
+  open: (name) => call("POST", "/sessions", name ? { name } : {}),
+  session: (id, limit) => call("GET", at("sessions", id) + query({ limit })),
+  transcript: (id, asked) => call("GET", at("sessions", id, "transcript") + query(asked)),
+  rename: (id, title) => call("PATCH", at("sessions", id), { title }),
+  remove: (id) => call("DELETE", at("sessions", id)),
+  say: (id, message) => call("POST", at("sessions", id, "messages"), message),
+  message: (id) => call("GET", at("messages", id)),
+  stop: (id) => call("POST", at("sessions", id, "stop")),
+  processes: (id) => call("GET", at("sessions", id, "processes")),
+  process: (id, process) => call("GET", at("sessions", id, "processes", process)),
+  kill: (id, process) => call("DELETE", at("sessions", id, "processes", process)),
+  files: (id) => call("GET", at("sessions", id, "files")),
+};
+
+export const address = {
+  events: () => ROOT + "/events",
+  session: (id, after) => ROOT + at("sessions", id, "events") + query({ after }),
+  file: (id, path) => ROOT + at("sessions", id, "files") + query({ path }),
+  export: (id) => ROOT + at("sessions", id, "export"),
+};

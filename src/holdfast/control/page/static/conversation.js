@@ -1,0 +1,303 @@
+// One open conversation: its committed records by seq, what is live, and the stream of both.
+import { address, api } from "./api.js";
+import { Observed } from "./observed.js";
+import { Stream } from "./stream.js";
+
+const PAGE = 120; // records that are loaded at once
+const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
+
+/**
+ * Changes of what is committed are told by the conversation itself, changes of the running step
+ * by `live`: a streamed word draws the running step again and nothing else.
+ */
+export class Conversation extends Observed {
+  #stream;
+  #events = [];
+  #frame = 0;
+  #ended = new Set();
+  #gapAt = 0;
+  #opened = false;
+  #closed = false;
+
+  constructor(id, { outbox, onState, onSession, onAnnounce }) {
+    super();
+    this.id = id;
+    this.session = null;
+    this.records = [];
+    this.turns = new Map();
+    this.answers = []; // what commands and failed messages said: {id, text, state, after}
+    this.more = false;
+    this.problem = null;
+    this.loading = true;
+    this.live = new LiveStep();
+    this.outbox = outbox;
+    this.onState = onState;
+    this.onSession = onSession;
+    this.onAnnounce = onAnnounce;
+    this.#stream = new Stream({
+      address: () => address.session(this.id, this.last),
+      events: EVENTS,
+      onEvent: (name, data) => this.#take(name, data),
+      onState: (state) => this.#connection(state),
+    });
+  }
+
+  get last() {
+    return this.records.at(-1)?.seq ?? 0;
+  }
+
+  get running() {
+    return this.live.step !== null || busy(this.session);
+  }
+
+  async open() {
+    try {
+      const detail = await api.session(this.id, PAGE);
+      if (this.#closed) return;
+      this.records = detail.records;
+      this.more = detail.more;
+      this.live.replace(detail.live);
+      this.#took(detail);
+      this.loading = false;
+      this.changed();
+      this.live.changed();
+      this.#stream.open();
+      this.outbox.reconcile(this.id);
+    } catch (failure) {
+      this.#failed(failure);
+    }
+  }
+
+  close() {
+    this.#closed = true;
+    cancelAnimationFrame(this.#frame);
+    this.#stream.close();
+  }
+
+  pause() {
+    this.#stream.close();
+  }
+
+  resume() {
+    if (!this.loading && !this.problem) this.#stream.open();
+    this.#stream.hurry();
+  }
+
+  /** Older records, once; true if some came. */
+  async older(limit = PAGE) {
+    if (!this.more || this.olderAsked) return false;
+    this.olderAsked = true;
+    try {
+      const before = this.records[0]?.seq;
+      const { records, more } = await api.transcript(this.id, { before, limit });
+      this.records = [...records.filter((record) => record.seq < before), ...this.records];
+      this.more = more && records.length > 0;
+      return records.length > 0;
+    } catch {
+      return false; // the next scroll asks again
+    } finally {
+      this.olderAsked = false;
+      this.changed();
+    }
+  }
+
+  /** Until the record of that seq is loaded. */
+  async reach(seq) {
+    while (this.more && this.records[0]?.seq > seq) {
+      if (!(await this.older(500))) return;
+    }
+  }
+
+  async stop() {
+    await api.stop(this.id);
+  }
+
+  /** The gateway accepted a message; if its end was told before its acceptance, it is over. */
+  accepted({ id }) {
+    if (this.#ended.has(id)) this.#settle({ id });
+  }
+
+  #failed(failure) {
+    if (this.#closed) return;
+    this.loading = false;
+    this.problem = failure;
+    this.changed();
+    if (failure.passing) setTimeout(() => this.#retry(), 1500);
+    this.onState(failure.passing ? "waiting" : "open", failure);
+  }
+
+  #retry() {
+    if (this.#closed) return;
+    this.problem = null;
+    this.open();
+  }
+
+  #connection(state) {
+    this.onState(state);
+    if (state !== "open") return;
+    if (this.#opened) this.#refresh();
+    this.#opened = true;
+  }
+
+  /** After a gap in the connection: what is no record, and so was not repeated. */
+  async #refresh() {
+    try {
+      this.#took(await api.session(this.id, 1));
+      this.changed();
+      await this.outbox.flush();
+      await this.outbox.reconcile(this.id);
+    } catch (failure) {
+      if (failure.status === 404) this.#failed(failure);
+    }
+  }
+
+  #took({ session, turns }) {
+    this.session = session;
+    for (const turn of turns) this.turns.set(turn.id, turn);
+    this.onSession(session);
+  }
+
+  // Events are gathered and shown once a frame: a fast model costs no more than a slow one.
+  #take(name, data) {
+    this.#events.push([name, data]);
+    if (this.#frame) return;
+    const show = () => this.#show();
+    this.#frame = document.hidden ? setTimeout(show, 100) : requestAnimationFrame(show);
+  }
+
+  #show() {
+    this.#frame = 0;
+    const events = this.#events;
+    this.#events = [];
+    let committed = false;
+    for (const [name, data] of events) {
+      if (this.#closed) return;
+      committed = this.#apply(name, data) || committed;
+    }
+    if (committed) this.changed();
+    this.live.changed();
+  }
+
+  /** True where it changed more than the running step. */
+  #apply(name, data) {
+    switch (name) {
+      case "record":
+        return this.#append(data);
+      case "session":
+        this.session = data;
+        this.onSession(data);
+        return true;
+      case "ended":
+        this.#settle(data);
+        return true;
+      case "live":
+        return this.live.replace(data);
+      default:
+        this.live.add(name, data);
+        return false;
+    }
+  }
+
+  #append(record) {
+    if (record.seq <= this.last) return false; // it was here before the connection was cut
+    if (this.records.length && record.seq > this.last + 1 && this.#gapAt !== record.seq) {
+      this.#gapAt = record.seq; // once: a hole that is really there must not be asked for twice
+      this.#stream.again();
+      return false;
+    }
+    if (this.#gapAt && record.seq > this.#gapAt) this.#gapAt = 0;
+    this.records = [...this.records, record];
+    const { message } = record;
+    if (message.type === "assistant") this.live.empty();
+    if (message.type === "assistant" && message.text) this.onAnnounce(message.text);
+    if (message.type === "tool") this.live.finish(message.call_id);
+    if (message.type === "user") this.#recorded(record);
+    return true;
+  }
+
+  /** A message of a person is in the transcript: it is no longer on its way. */
+  #recorded({ message, message_id }) {
+    const waiting = this.outbox.of(this.id);
+    const sent =
+      waiting.find((entry) => message_id && entry.message_id === message_id) ??
+      waiting.find((entry) => entry.text.trim() === message.text.trim());
+    if (sent) this.outbox.drop(sent.message_id);
+    else if (waiting.length) this.outbox.reconcile(this.id);
+  }
+
+  async #settle({ id, state = "" }) {
+    this.#ended.add(id);
+    const entry = this.outbox.of(this.id).find((each) => each.id === id);
+    if (entry) this.outbox.drop(entry.message_id);
+    const answered = state === "answered" || state === "merged";
+    // An answered message of ours that never became a record was a command.
+    if (answered && !entry) return;
+    await this.#hear(id, entry);
+  }
+
+  async #hear(id, entry) {
+    try {
+      const { text, reason, state, session_id } = await api.message(id);
+      const said = text || reason;
+      if (session_id && session_id !== this.id) return;
+      if (this.#closed || !said || this.answers.some((each) => each.id === id)) return;
+      if (state === "answered" && this.records.some((each) => each.message.text === text)) return;
+      const asked = entry?.text ?? "";
+      this.answers = [...this.answers, { id, text: said, asked, state, after: this.last }];
+      this.changed();
+      this.onAnnounce(said);
+    } catch {
+      // It has ended; what was said of it is not worth a second error.
+    }
+  }
+}
+
+/** What is not committed: the present step of the running turn; `step` is null between turns. */
+class LiveStep extends Observed {
+  step = null;
+  since = new Map(); // call id → when this page first saw it running
+  outputs = new Map();
+
+  /** True if a turn began or ended by it, or what waits changed. */
+  replace(step) {
+    const before = this.step;
+    this.step = step && { ...step };
+    const calls = step?.calls ?? [];
+    this.outputs = new Map(calls.map((call) => [call.call_id, call.output ?? ""]));
+    for (const { call_id } of calls) {
+      if (!this.since.has(call_id)) this.since.set(call_id, Date.now());
+    }
+    const waiting = (each) => (each?.queued ?? []).map(({ id }) => id).join();
+    return before?.turn_id !== step?.turn_id || waiting(before) !== waiting(step);
+  }
+
+  add(name, data) {
+    if (name === "tool") {
+      const output = (this.outputs.get(data.call_id) ?? "") + data.text;
+      this.outputs.set(data.call_id, output);
+      return;
+    }
+    this.step ??= { turn_id: "", text: "", reasoning: "", calls: [], queued: [] };
+    if (name === "void") this.empty();
+    else this.step[name] = (this.step[name] ?? "") + data.text;
+  }
+
+  empty() {
+    if (!this.step) return;
+    this.step.text = "";
+    this.step.reasoning = "";
+  }
+
+  finish(call_id) {
+    this.outputs.delete(call_id);
+    if (this.step) this.step.calls = this.step.calls.filter((call) => call.call_id !== call_id);
+  }
+
+  runs(call_id) {
+    return this.outputs.has(call_id);
+  }
+}
+
+export function busy(session) {
+  return session !== null && session.state !== "idle";
+}

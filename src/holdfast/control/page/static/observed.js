@@ -1,0 +1,26 @@
+// Things that say when they change, and the hook by which a view follows them.
+import { useLayoutEffect, useState } from "./vendor/preact-htm.module.js";
+
+export class Observed {
+  #listeners = new Set();
+
+  subscribe(listener) {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  changed() {
+    for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+/** Draws the calling view again whenever one of `things` says that it changed. */
+export function useObserved(...things) {
+  const [, draw] = useState(0);
+  useLayoutEffect(() => {
+    const again = () => draw((count) => count + 1);
+    const ends = things.map((thing) => thing.subscribe(again));
+    again(); // it may have changed between the drawing and this
+    return () => ends.forEach((end) => end());
+  }, things);
+}

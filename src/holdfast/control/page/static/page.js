@@ -1,0 +1,212 @@
+// The page's own state: which chat is open, how the connection is, and who is told what.
+import { api } from "./api.js";
+import { Chats } from "./chats.js";
+import { Conversation } from "./conversation.js";
+import { Observed } from "./observed.js";
+import { Outbox } from "./outbox.js";
+
+export class Page extends Observed {
+  #states = new Map(); // stream → "connecting" | "open" | "waiting"
+  #composers = new Set();
+
+  constructor() {
+    super();
+    this.status = null;
+    this.commands = [];
+    this.stranger = false; // no cookie: nothing can be shown
+    this.conversation = null;
+    this.seek = null;
+    this.newName = null; // of the chat that is about to be; null where one is open
+    this.drawer = false;
+    this.panel = null; // "files", "processes" or null
+    this.theme = document.documentElement.dataset.theme ?? "auto";
+    this.announced = "";
+    this.dialog = null;
+    this.outbox = new Outbox({
+      onSession: (name, session) => this.#begun(name, session),
+      onAccepted: (id, said) => this.conversation?.id === id && this.conversation.accepted(said),
+    });
+    this.chats = new Chats({ onState: (state) => this.#connection("chats", state) });
+  }
+
+  async start() {
+    addEventListener("hashchange", () => this.#route());
+    addEventListener("online", () => this.#back());
+    addEventListener("pageshow", (event) => event.persisted && this.#back());
+    // Six connections are all that a browser gives a site: pages that nobody sees hold none
+    // but that of a turn they wait for.
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.#away() : this.#back()));
+    await this.#look();
+    if (this.stranger) return;
+    this.chats.open();
+    this.outbox.flush();
+    this.#route();
+  }
+
+  get connected() {
+    return ![...this.#states.values()].includes("waiting");
+  }
+
+  get place() {
+    return this.conversation?.id ?? "new";
+  }
+
+  goTo(id, seq) {
+    location.hash = id ? `#/chat/${encodeURIComponent(id)}${seq ? `/${seq}` : ""}` : "#/new";
+    this.set({ drawer: false });
+  }
+
+  set(change) {
+    Object.assign(this, change);
+    this.changed();
+  }
+
+  send({ text, attachments, mode }) {
+    const session = this.conversation?.id ?? null;
+    this.outbox.add({ session, name: session ? null : this.newName, text, attachments, mode });
+  }
+
+  async stop() {
+    try {
+      await this.conversation?.stop();
+    } catch (failure) {
+      this.announce(failure.message);
+    }
+  }
+
+  /** Said to a screen reader once; never while it is still being written. */
+  announce(text) {
+    const plain = text.replace(/[`*_#>|]/g, "").trim();
+    this.set({ announced: plain.length > 400 ? `${plain.slice(0, 400)}…` : plain });
+  }
+
+  /** Whoever writes messages is given words to begin with. */
+  onCompose(listener) {
+    this.#composers.add(listener);
+    return () => this.#composers.delete(listener);
+  }
+
+  compose(words) {
+    for (const composer of this.#composers) composer(words);
+  }
+
+  setTheme(theme) {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    try {
+      localStorage.setItem("holdfast.theme", theme);
+    } catch {
+      // It holds until the page is left.
+    }
+    this.set({ theme });
+  }
+
+  async rename(session, title) {
+    this.chats.put(await api.rename(session.id, title));
+    if (this.conversation?.id === session.id) this.conversation.resume();
+  }
+
+  async remove(session) {
+    await api.remove(session.id);
+    this.chats.forget(session.id);
+    if (this.conversation?.id === session.id) this.goTo(null);
+  }
+
+  #route() {
+    const [, kind, id, seq] = location.hash.split("/");
+    this.seek = seq ? Number(seq) : null;
+    if (kind !== "chat" || !id) return this.#show(null);
+    const wanted = decodeURIComponent(id);
+    if (this.conversation?.id !== wanted) this.#show(wanted);
+    else this.changed();
+  }
+
+  #show(id) {
+    this.conversation?.close();
+    this.#states.delete("conversation");
+    this.conversation = id && this.#opened(id);
+    this.newName = id ? null : this.#waitingName();
+    if (!id) document.title = "Holdfast";
+    this.changed();
+  }
+
+  #opened(id) {
+    const conversation = new Conversation(id, {
+      outbox: this.outbox,
+      onState: (state, failure) => this.#connection("conversation", state, failure),
+      onSession: (session) => this.#told(session),
+      onAnnounce: (text) => this.announce(text),
+    });
+    conversation.open();
+    return conversation;
+  }
+
+  /** A new chat whose first words could not be sent yet is found again after a reload. */
+  #waitingName() {
+    const waiting = this.outbox.entries.find((entry) => !entry.session && entry.name);
+    if (waiting) return waiting.name;
+    const bytes = crypto.getRandomValues(new Uint8Array(8));
+    return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  }
+
+  #begun(name, session) {
+    this.chats.put(session);
+    if (this.newName !== name) return;
+    history.replaceState(null, "", `#/chat/${encodeURIComponent(session.id)}`);
+    this.#show(session.id);
+  }
+
+  #told(session) {
+    this.chats.put(session);
+    const mark = session.state === "idle" ? "" : "● ";
+    document.title = `${mark}${session.title || "New chat"} · Holdfast`;
+    this.changed();
+  }
+
+  #connection(stream, state, failure) {
+    if (failure?.unknownVisitor) this.#leave();
+    // A new try is not a connection yet: what was lost stays lost until it is open.
+    if (state === "connecting" && this.#states.get(stream) === "waiting") return;
+    const before = this.connected;
+    this.#states.set(stream, state);
+    if (state === "waiting" && stream === "chats") this.#look();
+    if (state === "open" && stream === "chats") {
+      this.outbox.flush();
+      this.#look();
+    }
+    if (before !== this.connected) this.announce(this.connected ? "Connected again" : "Connection lost");
+    this.changed();
+  }
+
+  async #look() {
+    try {
+      this.status = await api.status();
+      if (!this.commands.length) this.commands = await api.commands();
+      this.changed();
+    } catch (failure) {
+      if (failure.unknownVisitor) this.#leave();
+    }
+  }
+
+  #leave() {
+    this.chats.close();
+    this.conversation?.close();
+    this.set({ stranger: true, conversation: null });
+  }
+
+  #away() {
+    this.chats.close();
+    if (!this.conversation?.running) this.conversation?.pause();
+  }
+
+  async #back() {
+    if (this.stranger) {
+      // The link may have been opened in another tab.
+      await api.status().then(() => location.reload(), () => null);
+      return;
+    }
+    this.chats.open();
+    this.conversation?.resume();
+  }
+}
+

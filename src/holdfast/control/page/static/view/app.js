@@ -1,0 +1,45 @@
+// The whole page: chats at the side, the conversation, and what is said about both.
+import { useObserved } from "../observed.js";
+import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { Chat } from "./chat.js";
+import { Dialog } from "./dialog.js";
+import { useKeys } from "./keys.js";
+import { Login } from "./login.js";
+import { Panel } from "./panel.js";
+import { Sidebar } from "./sidebar.js";
+
+const NARROW = matchMedia("(max-width: 760px)");
+
+export function App({ page }) {
+  useObserved(page);
+  useKeys(page);
+  const narrow = useMatch(NARROW);
+  if (page.stranger) return html`<${Login} />`;
+  const covered = narrow && page.drawer;
+  return html`
+    <a class="skip" href="#message" onClick=${toMessage}>Skip to the message field</a>
+    <div class=${page.panel ? "frame with-panel" : "frame"}>
+      <${Sidebar} page=${page} narrow=${narrow} />
+      ${covered && html`<div class="veil" onClick=${() => page.set({ drawer: false })}></div>`}
+      <${Chat} page=${page} narrow=${narrow} covered=${covered} />
+      ${page.panel && page.conversation && html`<${Panel} page=${page} conversation=${page.conversation} />`}
+    </div>
+    <div class="offstage" role="status" aria-live="polite">${page.announced}</div>
+    <${Dialog} page=${page} />
+  `;
+}
+
+function toMessage(event) {
+  event.preventDefault();
+  document.querySelector(".composer textarea")?.focus();
+}
+
+function useMatch(query) {
+  const [matches, setMatches] = useState(query.matches);
+  useEffect(() => {
+    const change = () => setMatches(query.matches);
+    query.addEventListener("change", change);
+    return () => query.removeEventListener("change", change);
+  }, [query]);
+  return matches;
+}

@@ -1,0 +1,84 @@
+// Files to send along: chosen, pasted or dropped, and shown before they go.
+import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { Icon } from "./icons.js";
+import { size } from "./times.js";
+
+const MOST_BYTES = 20_000_000; // of one message; base64 makes a third more of it on the wire
+
+/** As the API takes them; `problem` says what was left out and why. */
+export async function readFiles(chosen, already) {
+  let room = MOST_BYTES - already.reduce((sum, file) => sum + file.data.length * 0.75, 0);
+  const files = [];
+  const problems = [];
+  for (const file of chosen) {
+    if (file.size > room) {
+      problems.push(`${file.name} is too large: a message takes ${size(MOST_BYTES)} in all.`);
+      continue;
+    }
+    try {
+      files.push(await read(file));
+      room -= file.size;
+    } catch {
+      problems.push(`${file.name} could not be read.`);
+    }
+  }
+  return { files, problem: problems.join(" ") };
+}
+
+function read(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onerror = () => reject(reader.error);
+    reader.onload = () => {
+      const data = String(reader.result).slice(String(reader.result).indexOf(",") + 1);
+      const name = (file.name || "pasted").slice(0, 200);
+      resolve({ name, media_type: file.type || "application/octet-stream", data });
+    };
+    reader.readAsDataURL(file);
+  });
+}
+
+/** True while files hover over the page; they may be dropped anywhere on it. */
+export function useDropped(add) {
+  const [hovering, setHovering] = useState(false);
+  useEffect(() => {
+    const carries = (event) => event.dataTransfer?.types.includes("Files");
+    const over = (event) => {
+      if (!carries(event)) return;
+      event.preventDefault();
+      setHovering(true);
+    };
+    const leave = (event) => event.relatedTarget === null && setHovering(false);
+    const drop = (event) => {
+      if (!carries(event)) return;
+      event.preventDefault();
+      setHovering(false);
+      add(event.dataTransfer.files);
+    };
+    document.addEventListener("dragover", over);
+    document.addEventListener("dragleave", leave);
+    document.addEventListener("drop", drop);
+    return () => {
+      document.removeEventListener("dragover", over);
+      document.removeEventListener("dragleave", leave);
+      document.removeEventListener("drop", drop);
+    };
+  }, [add]);
+  return hovering;
+}
+
+export function Attached({ files, onRemove }) {
+  if (!files.length) return null;
+  return html`<ul class="attachments" aria-label="Attached">
+    ${files.map((file) => html`<li key=${file.name + file.data.length}>
+      ${file.media_type.startsWith("image/")
+        ? html`<img src=${`data:${file.media_type};base64,${file.data}`} alt="" />`
+        : html`<${Icon} name="file" />`}
+      <span class="filename">${file.name}</span>
+      <span class="size">${size(file.data.length * 0.75)}</span>
+      <button type="button" class="round small" aria-label=${`Remove ${file.name}`} onClick=${() => onRemove(file)}>
+        <${Icon} name="close" />
+      </button>
+    </li>`)}
+  </ul>`;
+}

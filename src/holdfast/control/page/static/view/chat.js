@@ -1,0 +1,66 @@
+// The middle of the page: one conversation, or the beginning of one.
+import { useObserved } from "../observed.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { ChatHeader } from "./header.js";
+import { Composer } from "./composer.js";
+import { Footer } from "./footer.js";
+import { Waiting } from "./messages.js";
+import { Transcript } from "./transcript.js";
+import { Welcome } from "./welcome.js";
+
+export function Chat({ page, narrow, covered }) {
+  const { conversation } = page;
+  return html`<main class="chat" inert=${covered}>
+    <${ChatHeader} page=${page} narrow=${narrow} />
+    ${!page.connected && html`<p class="banner" role="alert">
+      Reconnecting… what you write is kept and sent when the gateway is back.
+    </p>`}
+    ${conversation
+      ? html`<${Opened} key=${conversation.id} page=${page} conversation=${conversation} />`
+      : html`<${Beginning} page=${page} />`}
+    <${Footer} page=${page} />
+  </main>`;
+}
+
+function Opened({ page, conversation }) {
+  useObserved(conversation, conversation.live);
+  if (conversation.problem && !conversation.problem.passing) {
+    return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.message}</p></div>`;
+  }
+  const closed = conversation.session && !conversation.session.current;
+  return html`
+    <${Transcript} conversation=${conversation} seek=${page.seek} />
+    <${Approvals} conversation=${conversation} />
+    ${closed
+      ? html`<div class="closed">
+          <p>This chat has ended; a newer one took its place.</p>
+          <button type="button" class="primary" onClick=${() => page.goTo(null)}>New chat</button>
+        </div>`
+      : html`<${Composer} page=${page} place=${conversation.id} running=${conversation.running}
+          onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`}
+  `;
+}
+
+/** Where questions to the person will stand, between what was said and what is being written. */
+function Approvals({ conversation }) {
+  const waiting = conversation.session?.state === "waiting";
+  return html`<section class="approvals" aria-label="Approvals" hidden=${!waiting}></section>`;
+}
+
+function Beginning({ page }) {
+  useObserved(page.outbox);
+  const waiting = page.outbox.of(null, page.newName);
+  return html`
+    <div class="transcript">
+      <div class="scroller" tabindex="0" role="region" aria-label="Conversation">
+        <div class="column">
+          ${waiting.length
+            ? waiting.map((entry) => html`<${Waiting} key=${entry.message_id} entry=${entry}
+                onRetry=${() => page.outbox.retry(entry.message_id)} onDrop=${() => page.outbox.drop(entry.message_id)} />`)
+            : html`<${Welcome} page=${page} />`}
+        </div>
+      </div>
+    </div>
+    <${Composer} page=${page} place="new" running=${false} onSend=${(message) => page.send(message)} />
+  `;
+}

@@ -1,0 +1,133 @@
+// Where one writes: text, attachments, commands, and what to do while a turn runs.
+import { recall, recallText, remember, rememberText } from "../memory.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
+import { Attached, readFiles, useDropped } from "./attach.js";
+import { completions, Commands } from "./commands.js";
+import { Icon } from "./icons.js";
+import { MODES, ModeMenu } from "./modes.js";
+
+export function Composer({ page, running, onSend, onStop, place }) {
+  const [text, setText] = useState(recallText(`draft.${place}`, ""));
+  const [files, setFiles] = useState([]);
+  const [problem, setProblem] = useState("");
+  const [mode, setMode] = useState(recall("mode", "interrupt"));
+  const [choice, setChoice] = useState(0);
+  const field = useRef(null);
+  const picker = useRef(null);
+
+  useEffect(() => {
+    setText(recallText(`draft.${place}`, ""));
+    setFiles([]);
+    if (matchMedia("(hover: hover)").matches) field.current.focus();
+  }, [place]);
+  useEffect(() => page.onCompose((words) => change(words, field, setText, place)), [place]);
+  useLayoutEffect(() => grow(field.current), [text]);
+
+  const add = async (chosen) => {
+    const { files: read, problem: why } = await readFiles(chosen, files);
+    setFiles((before) => [...before, ...read]);
+    setProblem(why);
+  };
+  const dropping = useDropped(add);
+  const offered = completions(page.commands, text);
+  const picked = Math.min(choice, offered.length - 1);
+
+  const write = (value) => {
+    setText(value);
+    setChoice(0);
+    rememberText(`draft.${place}`, value);
+  };
+  const send = () => {
+    if (!text.trim() && !files.length) return;
+    onSend({ text: text.trim(), attachments: files, mode: running ? mode : null });
+    write("");
+    setFiles([]);
+    setProblem("");
+    field.current.focus();
+  };
+  const complete = (command) => {
+    write(`/${command.name} `);
+    field.current.focus();
+  };
+  const onKey = (event) => {
+    if (event.isComposing) return;
+    if (offered.length && steer(event, { offered, picked, setChoice, complete, text })) return;
+    if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      send();
+    }
+  };
+  const paste = (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    add(event.clipboardData.files);
+  };
+  const choose = (chosen) => {
+    setMode(chosen);
+    remember("mode", chosen);
+    field.current.focus();
+  };
+
+  return html`<form class=${dropping ? "composer dropping" : "composer"} aria-label="Write a message"
+      onSubmit=${(event) => { event.preventDefault(); send(); }}>
+    <${Commands} offered=${offered} picked=${picked} onPick=${complete} />
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <div class="box">
+      <${Attached} files=${files} onRemove=${(gone) => setFiles(files.filter((file) => file !== gone))} />
+      <textarea ref=${field} rows="1" value=${text} placeholder=${running ? placeholder(mode) : "Write a message, or / for commands"}
+        aria-label="Message" aria-controls=${offered.length ? "commands" : undefined}
+        aria-activedescendant=${offered.length ? `command-${picked}` : undefined}
+        onInput=${(event) => write(event.currentTarget.value)} onKeyDown=${onKey} onPaste=${paste}></textarea>
+      <div class="row">
+        <input ref=${picker} type="file" multiple hidden aria-hidden="true" tabindex="-1"
+          onChange=${(event) => { add(event.currentTarget.files); event.currentTarget.value = ""; }} />
+        <button type="button" class="round" title="Attach files" aria-label="Attach files" onClick=${() => picker.current.click()}>
+          <${Icon} name="clip" />
+        </button>
+        <span class="hint">Enter sends, Shift+Enter makes a line</span>
+        <span class="gap"></span>
+        ${running && html`<${ModeMenu} mode=${mode} onChoose=${choose} />`}
+        ${running && html`<button type="button" class="stop" onClick=${onStop} title="Stop (Esc)">
+          <${Icon} name="stop" /> Stop
+        </button>`}
+        <button type="submit" class="send" disabled=${!text.trim() && !files.length}
+          title=${running ? MODES[mode].help : "Send (Enter)"} aria-label=${running ? `Send: ${MODES[mode].label}` : "Send"}>
+          <${Icon} name="send" />
+        </button>
+      </div>
+    </div>
+  </form>`;
+}
+
+/** Keys while commands are offered; true if the key was for them. */
+function steer(event, { offered, picked, setChoice, complete, text }) {
+  const moves = { ArrowDown: 1, ArrowUp: -1 };
+  if (event.key in moves) {
+    event.preventDefault();
+    setChoice((picked + moves[event.key] + offered.length) % offered.length);
+    return true;
+  }
+  const whole = text === `/${offered[picked].name}`;
+  if (event.key === "Tab" || (event.key === "Enter" && !event.shiftKey && !whole)) {
+    event.preventDefault();
+    complete(offered[picked]);
+    return true;
+  }
+  return false;
+}
+
+function placeholder(mode) {
+  return { interrupt: "Write to interrupt it", queue: "Write what comes next", steer: "Write to steer it" }[mode];
+}
+
+function change(words, field, setText, place) {
+  setText(words);
+  rememberText(`draft.${place}`, words);
+  field.current.focus();
+}
+
+/** As tall as its text, up to what the style allows. */
+function grow(field) {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight}px`;
+}

@@ -1,0 +1,40 @@
+// A button that puts a text on the clipboard and says so.
+import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { Icon } from "./icons.js";
+
+export function CopyButton({ text, label = "Copy" }) {
+  const [done, setDone] = useState("");
+  useEffect(() => {
+    if (!done) return undefined;
+    const timer = setTimeout(() => setDone(""), 1800);
+    return () => clearTimeout(timer);
+  }, [done]);
+  const copy = async () => setDone((await toClipboard(text)) ? "Copied" : "Could not copy");
+  return html`<button type="button" class="quiet copy" onClick=${copy}>
+    <${Icon} name=${done === "Copied" ? "check" : "copy"} />
+    <span aria-live="polite">${done || label}</span>
+  </button>`;
+}
+
+async function toClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return byHand(text);
+  }
+}
+
+/** Pages over plain HTTP from another machine have no clipboard of their own. */
+function byHand(text) {
+  const field = document.createElement("textarea");
+  field.value = text;
+  field.className = "offstage";
+  document.body.append(field);
+  field.select();
+  try {
+    return document.execCommand("copy");
+  } finally {
+    field.remove();
+  }
+}

@@ -1,0 +1,20 @@
+// The status line: which model and why, whether tools are confined, and how the connection is.
+import { html } from "../vendor/preact-htm.module.js";
+import { Icon } from "./icons.js";
+
+export function Footer({ page }) {
+  const { status, connected } = page;
+  return html`<footer class="status" aria-label="Status">
+    <span class=${connected ? "link-state on" : "link-state off"}><span class="dot"></span>${connected ? "Connected" : "Reconnecting…"}</span>
+    ${status && html`
+      <span class="model" title=${status.model.why}>${modelName(status.model)} <span class="why">${status.model.why}</span></span>
+      ${status.sandboxed === false && html`<span class="warn" title=${status.why_unsandboxed}>
+        <${Icon} name="shield" /> Not sandboxed <span class="why">${status.why_unsandboxed}</span>
+      </span>`}
+      ${status.state !== "running" && html`<span class="warn">${status.state}</span>`}
+      <span class="version">Holdfast ${status.version}</span>
+    `}
+  </footer>`;
+}
+
+const modelName = ({ provider, name }) => (name && name !== provider ? `${provider} · ${name}` : provider);

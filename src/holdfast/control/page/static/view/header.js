@@ -1,0 +1,48 @@
+// The head of a conversation: its title, and what can be done with it as a whole.
+import { address } from "../api.js";
+import { useObserved } from "../observed.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { Icon } from "./icons.js";
+import { Menu } from "./menu.js";
+
+export function ChatHeader({ page, narrow }) {
+  useObserved(page.chats);
+  const { conversation } = page;
+  const known = page.chats.sessions.find(({ id }) => id === conversation?.id);
+  const session = known ?? conversation?.session ?? null;
+  return html`<header class="head">
+    ${narrow && html`<button type="button" class="round" aria-label="Open the list of chats" aria-expanded=${String(page.drawer)}
+      onClick=${() => page.set({ drawer: true })}><${Icon} name="menu" /></button>`}
+    <h1>${session ? session.title || "New chat" : conversation ? "" : "New chat"}</h1>
+    ${session && html`<${Actions} page=${page} session=${session} />`}
+    <${Theme} page=${page} />
+  </header>`;
+}
+
+function Actions({ page, session }) {
+  const items = [
+    { label: "Rename", icon: "pencil", act: () => page.set({ dialog: { kind: "rename", session } }) },
+    { label: "Export", icon: "download", href: address.export(session.id), download: `${session.id}.jsonl` },
+    { label: "Delete", icon: "trash", danger: true, act: () => page.set({ dialog: { kind: "delete", session } }) },
+  ];
+  const panel = (name, icon, label) => html`<button type="button" class="round" title=${label} aria-label=${label}
+    aria-pressed=${String(page.panel === name)} onClick=${() => page.set({ panel: page.panel === name ? null : name })}>
+    <${Icon} name=${icon} />
+  </button>`;
+  return html`
+    ${panel("files", "files", "Files")}
+    ${panel("processes", "pulse", "Processes")}
+    <${Menu} icon="more" title="More" items=${items} />
+  `;
+}
+
+const NEXT = { auto: "light", light: "dark", dark: "auto" };
+const ICONS = { auto: "auto", light: "sun", dark: "moon" };
+const NAMES = { auto: "as the system", light: "light", dark: "dark" };
+
+function Theme({ page }) {
+  const label = `Theme: ${NAMES[page.theme]}`;
+  return html`<button type="button" class="round" title=${label} aria-label=${label} onClick=${() => page.setTheme(NEXT[page.theme])}>
+    <${Icon} name=${ICONS[page.theme]} />
+  </button>`;
+}

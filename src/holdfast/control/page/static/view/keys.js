@@ -1,0 +1,34 @@
+// Keys that work anywhere on the page.
+import { useEffect } from "../vendor/preact-htm.module.js";
+
+/** Ctrl/Cmd+K searches, Alt+N begins a chat, Esc closes what is open and else stops the turn. */
+export function useKeys(page) {
+  useEffect(() => {
+    const onKey = (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        page.set({ drawer: true });
+        requestAnimationFrame(() => document.querySelector(".search input")?.select());
+      } else if (event.altKey && event.code === "KeyN") {
+        event.preventDefault();
+        page.goTo(null);
+      } else if (event.key === "Escape" && !event.defaultPrevented) {
+        escape(page);
+      }
+    };
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, [page]);
+}
+
+function escape(page) {
+  if (page.dialog) return; // the browser closes it
+  const searching = document.activeElement?.closest(".search");
+  if (searching || page.chats.query) {
+    page.chats.search("");
+    page.set({ drawer: false });
+    document.querySelector(".composer textarea")?.focus();
+  } else if (page.drawer) page.set({ drawer: false });
+  else if (page.panel) page.set({ panel: null });
+  else if (page.conversation?.running) page.stop();
+}

@@ -1,0 +1,37 @@
+// The running step: the only view that a streamed word draws again.
+import { useObserved } from "../observed.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { Markdown } from "./markdown.js";
+import { Reasoned } from "./reasoning.js";
+import { OpenStep } from "./step.js";
+
+export function Live({ conversation }) {
+  const { live } = conversation;
+  useObserved(live);
+  const { step } = live;
+  if (!step) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
+  const { text = "", reasoning = "" } = step;
+  const calls = unseen(conversation, step);
+  const quiet = !text && !reasoning && !step.calls?.length;
+  // Not announced word by word: the page's one live region says the whole reply when it is done.
+  return html`<article class="reply live" aria-label="Holdfast, answering" aria-busy="true">
+    ${reasoning && html`<${Reasoned} text=${reasoning} growing=${!text} />`}
+    ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
+    ${calls.map((call) => html`<${OpenStep} key=${call.id} call=${call} live=${live} running />`)}
+    ${quiet && html`<${Thinking} said=${step.resumed ? "Going on where it was" : "Thinking"} />`}
+  </article>`;
+}
+
+/** Running calls that no committed reply shows: normally there are none. */
+function unseen({ records }, { calls = [] }) {
+  if (!calls.length) return [];
+  const shown = new Set();
+  for (const { message } of records.slice(-50)) for (const { id } of message.calls ?? []) shown.add(id);
+  return calls
+    .filter(({ call_id }) => !shown.has(call_id))
+    .map(({ call_id, name, arguments: given }) => ({ id: call_id, name, arguments: given }));
+}
+
+function Thinking({ said }) {
+  return html`<p class="thinking"><span class="dots" aria-hidden="true"><i></i><i></i><i></i></span> ${said}…</p>`;
+}

@@ -1,0 +1,101 @@
+// Markdown on the page. Every word of it becomes a text node: there is no HTML to be unsafe.
+import { blocks, deepest, safeAddress, spans } from "../markdown.js";
+import { h, html } from "../vendor/preact-htm.module.js";
+import { CodeBlock } from "./code.js";
+import { memo } from "./memo.js";
+
+/** Blocks keep their place while a text grows, so only the last one is drawn again. */
+export function Markdown({ text, depth = 0 }) {
+  if (depth > deepest) return html`<p>${text}</p>`;
+  return blocks(text).map(
+    (block, place) => html`<${Block} key=${place} block=${block} source=${block.source} depth=${depth} />`,
+  );
+}
+
+class Block extends memo(DrawnBlock) {
+  shouldComponentUpdate(next) {
+    return next.source !== this.props.source || next.block.kind !== this.props.block.kind;
+  }
+}
+
+function DrawnBlock({ block, depth }) {
+  switch (block.kind) {
+    case "heading":
+      // Within a message: the page has the first two levels for itself.
+      return h(`h${Math.min(6, block.level + 2)}`, null, inline(block.text));
+    case "code":
+      return html`<${CodeBlock} text=${block.text} language=${block.language} />`;
+    case "rule":
+      return html`<hr />`;
+    case "quote":
+      return html`<blockquote><${Markdown} text=${block.text} depth=${depth + 1} /></blockquote>`;
+    case "list":
+      return html`<${List} list=${block} depth=${depth} />`;
+    case "table":
+      return html`<${Table} table=${block} />`;
+    default:
+      return html`<p>${inline(block.text)}</p>`;
+  }
+}
+
+function List({ list, depth }) {
+  const items = list.items.map((text) => html`<${Item} text=${text} loose=${list.loose} depth=${depth} />`);
+  return list.ordered ? html`<ol start=${list.start}>${items}</ol>` : html`<ul>${items}</ul>`;
+}
+
+function Item({ text, loose, depth }) {
+  const task = /^\[([ xX])\]\s+/.exec(text);
+  const rest = task ? text.slice(task[0].length) : text;
+  const inside = depth >= deepest ? [{ kind: "paragraph", text: rest }] : blocks(rest);
+  const drawn = inside.map((block) =>
+    block.kind === "paragraph" && !loose
+      ? html`<span class="line">${inline(block.text)}</span>`
+      : html`<${DrawnBlock} block=${block} depth=${depth + 1} />`,
+  );
+  if (!task) return html`<li>${drawn}</li>`;
+  const done = task[1] !== " ";
+  return html`<li class="task">
+    <span class="tick" role="img" aria-label=${done ? "done" : "to do"}>${done ? "☑" : "☐"}</span>${drawn}
+  </li>`;
+}
+
+function Table({ table: { head, align, rows } }) {
+  const cell = (tag) => (text, place) => h(tag, { class: `to-${align[place] ?? "left"}` }, inline(text));
+  return html`<div class="table" tabindex="0" role="region" aria-label="Table">
+    <table>
+      <thead><tr>${head.map(cell("th"))}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${row.map(cell("td"))}</tr>`)}</tbody>
+    </table>
+  </div>`;
+}
+
+function inline(text) {
+  return spans(text).map(Span);
+}
+
+function Span(span) {
+  if (typeof span === "string") return span;
+  switch (span.kind) {
+    case "break":
+      return html`<br />`;
+    case "code":
+      return html`<code>${span.text}</code>`;
+    case "strong":
+      return html`<strong>${span.spans.map(Span)}</strong>`;
+    case "emphasis":
+      return html`<em>${span.spans.map(Span)}</em>`;
+    case "strike":
+      return html`<s>${span.spans.map(Span)}</s>`;
+    case "image":
+      // Not shown: a picture from elsewhere would tell its server who reads this, and when.
+      return html`<${Link} href=${span.href} inside=${[`🖼 ${span.text || "picture"}`]} />`;
+    default:
+      return html`<${Link} href=${span.href} inside=${span.spans.map(Span)} />`;
+  }
+}
+
+function Link({ href, inside }) {
+  const address = safeAddress(href);
+  if (!address) return html`<span class="no-link" title="This link leads nowhere safe">${inside}</span>`;
+  return html`<a href=${address} title=${address} target="_blank" rel="noopener noreferrer">${inside}</a>`;
+}

@@ -1,0 +1,87 @@
+// Single messages: what a person said, what waits to be taken, notes, and how a turn ended.
+import { html } from "../vendor/preact-htm.module.js";
+import { Icon, Spinner } from "./icons.js";
+import { Markdown } from "./markdown.js";
+import { memo } from "./memo.js";
+import { iso, moment, when } from "./times.js";
+
+export const Said = memo(function Said({ record: { seq, at, message } }) {
+  return html`<article class="said" data-seq=${seq} aria-label=${message.speaker ?? "You"}>
+    ${message.note && html`<${Note} text=${message.note} />`}
+    <div class="bubble">
+      ${message.speaker && html`<p class="speaker">${message.speaker}</p>`}
+      <${Pictures} pictures=${(message.images ?? []).map(sourceOf).filter(Boolean)} />
+      ${message.text && html`<p class="words">${message.text}</p>`}
+    </div>
+    <time datetime=${iso(at)} title=${moment(at)}>${when(at)}</time>
+  </article>`;
+});
+
+function sourceOf({ media_type = "image/png", data }) {
+  return data && media_type.startsWith("image/") ? `data:${media_type};base64,${data}` : null;
+}
+
+function Pictures({ pictures }) {
+  if (!pictures.length) return null;
+  return html`<div class="pictures">
+    ${pictures.map((source) => html`<img src=${source} alt="Attached picture" loading="lazy" />`)}
+  </div>`;
+}
+
+/** Written here and in no transcript yet. */
+export function Waiting({ entry, busy, onRetry, onDrop }) {
+  const { text, state, error, attachments = [] } = entry;
+  const refused = state === "refused";
+  return html`<article class=${`said waiting ${state}`} aria-label="You, on its way">
+    <div class="bubble">
+      <${Pictures} pictures=${attachments.map(sourceOf).filter(Boolean)} />
+      ${attachments.filter((each) => !sourceOf(each)).map((each) => html`<p class="attached"><${Icon} name="file" /> ${each.name}</p>`)}
+      ${text && html`<p class="words">${text}</p>`}
+    </div>
+    <p class="fate">
+      ${refused
+        ? html`<span class="error">${error}</span>
+            <button type="button" class="link" onClick=${onRetry}>Try again</button>
+            <button type="button" class="link" onClick=${onDrop}>Discard</button>`
+        : html`<${Spinner} /> ${fate(state, busy)}`}
+    </p>
+  </article>`;
+}
+
+function fate(state, busy) {
+  if (state === "unsent") return "Sending… it is kept here until the gateway has it.";
+  return busy ? "Waiting for the running turn" : "Accepted";
+}
+
+/** What the system said to the model: there for whoever wonders, in nobody's way. */
+export function Note({ text, seq }) {
+  const plain = text.replace(/^\[System note:\s*/, "").replace(/\]\s*$/, "");
+  const short = plain.length > 90 ? `${plain.slice(0, 88)}…` : plain;
+  if (short === plain) return html`<p class="note" data-seq=${seq}>${plain}</p>`;
+  return html`<details class="note" data-seq=${seq}><summary>${short}</summary><p>${plain}</p></details>`;
+}
+
+/** What a command answered, or why a message failed: said to its sender, in no transcript. */
+export function Answer({ answer: { text, asked, state } }) {
+  const failed = state === "failed" || state === "refused";
+  if (state === "superseded") return null;
+  return html`<article class=${failed ? "answer failed" : "answer"} aria-label=${asked ? `Answer to ${asked}` : "Answer"}>
+    ${asked && html`<p class="asked">${asked}</p>`}
+    <div class="prose"><${Markdown} text=${text} /></div>
+  </article>`;
+}
+
+const ENDS = {
+  failed: ["failed", "This turn failed."],
+  superseded: ["stopped", "Stopped."],
+  interrupted: ["stopped", "Interrupted by the next message."],
+};
+
+export function TurnEnd({ state, reason }) {
+  const [tone, text] = ENDS[state] ?? [];
+  if (!tone) return null;
+  return html`<p class=${`turn-end ${tone}`}>
+    <${Icon} name=${tone === "failed" ? "cross" : "dash"} />
+    ${text} ${tone === "failed" && reason ? reason : ""}
+  </p>`;
+}

@@ -1,0 +1,16 @@
+// What a model thought, folded away.
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { Icon, Spinner } from "./icons.js";
+import { Markdown } from "./markdown.js";
+
+export function Reasoned({ text, growing = false }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="reasoning" open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>
+      ${growing ? html`<${Spinner} />` : html`<${Icon} name="bulb" />`}
+      <span>${growing ? "Thinking…" : "Thoughts"}</span>
+      <span class="fold"><${Icon} name="right" /></span>
+    </summary>
+    ${open && html`<div class="prose"><${Markdown} text=${text} /></div>`}
+  </details>`;
+}

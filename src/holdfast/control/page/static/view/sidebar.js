@@ -1,0 +1,87 @@
+// The chats: begin one, find one, open one.
+import { useObserved } from "../observed.js";
+import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
+import { Found } from "./found.js";
+import { Icon, Logo } from "./icons.js";
+import { memo } from "./memo.js";
+import { iso, moment, when } from "./times.js";
+
+export function Sidebar({ page, narrow }) {
+  const { chats } = page;
+  useObserved(chats);
+  const list = useRef(null);
+  const closed = narrow && !page.drawer;
+  const onKey = (event) => walk(event, list.current);
+  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label="Chats" inert=${closed} ref=${list} onKeyDown=${onKey}>
+    <header>
+      <a class="brand" href="#/new"><${Logo} /> Holdfast</a>
+      ${narrow && html`<button type="button" class="round" aria-label="Close the list of chats" onClick=${() => page.set({ drawer: false })}>
+        <${Icon} name="close" />
+      </button>`}
+    </header>
+    <button type="button" class="new" onClick=${() => page.goTo(null)} title="New chat (Alt+N)">
+      <${Icon} name="plus" /> New chat
+    </button>
+    <${Search} chats=${chats} />
+    <div class="lists">
+      ${chats.found
+        ? html`<${Found} page=${page} found=${chats.found} />`
+        : html`<${List} page=${page} chats=${chats} />`}
+    </div>
+  </nav>`;
+}
+
+function Search({ chats }) {
+  const timer = useRef(0);
+  const field = useRef(null);
+  useEffect(() => {
+    if (!chats.query && field.current) field.current.value = "";
+  }, [chats.query]);
+  const onInput = (event) => {
+    const { value } = event.currentTarget;
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => chats.search(value), value ? 180 : 0);
+  };
+  return html`<div class="search" role="search">
+    <${Icon} name="search" />
+    <input ref=${field} type="search" placeholder="Search" aria-label="Search chats and messages" autocomplete="off" onInput=${onInput} />
+    <kbd aria-hidden="true">${/Mac/.test(navigator.platform) ? "⌘" : "Ctrl"} K</kbd>
+  </div>`;
+}
+
+function List({ page, chats }) {
+  if (!chats.loaded) return html`<p class="quiet-text">Loading…</p>`;
+  if (!chats.sessions.length) return html`<p class="quiet-text">No chats yet. What you write begins the first one.</p>`;
+  const open = page.conversation?.id;
+  return html`
+    <ul class="chats">
+      ${chats.sessions.map((session) => html`<li key=${session.id}>
+        <${ChatLink} session=${session} open=${session.id === open} />
+      </li>`)}
+    </ul>
+    ${chats.more && html`<button type="button" class="quiet more" onClick=${() => chats.loadMore()}>Older chats</button>`}
+  `;
+}
+
+export const ChatLink = memo(function ChatLink({ session, open }) {
+  const { id, title, state, active_at, platform, suspended } = session;
+  const runs = state !== "idle";
+  return html`<a href=${`#/chat/${encodeURIComponent(id)}`} class="chat-link" aria-current=${open ? "page" : undefined}>
+    <span class=${runs ? "dot running" : suspended ? "dot suspended" : "dot"}
+      role=${runs || suspended ? "img" : undefined} aria-label=${runs ? state : suspended ? "suspended" : undefined}></span>
+    <span class="title">${title || "New chat"}</span>
+    ${platform && !["api", "page", "web"].includes(platform) && html`<span class="platform">${platform}</span>`}
+    <time datetime=${iso(active_at)} title=${moment(active_at)}>${when(active_at)}</time>
+  </a>`;
+});
+
+/** Arrows walk the list, from the search field on. */
+function walk(event, list) {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!by) return;
+  const stops = [list.querySelector(".search input"), ...list.querySelectorAll(".lists a")];
+  const at = stops.indexOf(document.activeElement);
+  if (at < 0) return;
+  event.preventDefault();
+  stops[Math.max(0, Math.min(stops.length - 1, at + by))].focus();
+}
