@@ -13,14 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from aiohttp.web import RouteDef
 
 from holdfast import __version__
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.listener import HttpListener
+from holdfast.control.login import Login
+from holdfast.control.login_pages import LoginPages
 from holdfast.control.metrics import Metrics
+from holdfast.control.page import site
 from holdfast.control.status_thread import StatusThread
+from holdfast.control.v1 import mount
+from holdfast.control.v1.pulse import Pulse
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import ModelClient, Platform
 from holdfast.core.secret import Secret
@@ -30,6 +38,7 @@ from holdfast.gateway.redaction import Redaction
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import BadTarget, target_of
 from holdfast.platforms.api.platform import ApiPlatform
+from holdfast.platforms.web import WebPlatform
 from holdfast.runner.runners import Runners
 from holdfast.service import exits
 from holdfast.service.clock import SystemClock
@@ -87,6 +96,7 @@ class Process:
         self._crash = crash_at(config.crash_at)
         self._state = "starting"
         self._address = ""
+        self._login = Login(token, clock=self._clock)
         self._facts_of: list[Callable[[], dict[str, Any]]] = []
 
     async def serve(self) -> None:
@@ -106,7 +116,8 @@ class Process:
                 api = ApiPlatform(self._token, library=store, new_id=self._new_id)
                 gateway = self._gateway(store, pool, runners, api)
                 self._facts_of = [gateway.snapshot, lambda: _sandbox(runners)]
-                await self._listen(stack, gateway, store, api, lag=lambda: heartbeat.lag)
+                room = self._room(gateway, store, runners)
+                await self._listen(stack, room, api, lag=lambda: heartbeat.lag)
                 await stack.enter_async_context(gateway)
                 self._greet()
                 await stop.wait()
@@ -131,7 +142,7 @@ class Process:
             Parts(
                 settings=settings,
                 store=store,
-                platforms=[api, *self._platforms()],
+                platforms=[api, WebPlatform(), *self._platforms()],
                 runners=runners,
                 toolbox=tools.for_toolsets(settings.agent.toolsets),
                 lease=lease,
@@ -145,22 +156,46 @@ class Process:
             )
         )
 
+    def _room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
+        return Room(
+            gateway=gateway,
+            store=store,
+            runners=runners,
+            home=self._config.home,
+            login=self._login,
+            clock=self._clock,
+            new_id=self._new_id,
+            redact=gateway.house.redact,
+            pulse=Pulse(),
+            ready=lambda: self._state == "running",
+            facts=self._facts,
+            model=lambda: self._model_view(gateway),
+        )
+
+    def _model_view(self, gateway: Gateway) -> ModelView:
+        provider = self._config.settings.model.provider
+        chosen = "model.provider" in self._config.origins
+        why = "chosen in the configuration" if chosen else "nothing else is set up"
+        return ModelView(provider=provider, name=gateway.house.agents.model_name, why=why)
+
+    def _routes(self, room: Room, api: ApiPlatform) -> list[RouteDef]:
+        wanted = self._config.settings.platforms.get("api", PlatformSettings())
+        return [
+            *(api.routes() if wanted.enabled else ()),
+            *mount.routes(room),
+            *LoginPages(self._login).routes(),
+            *site.routes(),
+        ]
+
     async def _listen(
-        self,
-        stack: AsyncExitStack,
-        gateway: Gateway,
-        store: SqliteStore,
-        api: ApiPlatform,
-        *,
-        lag: Callable[[], float],
+        self, stack: AsyncExitStack, room: Room, api: ApiPlatform, *, lag: Callable[[], float]
     ) -> None:
         """Open both listeners. Until the gateway is entered, whoever asks is told to wait."""
-        wanted = self._config.settings.platforms.get("api", PlatformSettings())
         listener = await stack.enter_async_context(
             HttpListener(
                 self._config.settings.gateway,
-                routes=api.routes() if wanted.enabled else [],
-                metrics=Metrics(store, snapshot=gateway.snapshot, lag=lag),
+                routes=self._routes(room, api),
+                metrics=Metrics(room.store, snapshot=room.gateway.snapshot, lag=lag),
                 token=self._token,
                 ready=lambda: self._state == "running",
                 port_chosen="gateway.port" in self._config.origins,
@@ -169,8 +204,15 @@ class Process:
         self._address = listener.address
         self._lock.announce(listener.address)
         await stack.enter_async_context(
-            ControlSocket(self._paths, library=store, snapshot=self._facts)
+            ControlSocket(
+                self._paths, library=room.store, snapshot=self._facts, link=self._new_link
+            )
         )
+
+    def _new_link(self) -> str:
+        """One that opens on this machine, also where the gateway listens on every address."""
+        address = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        return self._login.link(address)
 
     def _models(self, pool: ModelPool) -> tuple[Callable[[str | None], ModelClient], str]:
         settings = self._config.settings.model
@@ -205,6 +247,9 @@ class Process:
         ours = "" if home == Path.home() / ".holdfast" else f" --home {shlex.quote(str(home))}"
         lines = [
             f"Holdfast {__version__} listens on {self._address}",
+            "",
+            "Open it in a browser (this link works once, within ten minutes):",
+            f"  {self._new_link()}",
             "",
             "Talk to it:",
             f"  curl {self._address}/v1/chat/completions \\",

@@ -22,11 +22,18 @@ class ControlSocket:
     """Owns the control socket while its context is open. Whoever can open it is its owner."""
 
     def __init__(
-        self, paths: Paths, *, library: Library, snapshot: Callable[[], dict[str, Any]]
+        self,
+        paths: Paths,
+        *,
+        library: Library,
+        snapshot: Callable[[], dict[str, Any]],
+        link: Callable[[], str],
     ) -> None:
+        """`link` makes a one-time link that logs a browser in."""
         self._path = paths.control_socket
         self._library = library
         self._snapshot = snapshot
+        self._link = link
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -36,6 +43,7 @@ class ControlSocket:
                 web.get("/status", self._status),
                 web.get("/sessions", self._sessions),
                 web.get("/sessions/{id}", self._session),
+                web.post("/login", self._login),
             ]
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -57,6 +65,9 @@ class ControlSocket:
     async def _status(self, request: web.Request) -> web.Response:
         ledger = balance(await self._library.ledger())
         return _json({**self._snapshot(), "ledger": ledger})
+
+    async def _login(self, request: web.Request) -> web.Response:
+        return _json({"link": self._link()})
 
     async def _sessions(self, request: web.Request) -> web.Response:
         limit = _number(request, "limit", 50)

@@ -8,6 +8,7 @@ from typing import Self
 
 from aiohttp import web
 
+from holdfast.control.headers import secure
 from holdfast.control.metrics import CONTENT_TYPE, Metrics
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.secret import Secret
@@ -56,6 +57,7 @@ class HttpListener:
 
     async def __aenter__(self) -> Self:
         application = web.Application(middlewares=[self._check_host], client_max_size=_LARGEST_BODY)
+        application.on_response_prepare.append(secure)
         application.add_routes(self._routes)
         application.add_routes(
             [web.get("/healthz", self._health), web.get("/metrics", self._measures)]

@@ -11,7 +11,7 @@ from holdfast.agent.agent import Agent
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.events import TurnStarted
-from holdfast.core.ids import SessionId, SessionKey, TurnId
+from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
 from holdfast.core.message import NoteMessage
 from holdfast.core.outbox import NewDelivery
@@ -70,6 +70,13 @@ class Lane:
     def turn(self) -> Turn | None:
         """The running turn; None: there is none, or it has ended and is on its way to the log."""
         return None if self._turn is None or self._turn.closed else self._turn
+
+    @property
+    def answering(self) -> InboxId | None:
+        """The message whose end is the end of the running turn."""
+        if self._resumed is not None:
+            return self._resumed.rows[-1].id
+        return None if self.turn is None else self.turn.rows[-1].id
 
     @property
     def waiting(self) -> Sequence[InboxRow]:

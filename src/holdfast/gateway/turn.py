@@ -176,6 +176,8 @@ class Turn:
         Writes keep their order, so nothing of the turn is durable before its beginning is.
         """
         self._begun = self._told(self._house.store.begin_turn(begin))
+        # With its first turn a session gets into the log, and gets its title.
+        self._begun.add_done_callback(lambda _: self._house.feeds.changed(self.session_id))
         self._begun.add_done_callback(lambda done: done.cancelled() or done.exception())
         for message in begin.messages:
             self.agent.remember(message)

@@ -230,3 +230,9 @@ class EndedEvent(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     state: InboxState
     reason: str
+
+
+class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """`deleted` event of `/events`: that session is gone."""
+
+    id: str

@@ -36,10 +36,10 @@ def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
 
 
 def _title(messages: Sequence[Message]) -> str:
-    """The beginning of the first thing that was said."""
+    """The first line of the first thing that was said."""
     for message in messages:
-        if isinstance(message, UserMessage) and (words := message.text[:400].split()):
-            text = " ".join(words)
+        if isinstance(message, UserMessage) and (said := message.text[:400].strip()):
+            text = " ".join(said.splitlines()[0].split())
             return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
     return ""
 

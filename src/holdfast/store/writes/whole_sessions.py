@@ -10,6 +10,11 @@ from holdfast.core.session import ImportedSession
 from holdfast.store import rows
 from holdfast.store.writes import inbox, sessions
 
+_SETTLED = "state IN ('sent', 'failed')"
+# A delivery that is under way is somebody's, who will settle it: its row stays, with nothing
+# of the session in it.
+_EMPTIED = "text = '(deleted)', session_id = NULL, turn_id = NULL, inbox_id = NULL"
+
 
 def find_or_open(
     cursor: apsw.Cursor, *, session_id: SessionId, route: SessionKey, at: float
@@ -55,10 +60,13 @@ def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[In
         "SELECT DISTINCT turn_id FROM messages WHERE session_id = ? AND turn_id IS NOT NULL",
         (session_id,),
     ).fetchall()
-    for table, column in (("steps", "turn_id"), ("turns", "id"), ("outbox", "turn_id")):
+    asked = [(inbox_id,) for inbox_id in inbox_ids]
+    for column, bindings in (("turn_id", found), ("inbox_id", asked)):
+        cursor.executemany(f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED}", bindings)
+        cursor.executemany(f"UPDATE outbox SET {_EMPTIED} WHERE {column} = ?", bindings)
+    for table, column in (("steps", "turn_id"), ("turns", "id")):
         cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
-    for table, column in (("outbox", "inbox_id"), ("inbox", "id")):
-        cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", ((i,) for i in inbox_ids))
+    cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)
     for table in ("messages", "prompts", "runners", "processes", "routes"):
         cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))

@@ -1,0 +1,66 @@
+"""The login's two routes, and the few words for whoever comes with a link that is used up."""
+
+from html import escape
+
+from aiohttp import web
+
+from holdfast.control.login import COOKIE, Login, from_own_page
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Holdfast: login</title>
+<h1>{title}</h1>
+<p>{text}</p>
+<p>Run <code>holdfast link</code> where the gateway runs, and open the link it prints.</p>
+</html>
+"""
+
+
+class LoginPages:
+    """Serves `/login` and `/logout`."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    def routes(self) -> list[web.RouteDef]:
+        # HEAD is not the link's use: programs that look at links before people do send it.
+        return [
+            web.get("/login", self._enter, allow_head=False),
+            web.post("/logout", self._leave),
+        ]
+
+    async def _enter(self, request: web.Request) -> web.Response:
+        if self._login.throttled():
+            return _page(429, "Too many tries", "Wait a minute, then try again.")
+        if self._login.redeem(request.query.get("key", "")):
+            response = _to_the_page()
+            self._login.set_cookie(response)
+            return response
+        if self._login.knows(request):
+            return _to_the_page()
+        if "key" not in request.query:
+            return _page(401, "Please log in", "The page opens with a link that works once.")
+        return _page(
+            403, "This link does not work any more", "A link works once, within ten minutes."
+        )
+
+    async def _leave(self, request: web.Request) -> web.Response:
+        if not from_own_page(request):
+            return web.Response(status=403, text="this must come from the gateway's own page\n")
+        response = web.Response(status=204)
+        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+        return response
+
+
+def _to_the_page() -> web.Response:
+    """By a redirect, so that the key is neither in the history nor in a referrer."""
+    return web.Response(status=303, headers={"Location": "/", "Cache-Control": "no-store"})
+
+
+def _page(status: int, title: str, text: str) -> web.Response:
+    return web.Response(
+        status=status,
+        text=_PAGE.format(title=escape(title), text=escape(text)),
+        content_type="text/html",
+        headers={"Cache-Control": "no-store"},
+    )

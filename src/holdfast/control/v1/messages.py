@@ -1,0 +1,128 @@
+"""Messages over HTTP: said to a session, looked after, and the turn that answers them stopped."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.refusals import bad, conflict, not_found
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.uploads import received
+from holdfast.control.v1.views import AcceptedView, MessageView, NewMessage, Stopped
+from holdfast.core.events import MessageEnded
+from holdfast.core.ids import InboxId
+from holdfast.core.inbox import Inbound, InboxRow
+from holdfast.core.session import SessionRow
+from holdfast.core.source import Source, place_of
+from holdfast.gateway import leaving
+
+_OURS = ("web", "api")  # platforms whose messages come in by the gateway's own token
+
+
+class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`wait`: so many seconds, until the message has ended."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=600)] = 0
+
+
+async def say(room: Room, call: Call[NoQuery, NewMessage]) -> web.Response:
+    row, said = await room.session(call.part("id")), call.body
+    source = _source(room, row)
+    if not said.text.strip() and not said.attachments:
+        raise bad("text: there is nothing to say.", param="text")
+    text, images = await received(room, row.id, said)
+    inbound = Inbound(
+        source=source,
+        # A session's own: the same id in another session is another message.
+        event_id=f"v1/{row.id}/{said.message_id}",
+        message_id=said.message_id,
+        text=text,
+        images=images,
+        busy_mode=said.mode,
+    )
+    accepted = await room.gateway.intake.accept(inbound)
+    kept = accepted.row.inbound
+    if accepted.duplicate and (kept.text, kept.images) != (text, images):
+        raise conflict(
+            f"message_id {said.message_id!r} was used for another message; give each its own.",
+            code="message_id_reused",
+        )
+    view = AcceptedView(
+        id=accepted.row.id,
+        message_id=said.message_id,
+        session_id=row.id,
+        duplicate=accepted.duplicate,
+        state=accepted.row.state,
+    )
+    return room.say(view, status=200 if accepted.duplicate else 202)
+
+
+async def read_message(room: Room, call: Call[WaitQuery, None]) -> web.Response:
+    inbox_id = _inbox_id(call.part("id"))
+    row = await _row(room, inbox_id)
+    ended = await _end(room, inbox_id, call.query.wait)
+    if ended is not None:
+        row = await _row(room, inbox_id)
+    view = MessageView(
+        id=inbox_id,
+        session_id=row.session_id or (ended.session_id if ended else None),
+        state=row.state,
+        text=ended.text if ended else "",
+        reason=row.reason,
+        usage=ended.usage if ended else MessageEnded(inbox_id, row.state, "").usage,
+    )
+    return room.say(view)
+
+
+async def stop(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    row, gateway = await room.session(call.part("id")), room.gateway
+    return room.say(Stopped(stopped=await leaving.stop(gateway.house, gateway.lanes, row.id)))
+
+
+def _source(room: Room, row: SessionRow) -> Source:
+    """Where a message to this session comes from; refused where it would not come to it."""
+    platform, account, kind, chat = place_of(row.route)
+    if platform not in _OURS:
+        raise conflict(
+            f"session {row.id} belongs to a chat on {platform}: speak to it there.",
+            code="not_ours",
+        )
+    pointed = room.gateway.lanes.session_of(row.route)
+    if not row.current or (pointed is not None and pointed != row.id):
+        why = "was suspended" if row.suspended else "is over: its chat has gone on to another"
+        raise conflict(
+            f"session {row.id} {why}. It can be read, not spoken to; POST /api/v1/sessions opens "
+            "one.",
+            code="not_current",
+        )
+    return Source(platform=platform, account=account, chat_id=chat, chat_type=kind, user_id="owner")
+
+
+def _inbox_id(text: str) -> InboxId:
+    if not (text.isdigit() and len(text) < 19):
+        raise not_found(f"there is no message {text!r}.")
+    return InboxId(int(text))
+
+
+async def _row(room: Room, inbox_id: InboxId) -> InboxRow:
+    row = await room.store.inbox_row(inbox_id)
+    if row is None:
+        raise not_found(f"there is no message {inbox_id}.")
+    return row
+
+
+async def _end(room: Room, inbox_id: InboxId, wait: float) -> MessageEnded | None:
+    """How the message ended, waited for; None: it has not, or the gateway stops."""
+    row = await _row(room, inbox_id)
+    if row.ended_at is None and not wait:
+        return None
+    try:
+        async with asyncio.timeout(wait or None), room.gateway.intake.watch(inbox_id) as events:
+            async for event in events:
+                if isinstance(event, MessageEnded):
+                    return event
+    except TimeoutError:
+        return None
+    return None

@@ -1,0 +1,56 @@
+"""Background processes of a session over HTTP: listed, looked at and ended."""
+
+from aiohttp import web
+
+from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.refusals import not_found
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.views import ProcessView
+from holdfast.core.bench import BenchRefused, ProcessInfo
+from holdfast.core.ids import SessionId
+from holdfast.core.session import ProcessRow
+
+
+async def list_processes(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    row = await room.session(call.part("id"))
+    return room.say([_view(process) for process in await room.runners.processes(row.id)])
+
+
+async def read_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    session_id, process = await _found(room, call)
+    try:
+        log = await room.runners.bench(session_id).read_process_log(process.id)
+    except BenchRefused as error:
+        raise not_found(str(error)) from None
+    return room.say(_view(log.process, log.output))
+
+
+async def end_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    session_id, process = await _found(room, call)
+    if process.ended_at is not None:
+        return room.say(_view(process))
+    try:
+        return room.say(_view(await room.runners.bench(session_id).kill_process(process.id)))
+    except BenchRefused as error:
+        raise not_found(str(error)) from None
+
+
+async def _found(room: Room, call: Call[NoQuery, None]) -> tuple[SessionId, ProcessRow]:
+    """Looked up before the workbench is asked, which would start one for a session without."""
+    row, name = await room.session(call.part("id")), call.part("process")
+    for process in await room.runners.processes(row.id):
+        if process.id == name:
+            return row.id, process
+    raise not_found(f"session {row.id} has no process {name!r}.")
+
+
+def _view(process: ProcessInfo | ProcessRow, output: str = "") -> ProcessView:
+    return ProcessView(
+        id=process.id,
+        command=process.command,
+        running=process.ended_at is None,
+        started_at=process.started_at,
+        ended_at=process.ended_at,
+        exit_code=process.exit_code,
+        output=output,
+    )

@@ -1,0 +1,40 @@
+"""Refusals of `/api/v1`: what is wrong and what to do, in the shape of `views.Error`."""
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.v1.views import Error, ErrorBody
+
+
+class Refused(Exception):
+    """A request that gets an error instead of an answer."""
+
+    def __init__(self, status: int, message: str, *, code: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers: dict[str, str] = {}
+        if status == 401:
+            self.headers["WWW-Authenticate"] = "Bearer"
+        elif status == 503:
+            self.headers["Retry-After"] = "1"
+        self.error = Error(error=ErrorBody(message=message, code=code, param=param))
+
+    def reply(self) -> web.Response:
+        return web.Response(
+            status=self.status,
+            body=msgspec.json.encode(self.error),
+            content_type="application/json",
+            headers=self.headers,
+        )
+
+
+def bad(message: str, *, param: str | None = None) -> Refused:
+    return Refused(400, message, code="invalid_value", param=param)
+
+
+def not_found(message: str) -> Refused:
+    return Refused(404, message, code="not_found")
+
+
+def conflict(message: str, *, code: str) -> Refused:
+    return Refused(409, message, code=code)

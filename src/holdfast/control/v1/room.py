@@ -1,0 +1,94 @@
+"""What every endpoint works with: made once, by the composition root, and handed down."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.login import Login
+from holdfast.control.v1.pulse import Pulse
+from holdfast.control.v1.refusals import Refused, not_found
+from holdfast.control.v1.views import ModelView, SessionView
+from holdfast.core.bench import Bench
+from holdfast.core.ids import SessionId
+from holdfast.core.ports import Clock, NewId, Store
+from holdfast.core.session import ProcessRow, SessionRow
+from holdfast.core.source import place_of
+from holdfast.core.turn import LaneState
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.redaction import Redaction
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Workbenches(Protocol):
+    """What is asked of whoever owns the runners."""
+
+    def bench(self, session_id: SessionId) -> Bench: ...
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
+    async def end(self, session_id: SessionId, *, forget: bool = False) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    gateway: Gateway
+    store: Store
+    runners: Workbenches
+    home: Path
+    login: Login
+    clock: Clock
+    new_id: NewId
+    redact: Redaction
+    pulse: Pulse
+    ready: Callable[[], bool]
+    facts: Callable[[], Mapping[str, Any]]
+    model: Callable[[], ModelView]
+
+    def encode(self, value: object) -> bytes:
+        """A view as JSON, without the value of any secret: the one way out of here."""
+        body = _encode(value)
+        text = body.decode()
+        shown = self.redact(text)
+        return body if shown is text else shown.encode()
+
+    def say(self, value: object, *, status: int = 200) -> web.Response:
+        return web.Response(
+            status=status,
+            body=self.encode(value),
+            content_type="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
+
+    async def session(self, session_id: str) -> SessionRow:
+        row = await self.store.session(SessionId(session_id))
+        if row is None:
+            raise no_session(session_id)
+        return row
+
+    async def view(self, session_id: SessionId) -> SessionView:
+        return self.view_of(await self.session(session_id))
+
+    def view_of(self, row: SessionRow) -> SessionView:
+        platform, _, _, chat = place_of(row.route)
+        lane = self.gateway.lanes.get(row.id)
+        return SessionView(
+            id=row.id,
+            title=row.title,
+            platform=platform,
+            chat=chat,
+            state=lane.state if lane else LaneState.IDLE,
+            current=row.current,
+            suspended=row.suspended,
+            model=row.model_override,
+            messages=row.messages,
+            created_at=row.created_at,
+            active_at=row.active_at,
+            ended_at=row.ended_at,
+        )
+
+
+def no_session(session_id: str) -> Refused:
+    return not_found(f"there is no session {session_id!r}; GET /api/v1/sessions lists them.")

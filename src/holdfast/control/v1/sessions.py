@@ -1,0 +1,114 @@
+"""Sessions over HTTP: listed, opened, read, renamed and deleted."""
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.live import live_of
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.transcripts import record_view
+from holdfast.control.v1.views import (
+    NewSession,
+    SessionChange,
+    SessionDetail,
+    SessionList,
+    TurnView,
+)
+from holdfast.core.ids import SessionId
+from holdfast.core.message import Record
+from holdfast.core.source import build_session_key
+from holdfast.core.turn import TurnRow
+from holdfast.gateway import leaving
+from holdfast.platforms import web as web_platform
+from holdfast.runner.workspace import Workspace
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Words = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`q`: only those that have it in their title."""
+
+    limit: Limit = 50
+    offset: Offset = 0
+    q: Words = ""
+    platform: Words = ""
+
+
+class DetailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    limit: Limit = 200
+
+
+async def list_sessions(room: Room, call: Call[ListQuery, None]) -> web.Response:
+    asked = call.query
+    rows = await room.store.sessions(
+        limit=asked.limit + 1, offset=asked.offset, q=asked.q, platform=asked.platform
+    )
+    views = [room.view_of(row) for row in rows[: asked.limit]]
+    return room.say(SessionList(sessions=views, more=len(rows) > asked.limit))
+
+
+async def open_session(room: Room, call: Call[NoQuery, NewSession]) -> web.Response:
+    source = web_platform.source(call.body.name or room.new_id("chat"))
+    fresh = SessionId(room.new_id("s"))
+    route, at = build_session_key(source), room.clock.now()
+    session_id = await room.store.open_session(fresh, route=route, at=at)
+    if session_id == fresh:
+        room.gateway.house.feeds.changed(fresh)
+    return room.say(await room.view(session_id), status=201 if session_id == fresh else 200)
+
+
+async def read_session(room: Room, call: Call[DetailQuery, None]) -> web.Response:
+    row, limit = await room.session(call.part("id")), call.query.limit
+    records = await room.store.records(row.id, limit=limit + 1)
+    newest = records[-limit:]
+    return room.say(
+        SessionDetail(
+            session=room.view_of(row),
+            turns=await _turns(room, newest),
+            records=[record_view(record) for record in newest],
+            more=len(records) > limit,
+            live=live_of(room, row.id),
+        )
+    )
+
+
+async def change_session(room: Room, call: Call[NoQuery, SessionChange]) -> web.Response:
+    row = await room.session(call.part("id"))
+    await room.store.rename_session(row.id, " ".join(call.body.title.split()))
+    room.gateway.house.feeds.changed(row.id)
+    return room.say(await room.view(row.id))
+
+
+async def delete_session(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    row = await room.session(call.part("id"))
+
+    async def clear_away() -> None:
+        await room.runners.end(row.id, forget=True)
+        await asyncio.to_thread(Workspace(room.home, row.id).remove)
+
+    gateway = room.gateway
+    await leaving.delete(gateway.house, gateway.lanes, row.id, clear_away=clear_away)
+    return web.Response(status=204)
+
+
+async def _turns(room: Room, records: list[Record]) -> list[TurnView]:
+    """The turns that wrote these records, oldest first."""
+    wanted = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
+    rows = [await room.store.turn(turn_id) for turn_id in wanted]
+    return [_turn_view(row) for row in rows if row is not None]
+
+
+def _turn_view(row: TurnRow) -> TurnView:
+    return TurnView(
+        id=row.id,
+        state=row.state,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        usage=row.usage,
+        reason=row.reason,
+    )

@@ -1,0 +1,57 @@
+"""Leaving a session from outside its chat: its turn stopped, or all of it deleted."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from holdfast.core.ids import SessionId
+from holdfast.core.session import CommandEffect
+from holdfast.gateway.commands.answer import settle
+from holdfast.gateway.endings import superseded
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+
+async def stop(house: House, lanes: Lanes, session_id: SessionId) -> bool:
+    """What /stop does, without a message: True once it is durable, False: nothing was running."""
+    lane = lanes.get(session_id)
+    if lane is None:
+        return False
+    waiting = lane.drop_waiting()
+    ends = tuple(superseded(waiting))
+    async with AsyncExitStack() as stack:
+        running = lane.answering
+        if running is not None and running in house.watchers:
+            events = await stack.enter_async_context(house.watchers.watch(running))
+            if lane.stop(ends, ()):
+                async for _ in events:
+                    pass
+                return True
+    if waiting:
+        at = house.clock.now()
+        await settle(house, CommandEffect(inbox_ends=ends, session_id=session_id, at=at))
+    return bool(waiting)
+
+
+async def delete(
+    house: House,
+    lanes: Lanes,
+    session_id: SessionId,
+    *,
+    clear_away: Callable[[], Awaitable[None]],
+) -> None:
+    """The session is gone when this returns; `clear_away` takes what it has on disk.
+
+    Ended first, so that what is said meanwhile opens another session, and its rows last, so
+    that one who is cut in the middle of this finds it there to delete.
+    """
+    await house.store.end_session(session_id, at=house.clock.now())
+    while (lane := lanes.get(session_id)) is not None:
+        await stop(house, lanes, session_id)
+        if lane.task is not None:
+            await asyncio.wait([lane.task])
+    house.cache.drop(session_id)
+    await clear_away()
+    inbox_ids = await house.store.inbox_of(session_id)
+    await house.store.delete_session(session_id, inbox_ids=inbox_ids)
+    house.feeds.deleted(session_id)

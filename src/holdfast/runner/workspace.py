@@ -1,0 +1,187 @@
+"""The workspace as the gateway reaches into it: listed, read and added to, link by link.
+
+What lies there was put there by commands that the gateway does not trust, and the gateway may
+have more rights than they. So no path is ever handed to the kernel whole: each part is opened
+from the folder before it, and none of them may be a link.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import SessionId
+from holdfast.runner.place import Place
+from holdfast.runner.program.spool import open_folder
+
+UPLOADS = "uploads"
+_MOST_LISTED = 2000
+_DEEPEST = 32
+_LONGEST_NAME = 120
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class NoSuchFile(HoldfastError):
+    """Nothing is there that may be read: nothing at all, a link, or a thing that is no file."""
+
+
+class CannotPut(HoldfastError):
+    """A file could not be put into the workspace."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    size: int
+    modified_at: float
+
+
+class Workspace:
+    """The folder of one session. Every method blocks, and belongs into a thread."""
+
+    def __init__(self, home: Path, session_id: SessionId) -> None:
+        self._folder = Place(home.absolute(), session_id).workspace
+
+    def look(self, path: str) -> list[Entry] | int:
+        """The plain files below a folder, or a descriptor of the file that has this path."""
+        parts = _parts(path)
+        with self._open(parts[:-1]) as folder:
+            if not parts:
+                return sorted(_listed(folder, ""), key=lambda entry: entry.path)
+            fd = _open_entry(parts[-1], folder, path)
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                return fd
+            try:
+                found = _listed(fd, f"{'/'.join(parts)}/")
+                return sorted(found, key=lambda entry: entry.path)
+            finally:
+                os.close(fd)
+
+    def put(self, name: str, data: bytes) -> str:
+        """Keep data as a new file under uploads/; its path. The same data under the same name
+        is the same file, so that a message that is sent again says the same."""
+        try:
+            self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            with self._open(()) as folder, _made(UPLOADS, folder) as uploads:
+                return f"{UPLOADS}/{_put(safe_name(name), data, uploads)}"
+        except (OSError, NoSuchFile) as error:
+            raise CannotPut(f"{name!r} cannot be put into the workspace: {error}") from None
+
+    def remove(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _open(self, parts: tuple[str, ...]) -> Iterator[int]:
+        with contextlib.ExitStack() as stack:
+            try:
+                folder = open_folder(str(self._folder))
+                stack.callback(os.close, folder)
+                for part in parts:
+                    folder = open_folder(part, folder)
+                    stack.callback(os.close, folder)
+            except OSError:
+                raise NoSuchFile(f"the workspace has no folder {'/'.join(parts)!r}") from None
+            yield folder
+
+
+def safe_name(name: str) -> str:
+    """A name that is one plain part of a path, whatever it was on the machine it comes from."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    kept = "".join(c if c.isalnum() or c in "._- ()" else "_" for c in last).strip(" .")
+    stem, dot, ending = kept.rpartition(".")
+    if len(kept.encode()) > _LONGEST_NAME:
+        kept = f"{(stem or kept)[:24]}{dot}{ending[:8]}"
+    return kept or "file"
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
+    if ".." in parts or "\0" in path:
+        raise NoSuchFile(f"{path!r} is no path inside the workspace")
+    return parts
+
+
+def _open_entry(name: str, folder: int, path: str) -> int:
+    try:
+        fd = os.open(name, _READ, dir_fd=folder)
+    except OSError:
+        raise NoSuchFile(f"the workspace has no file {path!r}") from None
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return fd
+    os.close(fd)
+    raise NoSuchFile(f"{path!r} is neither a file nor a folder")
+
+
+def _listed(folder: int, prefix: str) -> list[Entry]:
+    found: list[Entry] = []
+    for top, folders, files, at in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
+        within = "" if top == "." else f"{top[2:]}/"
+        if within.count("/") >= _DEEPEST:
+            folders.clear()
+        for name in files:
+            status = os.stat(name, dir_fd=at, follow_symlinks=False)
+            if stat.S_ISREG(status.st_mode):
+                path = os.fsencode(f"{prefix}{within}{name}").decode("utf-8", "replace")
+                found.append(Entry(path=path, size=status.st_size, modified_at=status.st_mtime))
+        if len(found) >= _MOST_LISTED:
+            return found[:_MOST_LISTED]
+    return found
+
+
+@contextlib.contextmanager
+def _made(name: str, folder: int) -> Iterator[int]:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o755, dir_fd=folder)
+        _give(name, folder)
+    opened = open_folder(name, folder)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _put(name: str, data: bytes, folder: int) -> str:
+    stem, dot, ending = name.rpartition(".")
+    for number in range(1, 1000):
+        tried = (
+            name
+            if number == 1
+            else f"{stem or ending}-{number}{dot if stem else ''}" + (ending if stem else "")
+        )
+        try:
+            fd = os.open(tried, _CREATE, 0o644, dir_fd=folder)
+        except FileExistsError:
+            if _holds(tried, data, folder):
+                return tried
+            continue
+        with open(fd, "wb") as file:
+            file.write(data)
+        _give(tried, folder)
+        return tried
+    raise CannotPut(f"uploads/ has a thousand files called {name!r}")
+
+
+def _holds(name: str, data: bytes, folder: int) -> bool:
+    try:
+        fd = os.open(name, _READ, dir_fd=folder)
+    except OSError:
+        return False
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        same_size = stat.S_ISREG(status.st_mode) and status.st_size == len(data)
+        return same_size and file.read() == data
+
+
+def _give(name: str, folder: int) -> None:
+    """To whoever owns the workspace: the session's commands, where those have a user of their
+    own. (A workspace that has no such owner yet is given to them whole when they first run.)"""
+    owner = os.fstat(folder)
+    if owner.st_uid != os.geteuid():
+        os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
