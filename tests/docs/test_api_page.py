@@ -1,0 +1,96 @@
+"""docs/api.md: the metrics, the codes and the commands it lists are those of a real gateway."""
+
+import json
+import re
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tests.docs.conftest import REPO, Pages, Served
+
+CODES = re.compile(r'code="(\w+)"')
+
+
+def fetch(served: Served, path: str, body: object = None, **headers: str) -> tuple[int, str]:
+    request = urllib.request.Request(
+        served.address + path,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {served.token}", **headers},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def ask(served: Served, text: str, **body: object) -> tuple[int, str]:
+    body = {"messages": [{"role": "user", "content": text}], **body}
+    return fetch(served, "/v1/chat/completions", body, **{"X-Holdfast-Session": "docs"})
+
+
+def test_the_page_lists_the_metrics_that_are_served(page: Pages, served: Served) -> None:
+    _, text = fetch(served, "/metrics")
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    rows = page("docs/api.md").named()
+    assert {name: row[1] for name, row in rows.items() if name.startswith("holdfast_")} == kinds
+
+
+def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:
+    source = REPO / "src" / "holdfast" / "platforms" / "api"
+    codes = {code for file in source.glob("*.py") for code in CODES.findall(file.read_text())}
+    listed = {row[1].strip("`") for row in page("docs/api.md").rows if len(row) == 4}
+    assert codes - listed == set()
+
+
+def test_the_page_lists_the_commands(page: Pages, served: Served) -> None:
+    _, text = ask(served, "/help")
+    told = json.loads(text)["choices"][0]["message"]["content"]
+    commands = set(re.findall(r"^/(\w+) - ", told, re.MULTILINE))
+    listed = {row[0].split("`")[1] for row in page("docs/api.md").rows if "`/" in row[0]}
+    named = {name.split()[0][1:] for name in listed if not name.startswith("/v1")}
+    assert commands <= named
+
+
+def test_health_and_refusals_are_as_the_page_shows_them(page: Pages, served: Served) -> None:
+    text = page("docs/api.md").text
+    assert fetch(served, "/healthz") == (200, '{"ready": true}')
+    status, told = ask(served, "hi", tools=[{"type": "function"}])
+    assert status == 400
+    assert told in text
+
+
+def test_the_shell_examples_run(page: Pages, served: Served, tmp_path: Path) -> None:
+    blocks = [block.text for block in page("docs/api.md").blocks if block.language == "sh"]
+    assert len(blocks) >= 4
+    script = "\n".join(blocks).replace("http://127.0.0.1:8787", served.address)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        env=served.environ,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"error":{' not in done.stdout
+    assert "Linux" in done.stdout
+    assert "data: [DONE]" in done.stdout
+
+
+def test_the_python_examples_run(page: Pages, served: Served, tmp_path: Path) -> None:
+    blocks = [block.text for block in page("docs/api.md").blocks if block.language == "python"]
+    done = subprocess.run(
+        ["python", "-W", "error", "-c", "\n".join(blocks)],
+        env=served.environ,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Linux" in done.stdout

@@ -1,0 +1,101 @@
+"""docs/configuration.md and the example file: every key there is, with its true default."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import inspect
+from tests.docs.conftest import REPO, Pages
+
+from holdfast.config import ConfigError, load
+from holdfast.config.rules import KEY_VARIABLES
+from holdfast.config.shape import plain
+from holdfast.core.settings import PlatformSettings, Settings
+
+
+def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every key as the page names it, with its default as the page writes it."""
+    assert isinstance(node, inspect.StructType)
+    for field in node.fields:
+        name = f"{path}.{field.name}" if path else field.name
+        kind, _ = plain(field.type)
+        if isinstance(kind, inspect.StructType):
+            yield from keys(kind, name)
+        elif isinstance(kind, inspect.DictType):
+            yield from keys(kind.value_type, f"{name}.NAME")
+        else:
+            yield name, written(field)
+            if isinstance(kind, inspect.VarTupleType) and isinstance(
+                kind.item_type, inspect.StructType
+            ):
+                yield from keys(kind.item_type, f"{name}[]")
+
+
+def written(field: inspect.Field) -> str:
+    if field.required:
+        return "required"
+    value = field.default
+    return "unset" if value is None else f"`{msgspec.json.encode(value).decode()}`"
+
+
+def normal(cell: str) -> str:
+    return cell.replace('", "', '","')
+
+
+KEYS = dict(keys(inspect.type_info(Settings)))
+
+
+def test_the_page_has_every_key_with_its_default_and_no_other(page: Pages) -> None:
+    rows = page("docs/configuration.md").named()
+    told = {name: normal(row[1]) for name, row in rows.items() if "." in name}
+    assert told == KEYS
+
+
+def test_the_page_says_what_each_key_is_for(page: Pages) -> None:
+    rows = page("docs/configuration.md").named()
+    assert [name for name in KEYS if len(rows[name]) != 4 or len(rows[name][3]) < 10] == []
+
+
+def test_the_files_on_the_page_and_in_the_readme_load(page: Pages, tmp_path: Path) -> None:
+    environ = dict.fromkeys(KEY_VARIABLES.values(), "sk-0123456789")
+    blocks = [*page("docs/configuration.md").blocks, *page("README.md").blocks]
+    files = [block.text for block in blocks if block.language == "toml"]
+    assert len(files) >= 2
+    for number, text in enumerate(files):
+        home = tmp_path / str(number)
+        home.mkdir(mode=0o700)
+        (home / "holdfast.toml").write_text(text)
+        load(home, environ)
+
+
+def example(home: Path) -> str:
+    text = (REPO / "examples" / "holdfast.toml").read_text()
+    (home / "holdfast.toml").write_text(text)
+    return text
+
+
+def test_the_example_file_holds_every_default(tmp_path: Path) -> None:
+    example(tmp_path)
+    given = load(tmp_path, {}).settings
+    quiet = PlatformSettings(enabled=False)
+    assert given == Settings(platforms={"api": PlatformSettings(), "simulated": quiet})
+
+
+def test_the_example_file_names_every_key(tmp_path: Path) -> None:
+    text, section, named = example(tmp_path), "", set()
+    for line in text.splitlines():
+        if found := re.match(r"\[([\w.]+)\]", line):
+            section = re.sub(r"^platforms\..*", "platforms.NAME", found[1])
+        elif found := re.match(r"(?:# )?(\w+) = ", line):
+            named.add(f"{section}.{found[1]}")
+    assert {key for key in KEYS if "[]" not in key} - named == set()
+
+
+def test_the_error_on_the_page_is_the_one_a_reader_will_see(page: Pages, tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text("[gateway]\nprot = 9000\n")
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path, {})
+    shown = str(refused.value).replace(str(tmp_path), "/home/ann/.holdfast")
+    assert shown in page("docs/configuration.md").text

@@ -1,0 +1,74 @@
+"""The examples: each opens with a sentence, explains itself, and does what it says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.docs.conftest import REPO, Pages, Served
+
+EXAMPLES = sorted((REPO / "examples").glob("*.py"))
+
+
+def run(example: str, *args: str, environ: dict[str, str], timeout: float = 50) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", REPO / "examples" / example, *args],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_opens_with_a_sentence_and_explains_itself(
+    example: Path, tmp_path: Path
+) -> None:
+    first = example.read_text().partition("\n")[0]
+    told = run(example.name, "--help", environ={"HOME": str(tmp_path)})
+    assert first.startswith('"""')
+    assert " ".join(first.strip('"').split()) in " ".join(told.split())
+
+
+def test_every_example_is_listed_in_the_readme_of_the_folder(page: Pages) -> None:
+    listed = page("examples/README.md").text
+    assert [path.name for path in EXAMPLES if f"({path.name})" not in listed] == []
+
+
+def test_ask_prints_the_answer(served: Served) -> None:
+    assert "holdfast" in run("ask.py", "run uname -n", environ=served.environ)
+
+
+def test_ask_repeats_a_message_without_asking_twice(served: Served) -> None:
+    asked = ("run echo once >> asked.log; cat asked.log", "--session", "twice", "--id", "one")
+    first = run("ask.py", *asked, environ=served.environ)
+    assert run("ask.py", *asked, environ=served.environ) == first
+    assert first.count("once") == 1
+
+
+def test_the_openai_client_streams_and_is_remembered(served: Served) -> None:
+    said = run("openai_client.py", environ=served.environ)
+    assert "hello again" in said
+
+
+def test_pulling_the_plug_loses_nothing_and_repeats_nothing(served: Served) -> None:
+    """H2: the command that ran over the kill is attached to, and its effect is there once."""
+    command = "run sleep 4; echo ran >> ran.log; cat ran.log"
+    environ = {**served.environ, "HOLDFAST_HOME": ""}
+    told = run(
+        "pull_the_plug.py",
+        *("--ask", command, "--after", "2", "--down", "0", "--transcript"),
+        environ=environ,
+    )
+    answer, transcript = told.split("the answer:")[1].split("\n  session", 1)
+    assert answer.count("ran") == 1
+    assert "note ·" in transcript
+
+
+def test_the_bot_answers_whom_it_is_told_to(served: Served) -> None:
+    said = run("bot.py", "run echo $((6 * 7))", environ=served.environ)
+    assert "42" in said
+    assert "mallory heard 0 replies" in said

@@ -1,0 +1,110 @@
+"""The README: its commands, one after the other, as somebody types them who has just cloned it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.conftest import REPO, Block, Pages
+
+ADDRESS = "http://127.0.0.1:8787"
+RUN = "make run\n"
+LINK = re.compile(r"\]\((?!http|#)([^)#]+)")
+DOCS = sorted(f"docs/{path.name}" for path in (REPO / "docs").glob("*.md"))
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md", *DOCS]
+
+
+class Reader:
+    """Types the blocks: `make run` into a first terminal, the rest into a second one."""
+
+    def __init__(self, home: Path, *, port: int) -> None:
+        self._environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home.parent),
+            "HOLDFAST_HOME": str(home),
+            "HOLDFAST_GATEWAY_PORT": str(port),
+        }
+        self._address = f"http://127.0.0.1:{port}"
+        self._exported: list[str] = []
+        self._gateway: subprocess.Popen[str] | None = None
+        self.said: list[str] = []
+
+    def type(self, block: Block) -> None:
+        if block.text == RUN:
+            self._start()
+        elif block.language == "python":
+            self._second("python -W error - <<'END'\n" + block.text + "END\n")
+        else:
+            self._second(block.text)
+
+    def _start(self) -> None:
+        self._gateway = subprocess.Popen(
+            ["make", "run"], cwd=REPO, env=self._environ, stdout=subprocess.PIPE, text=True
+        )
+        assert self._gateway.stdout is not None
+        greeting = self._gateway.stdout.readline()
+        assert greeting.endswith(f"listens on {self._address}\n")
+
+    def _second(self, text: str) -> None:
+        text = text.replace(ADDRESS, self._address)
+        script = "\n".join([*self._exported, text, "wait"])
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=REPO,
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=50,
+            check=False,
+        )
+        assert done.returncode == 0 or "kill -9" in text, done.stderr
+        self._exported += [line for line in text.splitlines() if line.startswith("export ")]
+        self.said.append(done.stdout)
+
+    def leave(self) -> None:
+        lock = Path(self._environ["HOLDFAST_HOME"]) / "gateway.lock"
+        if self._gateway is None:
+            return
+        if self._gateway.poll() is None:
+            os.kill(json.loads(lock.read_text())["pid"], 15)
+        self._gateway.communicate(timeout=30)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, free_port: int) -> Iterator[Reader]:
+    made = Reader(tmp_path / "home", port=free_port)
+    try:
+        yield made
+    finally:
+        made.leave()
+
+
+@pytest.mark.skipif(
+    Path(sys.executable).parent != REPO / ".venv" / "bin",
+    reason="`make run` uses the environment in .venv: run this with `make test`",
+)
+def test_the_commands_of_the_readme_do_what_it_says(page: Pages, reader: Reader) -> None:
+    blocks = [b for b in page("README.md").blocks if b.language in ("sh", "python")]
+    assert [block.text for block in blocks[:2]] == [RUN, "make test\n"]
+    for block in blocks:
+        if block.text != "make test\n":
+            reader.type(block)
+    said = "\n".join(reader.said)
+    assert "Linux holdfast" in said
+    assert "All 8 steps are done" in said
+    for step in range(1, 9):
+        # In the answer's JSON alone is a line's end written as two characters.
+        assert said.count(f"step {step} of 8\\n") == 1
+    assert "note · " in said
+    assert '"error":{' not in said
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_the_links_of_a_page_lead_somewhere(path: str, page: Pages) -> None:
+    targets = LINK.findall(page(path).text)
+    folder = (REPO / path).parent
+    assert [target for target in targets if not (folder / target).exists()] == []

@@ -1,0 +1,29 @@
+"""docs/tools.md: every tool, with the toolset, replay class and danger it declares."""
+
+from tests.docs.conftest import Pages
+
+from holdfast.core.settings import RunnerSettings
+from holdfast.runner.sandbox import SPOOL, WORKSPACE
+from holdfast.service import exits
+from holdfast.tools.registry import default_tools
+
+
+def test_the_page_has_every_tool_as_it_declares_itself(page: Pages) -> None:
+    rows = page("docs/tools.md").named()
+    declared = {
+        tool.schema.name: [f"`{tool.toolset}`", f"`{tool.replay}`", f"`{tool.danger}`"]
+        for tool in default_tools(RunnerSettings())
+    }
+    assert {name: row[1:4] for name, row in rows.items() if name in declared} == declared
+
+
+def test_the_page_shows_the_sandbox_by_its_real_paths(page: Pages) -> None:
+    rows = page("docs/tools.md").named()
+    assert {WORKSPACE, SPOOL, "/usr", "/tmp"} <= set(rows)
+
+
+def test_the_operating_page_has_every_exit_code(page: Pages) -> None:
+    codes = {value for name, value in vars(exits).items() if name.isupper()}
+    unused = {exits.GATEWAY_SERVICE_RESTART_EXIT_CODE}  # planned restarts are not there yet
+    rows = page("docs/operating.md").named()
+    assert codes - unused == {int(name) for name in rows if name.isdigit()}
