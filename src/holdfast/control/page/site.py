@@ -8,19 +8,6 @@ from aiohttp import hdrs, web
 
 STATIC = Path(__file__).parent / "static"
 
-# No inline script or style, nothing from elsewhere. Pictures may come out of the transcript
-# (data:) and out of what is about to be attached (blob:).
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'self'",
-        "img-src 'self' data: blob:",
-        "object-src 'none'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-
 # Named here and not asked of the system, whose own table differs from machine to machine; a
 # file of another kind is not part of the page.
 _TYPES = {
@@ -50,13 +37,7 @@ class PageFile:
 
     def _headers(self) -> dict[str, str]:
         # no-cache is "ask each time": after an upgrade no page mixes two versions.
-        return {
-            hdrs.ETAG: f'"{self._tag}"',
-            hdrs.CACHE_CONTROL: "no-cache",
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-        }
+        return {hdrs.ETAG: f'"{self._tag}"', hdrs.CACHE_CONTROL: "no-cache"}
 
 
 def routes() -> list[web.RouteDef]:

@@ -18,8 +18,8 @@ export class Chats extends Observed {
     this.found = null; // null: not searching; else {sessions, places}
     this.#stream = new Stream({
       address: () => address.events(),
-      events: ["session"],
-      onEvent: (_, session) => this.put(session),
+      events: ["session", "deleted"],
+      onEvent: (name, data) => (name === "deleted" ? this.forget(data.id) : this.put(data)),
       onState: (state) => {
         onState(state);
         if (state === "open") this.load();

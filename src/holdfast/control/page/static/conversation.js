@@ -134,9 +134,21 @@ export class Conversation extends Observed {
 
   #connection(state) {
     this.onState(state);
+    if (state === "waiting") this.#lookWhetherGone();
     if (state !== "open") return;
     if (this.#opened) this.#refresh();
     this.#opened = true;
+  }
+
+  /** A stream cannot say why it does not open; a chat that was deleted never will. */
+  async #lookWhetherGone() {
+    try {
+      await api.session(this.id, 1);
+    } catch (failure) {
+      if (failure.status !== 404 || this.#closed) return;
+      this.#stream.close();
+      this.#failed(failure);
+    }
   }
 
   /** After a gap in the connection: what is no record, and so was not repeated. */
@@ -147,7 +159,7 @@ export class Conversation extends Observed {
       await this.outbox.flush();
       await this.outbox.reconcile(this.id);
     } catch (failure) {
-      if (failure.status === 404) this.#failed(failure);
+      if (!failure.passing) this.#failed(failure);
     }
   }
 
@@ -220,7 +232,7 @@ export class Conversation extends Observed {
     const waiting = this.outbox.of(this.id);
     const sent =
       waiting.find((entry) => message_id && entry.message_id === message_id) ??
-      waiting.find((entry) => entry.text.trim() === message.text.trim());
+      waiting.find((entry) => isText(entry, message.text));
     if (sent) this.outbox.drop(sent.message_id);
     else if (waiting.length) this.outbox.reconcile(this.id);
   }
@@ -296,6 +308,11 @@ class LiveStep extends Observed {
   runs(call_id) {
     return this.outputs.has(call_id);
   }
+}
+
+/** The gateway adds a line that names the attachments. */
+function isText({ text, attachments }, said) {
+  return attachments.length ? said.startsWith(text) : said.trim() === text.trim();
 }
 
 export function busy(session) {

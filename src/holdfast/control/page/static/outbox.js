@@ -77,7 +77,8 @@ export class Outbox extends Observed {
         await this.#deliver(entry);
       } catch (failure) {
         if (failure.passing || failure.unknownVisitor) return;
-        this.#change(entry.message_id, { state: "refused", error: failure.message });
+        if (failure.code === "message_id_reused") this.drop(entry.message_id); // it is there
+        else this.#change(entry.message_id, { state: "refused", error: failure.message });
       }
     }
   }
