@@ -17,7 +17,7 @@ COOKIE = "holdfast"
 _LINK_LIVES = 600.0
 _COOKIE_LIVES = 30 * 24 * 3600
 _MOST_LINKS = 16
-_TRIES, _WITHIN = 10, 60.0  # wrong keys that are looked at, and in how many seconds
+_TRIES, _WITHIN = 10, 60.0  # wrong keys that are borne with, and in how many seconds
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -44,7 +44,7 @@ class Login:
         return f"{address}/login?key={key}"
 
     def throttled(self) -> bool:
-        """Whether too many wrong keys were tried just now to look at another one."""
+        """Whether too many wrong keys were tried just now to bear with another one."""
         full = len(self._failures) == _TRIES
         return full and self._clock.monotonic() - self._failures[0] < _WITHIN
 

@@ -30,8 +30,7 @@ class LoginPages:
         ]
 
     async def _enter(self, request: web.Request) -> web.Response:
-        if self._login.throttled():
-            return _page(429, "Too many tries", "Wait a minute, then try again.")
+        throttled = self._login.throttled()
         if self._login.redeem(request.query.get("key", "")):
             response = _to_the_page()
             self._login.set_cookie(response)
@@ -40,6 +39,9 @@ class LoginPages:
             return _to_the_page()
         if "key" not in request.query:
             return _page(401, "Please log in", "The page opens with a link that works once.")
+        # Only wrong keys are held off: no page of elsewhere can lock the owner out by trying.
+        if throttled:
+            return _page(429, "Too many tries", "Wait a minute, then try again.")
         return _page(
             403, "This link does not work any more", "A link works once, within ten minutes."
         )

@@ -9,9 +9,9 @@ from holdfast.agent.loop import run_turn
 from holdfast.core.bench import Bench
 from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.events import Event, ToolBegan
+from holdfast.core.events import Event, MessageEnded, ToolBegan
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
-from holdfast.core.inbox import InboxRow
+from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import AssistantMessage, Outcome, ToolMessage, UserMessage
 from holdfast.core.model import Completed
 from holdfast.core.projection import open_calls
@@ -149,7 +149,7 @@ class Turn:
                 at=self._house.clock.now(),
             )
         )
-        self._house.feeds.restarted(self.session_id)
+        durable.add_done_callback(lambda done: self._steered(row, done))
         self._house.watchers.merge(row.id, into=self.rows[-1].id)
         return message, durable
 
@@ -235,6 +235,11 @@ class Turn:
     def _committed(self, done: asyncio.Future[None]) -> None:
         if not done.cancelled() and done.exception() is None:
             self._house.feeds.committed(self.session_id)
+
+    def _steered(self, row: InboxRow, done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            merged = MessageEnded(row.id, InboxState.MERGED, "", self.turn_id, self.session_id)
+            self._house.feeds.ended(merged)
 
     def _must_be_open(self) -> None:
         if self.closed:

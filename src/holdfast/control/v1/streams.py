@@ -1,7 +1,9 @@
 """Server-sent events: a session as it lives, and which sessions change."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import msgspec
@@ -13,6 +15,7 @@ from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.transcripts import PAGE, record_view
 from holdfast.control.v1.views import DeletedEvent, EndedEvent, TextEvent, ToolEvent, VoidEvent
+from holdfast.core.errors import StoreError
 from holdfast.core.events import (
     Event,
     MessageEnded,
@@ -24,6 +27,8 @@ from holdfast.core.events import (
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Record
 from holdfast.gateway.feeds import Changes, Feed
+
+log = logging.getLogger(__name__)
 
 PATIENCE = 120.0  # seconds for which a client may take nothing of what is sent
 _HEADERS = {
@@ -73,7 +78,7 @@ async def _stream(
         async with asyncio.timeout(PATIENCE):
             await response.write(data)
 
-    try:
+    with _broken_off(request):
         await response.prepare(request)
         await write(_COME_BACK)
         while not reader.closed:
@@ -84,12 +89,24 @@ async def _stream(
                 reader.breathe = False
                 await write(_STILL_HERE)
         await response.write_eof()
+    return response
+
+
+@contextmanager
+def _broken_off(request: web.Request) -> Iterator[None]:
+    """A stream that cannot go on breaks off: too late for a status, and it is asked for again
+    from where it was."""
+    try:
+        yield
     except TimeoutError:
         if request.transport is not None:
             request.transport.abort()
     except ConnectionError:
-        pass  # whoever was there asks again, and says how far it got
-    return response
+        pass  # whoever was there has left
+    except StoreError as error:
+        log.warning("A stream ended: %s", error, extra={"action": "stream_ended"})
+        if request.transport is not None:
+            request.transport.close()
 
 
 class Story:
@@ -111,7 +128,9 @@ class Story:
             await write(b"".join(said))
         if feed.changed:
             feed.changed = False
-            await write(_event(b"session", await self._session()))
+            row = await self._room.store.session(self._session_id)
+            if row is not None:  # it may have been deleted in this moment
+                await write(_event(b"session", self._room.encode(self._room.view_of(row))))
 
     async def _catch_up(self, feed: Feed, write: Write) -> None:
         while feed.committed:
@@ -137,9 +156,6 @@ class Story:
 
     async def _records(self) -> list[Record]:
         return await self._room.store.records(self._session_id, limit=PAGE, after=self._seq)
-
-    async def _session(self) -> bytes:
-        return self._room.encode(await self._room.view(self._session_id))
 
 
 async def _tell(room: Room, changes: Changes, write: Write) -> None:

@@ -17,7 +17,7 @@ from holdfast.core.session import ImportedSession
 from holdfast.core.source import build_session_key
 from holdfast.platforms import web as web_platform
 
-PAGE = 500  # records that are read and written at once
+PAGE = 100  # records that are read and written at once, while others wait
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 _line = msgspec.json.Decoder(RecordView)
