@@ -1,8 +1,9 @@
 """Talks to a running gateway with the official OpenAI client: a session that is kept, streamed.
 
-pip install openai
-export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
-python examples/openai_client.py
+It needs `pip install openai` (in this repo, `make test` has put it into .venv), and then:
+
+    export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
+    python examples/openai_client.py
 """
 
 import argparse
