@@ -251,3 +251,24 @@ async def test_new_ends_the_turn_that_runs_and_what_waits_behind_it(
     assert (await chat(http, "/new", session="left"))[0] == 200
     assert (await running)[0] == (await waiting)[0] == 409
     assert not served.asked("never begun")
+
+
+async def test_a_stop_in_the_instant_of_the_answer_hurts_nobody(
+    http: aiohttp.ClientSession, served: Served
+) -> None:
+    """H7: the turn ends once, by whichever was first."""
+    texts = ["quick", "[status 400]"]
+
+    async def race(place: int) -> tuple[int, int]:
+        session = f"instant {place}"
+        answer = asyncio.create_task(chat(http, texts[place % 2], session=session))
+        await asyncio.sleep(place % 40 * 0.002)
+        stop = await chat(http, "/stop", session=session)
+        return (await answer)[0], stop[0]
+
+    async with asyncio.timeout(40):
+        for batch in range(0, 240, 24):
+            found = await asyncio.gather(*(race(place) for place in range(batch, batch + 24)))
+            assert {status for status, _ in found} <= {200, 409, 502}
+            assert {status for _, status in found} == {200}
+    assert served.status()["in_flight"] == 0
