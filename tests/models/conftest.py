@@ -9,7 +9,7 @@ from holdfast.core.message import Message, UserMessage
 from holdfast.core.model import ModelEvent, ModelRequest
 from holdfast.core.ports import ModelClient
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Provider
+from holdfast.core.settings import ApiMode, Provider
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import Limits, ModelTarget
@@ -45,14 +45,21 @@ async def pool(waits: list[float]) -> AsyncIterator[ModelPool]:
         yield opened
 
 
+@pytest.fixture(params=list(ApiMode))
+def mode(request: pytest.FixtureRequest) -> ApiMode:
+    """The API mode the leases speak: what holds for one provider holds for each."""
+    return ApiMode(request.param)
+
+
 @pytest.fixture
-def lease(pool: ModelPool, model: ModelProcess) -> Lease:
+def lease(pool: ModelPool, model: ModelProcess, mode: ApiMode) -> Lease:
     def make(*, key: str = KEY, base_url: str = "", **rest: Any) -> ModelClient:
         limits = rest.pop("limits", Limits(connect=5, first_token=20, between_tokens=20, whole=40))
         return pool.lease(
             ModelTarget(
                 provider=Provider.LOCAL,
                 name="scripted",
+                api_mode=mode,
                 base_url=base_url or model.base_url,
                 api_key=Secret(key),
                 key_reference="env:THE_KEY",

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import AssistantMessage, Reasoning, StopReason, ToolMessage, UserMessage
+from holdfast.core.message import AssistantMessage, StopReason, ToolMessage, UserMessage
 from holdfast.core.model import Completed, Fault, ModelFailed, Retrying, TextDelta
+from holdfast.core.settings import ApiMode
 from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.models.misbehaving.saying import signature
 
 Lease = Callable[..., Any]
 Say = Callable[..., Any]
@@ -43,17 +45,36 @@ async def test_parallel_calls_in_fragments_arrive_whole_and_the_tool_loop_closes
     message = (await said(lease(), asked))[-1].message
     assert message.stop is StopReason.TOOL_CALLS
     assert [json.loads(call.arguments) for call in message.calls] == commands
-    assert message.reasoning == (Reasoning(text="let me see", opaque="reasoning_content"),)
+    assert [thought.text for thought in message.reasoning] == ["let me see"]
     results = [ToolMessage(call_id=c.id, name=c.name, text=f"out {c.id}") for c in message.calls]
     last = (await said(lease(), asked, message, *results))[-1]
     assert last.message.text == f"Done: out {message.calls[1].id}"
 
 
-async def test_reasoning_goes_back_as_it_came(lease: Lease, said: Say, model: ModelProcess) -> None:
+async def test_reasoning_goes_back_as_it_came(
+    lease: Lease, said: Say, model: ModelProcess, mode: ApiMode
+) -> None:
     reply = (await said(lease(), "[reasoning hmm] [text 4]"))[-1].message
     await said(lease(), "what is 2+2?", reply, "sure?")
-    sent = model.requests(last=1)["requests"][0]["messages"][2]
-    assert sent == {"role": "assistant", "content": "4", "reasoning_content": "hmm"}
+    body = model.requests(last=1)["requests"][0]
+    signed = signature("hmm")
+    match mode:
+        case ApiMode.CHAT_COMPLETIONS:
+            sent = {"role": "assistant", "content": "4", "reasoning_content": "hmm"}
+            assert body["messages"][2] == sent
+        case ApiMode.RESPONSES:
+            summary = [{"type": "summary_text", "text": "hmm"}]
+            assert body["input"][1:3] == [
+                {"type": "reasoning", "summary": summary, "encrypted_content": signed},
+                {
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "4"}],
+                },
+            ]
+        case ApiMode.ANTHROPIC_MESSAGES:
+            thought = {"type": "thinking", "thinking": "hmm", "signature": signed}
+            assert body["messages"][1]["content"] == [thought, {"type": "text", "text": "4"}]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +88,7 @@ async def test_reasoning_goes_back_as_it_came(lease: Lease, said: Say, model: Mo
         ("[fault drop]", Fault.NETWORK),
         ("[status 500]", Fault.SERVER),
         ("[status 503]", Fault.SERVER),
+        ("[status 529]", Fault.SERVER),
         ("[status 429]", Fault.RATE_LIMIT),
         ("[status 400]", Fault.BAD_REQUEST),
         ("[status 401]", Fault.AUTH),
@@ -95,7 +117,7 @@ async def test_a_server_that_is_merely_sloppy_is_understood(
 async def test_an_invalid_request_is_refused_with_the_rule_it_breaks(
     lease: Lease, said: Say
 ) -> None:
-    with pytest.raises(ModelFailed, match="the last message must be") as failed:
+    with pytest.raises(ModelFailed, match=r"the last (message|item) must be") as failed:
         await said(lease(), "x", AssistantMessage(text="y"))
     assert failed.value.fault is Fault.BAD_REQUEST
 

@@ -20,6 +20,7 @@ from holdfast.models.target import Limits, ModelTarget
 
 Lease = Callable[..., Any]
 Say = Callable[..., Any]
+STALLED = "[fault stall] [text " + "x" * 80 + "]"
 
 
 def ask(text: str) -> ModelRequest:
@@ -205,7 +206,7 @@ async def test_release_between_two_events_closes_the_connection_at_once(
     lease: Lease, model: ModelProcess
 ) -> None:
     client = lease()
-    stream = client.stream(ask("[fault stall]"))
+    stream = client.stream(ask(STALLED))
     await anext(stream)
     client.release()
     await no_connection_is_left(model.port)
@@ -216,7 +217,7 @@ async def test_release_between_two_events_closes_the_connection_at_once(
 async def test_closing_the_iterator_early_gives_the_connection_back(
     lease: Lease, model: ModelProcess
 ) -> None:
-    async with aclosing(lease().stream(ask("[fault stall]"))) as stream:
+    async with aclosing(lease().stream(ask(STALLED))) as stream:
         await anext(stream)
         assert connections(model.port) == 1
     await no_connection_is_left(model.port)

@@ -4,9 +4,8 @@ import pytest
 
 from holdfast.core.secret import Secret
 from holdfast.core.settings import ApiMode, ModelSettings, Provider
-from holdfast.models.codec import codec_for
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import BadTarget, Limits, target_of
+from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of
 
 KEY = Secret("sk-1")
 
@@ -64,10 +63,32 @@ def test_limits_and_retries_come_from_the_settings() -> None:
     assert target.retries == 5
 
 
-@pytest.mark.parametrize("mode", [ApiMode.RESPONSES, ApiMode.ANTHROPIC_MESSAGES])
-def test_a_mode_that_is_not_there_yet_is_refused_with_those_that_are(mode: ApiMode) -> None:
-    with pytest.raises(BadTarget, match="chat_completions"):
-        codec_for(mode)
+@pytest.mark.parametrize(
+    ("settings", "mode"),
+    [
+        (ModelSettings(provider=Provider.OPENAI), ApiMode.RESPONSES),
+        (ModelSettings(provider=Provider.OPENAI, base_url="http://x/v1"), ApiMode.CHAT_COMPLETIONS),
+        (ModelSettings(provider=Provider.ANTHROPIC), ApiMode.ANTHROPIC_MESSAGES),
+        (ModelSettings(provider=Provider.OPENROUTER), ApiMode.CHAT_COMPLETIONS),
+        (ModelSettings(provider=Provider.LOCAL, base_url="http://x/v1"), ApiMode.CHAT_COMPLETIONS),
+        (ModelSettings(provider=Provider.OPENAI, api_mode=ApiMode.CHAT_COMPLETIONS),
+         ApiMode.CHAT_COMPLETIONS),
+    ],
+)  # fmt: skip
+def test_each_provider_is_spoken_to_in_its_own_mode_unless_told_otherwise(
+    settings: ModelSettings, mode: ApiMode
+) -> None:
+    assert target_of(settings, api_key=KEY).api_mode is mode
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("gpt-5", "minimal"), ("gpt-5-mini-2025-08-07", "minimal"), ("gpt-5.1", "low"), ("o3", "low")],
+)
+def test_an_effort_is_said_in_a_word_the_model_knows(name: str, said: str) -> None:
+    target = ModelTarget(provider=Provider.OPENAI, name=name)
+    assert (target.effort("minimal"), target.effort("high")) == (said, "high")
+    assert target.effort("none") is None
 
 
 async def test_the_demo_is_leased_like_any_other_model() -> None:

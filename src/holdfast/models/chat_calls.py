@@ -54,6 +54,27 @@ class CallAssembly:
             if function.arguments:
                 slot.arguments.append(_text(function.arguments))
 
+    def begin(self, index: int, *, id: str, name: str) -> None:
+        """A call whose id and name come before its arguments; said twice, it is the same one."""
+        slot = self._by_index.get(index)
+        if slot is None:
+            slot = self._by_index[index] = _Slot()
+            self._slots.append(slot)
+        slot.id, slot.name = id or slot.id, name or slot.name
+
+    def append(self, index: int, arguments: str) -> bool:
+        """Whether there is a call of that index to which this belongs."""
+        slot = self._by_index.get(index)
+        if slot is not None:
+            slot.arguments.append(arguments)
+        return slot is not None
+
+    def settle(self, index: int, arguments: str) -> None:
+        """Its arguments as a whole, which beat the pieces that came before."""
+        slot = self._by_index.get(index)
+        if slot is not None:
+            slot.arguments = [arguments]
+
     def finish(self, *, taken: Collection[str], prefix: Callable[[], str]) -> tuple[ToolCall, ...]:
         """The calls in the order in which they began.
 

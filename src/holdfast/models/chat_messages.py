@@ -5,7 +5,6 @@ What a model thought goes back to it under the name it came by, and to no other 
 under that name), or a JSON array (`reasoning_details`, returned unchanged).
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +20,19 @@ from holdfast.core.message import (
 )
 from holdfast.core.model import ModelRequest
 from holdfast.models.chat_stream import REASONING_FIELDS
+from holdfast.models.sound import (
+    NO_ANSWER,
+    UNSHOWN,
+    CallIds,
+    image_address,
+    result_text,
+    said,
+    sound_arguments,
+    sound_name,
+    user_text,
+)
 
 _Wire = dict[str, Any]
-_IMAGES = ("https://", "http://", "data:image/")
 
 
 def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
@@ -38,7 +47,7 @@ def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
             case NoteMessage():
                 # Not `system`: several providers take that role only at the very beginning,
                 # while every one takes `user`. The note's own opening says who speaks.
-                transcript.add_user(_said(message.text, otherwise="(empty note)"))
+                transcript.add_user(said(message.text, otherwise="(empty note)"))
             case AssistantMessage():
                 transcript.add_assistant(message)
             case ToolMessage():
@@ -53,8 +62,7 @@ class _Transcript:
     def __init__(self, *, model: str) -> None:
         self.messages: list[_Wire] = []
         self._model = model
-        self._seen: set[str] = set()
-        self._renamed: dict[str, str] = {}
+        self._ids = CallIds()
 
     def add_user(self, content: str | list[_Wire]) -> None:
         last = self._last("user")
@@ -64,54 +72,37 @@ class _Transcript:
             last["content"] = [*_parts(last["content"]), *_parts(content)]
 
     def add_assistant(self, message: AssistantMessage) -> None:
-        self._renamed.clear()
+        self._ids.reply()
         wire = self._last("assistant")
         if wire is None:
             wire = {"role": "assistant", "content": None}
             self.messages.append(wire)
-        said = [text for text in (wire["content"], message.text) if text and text.strip()]
-        wire["content"] = "\n\n".join(said) or None
+        spoken = [text for text in (wire["content"], message.text) if text and text.strip()]
+        wire["content"] = "\n\n".join(spoken) or None
         if message.calls:
             wire["tool_calls"] = [self._call(call) for call in message.calls]
-        elif not said:
-            wire["content"] = "(no answer)"
+        elif not spoken:
+            wire["content"] = NO_ANSWER
         if message.model == self._model:
             wire.update(_reasoning(message))
 
     def add_result(self, message: ToolMessage) -> None:
-        call_id = self._renamed.get(message.call_id, message.call_id)
-        content = _said(message.text, otherwise="(no output)")
+        call_id, content = self._ids.of_result(message.call_id), result_text(message)
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
 
     def _last(self, role: str) -> _Wire | None:
         return self.messages[-1] if self.messages and self.messages[-1]["role"] == role else None
 
     def _call(self, call: ToolCall) -> _Wire:
-        call_id: str = call.id
-        if call_id in self._seen:
-            call_id = self._renamed[call.id] = f"{call.id}_{len(self._seen)}"
-        self._seen.add(call_id)
-        name = call.name if _NAME.fullmatch(call.name) else _ODD.sub("_", call.name)[:64]
-        function = {"name": name or "unnamed", "arguments": _valid_arguments(call.arguments)}
-        return {"id": call_id, "type": "function", "function": function}
-
-
-def scrubbed(text: str) -> str:
-    """The text without halves of characters, which Python allows and no request does."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _said(text: str, *, otherwise: str) -> str:
-    return text if text.strip() else otherwise
+        function = {"name": sound_name(call.name), "arguments": sound_arguments(call.arguments)}
+        return {"id": self._ids.of_call(call.id), "type": "function", "function": function}
 
 
 def _user_content(message: UserMessage) -> str | list[_Wire]:
-    text = f"{message.speaker}: {message.text}" if message.speaker else message.text
-    if message.note:
-        text = f"{message.note}\n\n{text}"
+    text = user_text(message)
     if not message.images:
-        return _said(text, otherwise="(empty message)")
-    return [*(_parts(text) if text.strip() else ()), *map(_image, message.images)]
+        return text or "(empty message)"
+    return [*(_parts(text) if text else ()), *map(_image, message.images)]
 
 
 def _parts(content: str | list[_Wire]) -> list[_Wire]:
@@ -119,25 +110,10 @@ def _parts(content: str | list[_Wire]) -> list[_Wire]:
 
 
 def _image(image: Image) -> _Wire:
-    url = image.url if image.data is None else f"data:{image.media_type};base64,{image.data}"
-    if url is None or not url.startswith(_IMAGES):
-        return {"type": "text", "text": "(an image that cannot be shown)"}
+    url = image_address(image)
+    if url is None:
+        return {"type": "text", "text": UNSHOWN}
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-# A name of the model's own invention must not make every later request a bad one.
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_ODD = re.compile(r"[^a-zA-Z0-9_-]")
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-def _valid_arguments(arguments: str) -> str:
-    """Arguments that every provider can parse: one bad call must not spoil a conversation."""
-    try:
-        _decode_object(arguments)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return msgspec.json.encode({"malformed": scrubbed(arguments)}).decode()
-    return arguments
 
 
 def _reasoning(message: AssistantMessage) -> Iterator[tuple[str, Any]]:

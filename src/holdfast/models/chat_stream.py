@@ -1,17 +1,16 @@
 """The chat completions stream: chunks in, deltas and one whole reply out."""
 
-import json
 from collections.abc import Iterable
-from hashlib import md5
 from typing import Any
 
 import msgspec
 
-from holdfast.core.message import AssistantMessage, Reasoning, StopReason, ToolCall
-from holdfast.core.model import Completed, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
+from holdfast.core.message import Reasoning, StopReason
+from holdfast.core.model import Completed, ModelEvent, ModelRequest
 from holdfast.core.turn import Usage
 from holdfast.models import faults
-from holdfast.models.chat_calls import CallAssembly, CallFragment
+from holdfast.models.chat_calls import CallFragment
+from holdfast.models.reply import Reply, decoded
 from holdfast.models.target import ModelTarget
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -71,26 +70,15 @@ _STOPS = {
 class ChatDecoder:
     """Owns one reply while it comes in."""
 
-    __slots__ = (
-        "_calls",
-        "_details",
-        "_request",
-        "_stop",
-        "_target",
-        "_text",
-        "_thought",
-        "_thought_field",
-        "_usage",
-    )
+    __slots__ = ("_details", "_reply", "_stop", "_target", "_thought_field", "_usage")
+
+    ended = False  # the end mark of this mode is the stream's, not a payload's
 
     def __init__(self, *, request: ModelRequest, target: ModelTarget) -> None:
-        self._request = request
         self._target = target
-        self._text: list[str] = []
-        self._thought: list[str] = []
+        self._reply = Reply(request=request, target=target)
         self._thought_field = ""
         self._details: list[dict[str, Any]] = []
-        self._calls = CallAssembly()
         self._stop: str | None = None
         self._usage = Usage()
 
@@ -99,47 +87,18 @@ class ChatDecoder:
         return self._stop is not None
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
-        text, thought = len(self._text), len(self._thought)
         for payload in payloads:
-            self._take(self._decoded(payload))
-        events: list[ModelEvent] = []
-        if len(self._thought) > thought:
-            events.append(ReasoningDelta("".join(self._thought[thought:])))
-        if len(self._text) > text:
-            events.append(TextDelta("".join(self._text[text:])))
-        return events
+            chunk = decoded(_decode, payload, self._target)
+            if chunk.error:
+                raise faults.reported(self._target, payload)
+            self._take(chunk)
+        return self._reply.fresh()
 
     def complete(self, *, ended: bool) -> Completed:
-        said = bool(self._text or self._calls)
-        if self._stop is None and not (ended and said):
+        if self._stop is None and not (ended and self._reply):
             raise faults.cut(self._target)
-        calls = self._finished_calls()
-        message = AssistantMessage(
-            text="".join(self._text),
-            calls=calls,
-            reasoning=self._reasoning(),
-            model=self._target.name,
-            stop=self._stop_reason(calls),
-        )
-        return Completed(message, self._usage)
-
-    def _decoded(self, payload: bytes) -> _Chunk:
-        try:
-            chunk = _decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            chunk = self._decoded_leniently(payload)
-        if chunk.error:
-            raise faults.reported(self._target, payload)
-        return chunk
-
-    def _decoded_leniently(self, payload: bytes) -> _Chunk:
-        # Some servers cut text between the two halves of an escaped surrogate pair, which a
-        # strict decoder refuses: half a character is no reason to throw a whole reply away.
-        try:
-            text = json.dumps(json.loads(payload), ensure_ascii=False)
-            return _decode(text.encode("utf-8", "replace"))
-        except (ValueError, RecursionError) as error:
-            raise faults.not_understood(self._target, payload) from error
+        stop = _STOPS.get(self._stop or "", StopReason.END)
+        return self._reply.whole(stop=stop, reasoning=self._reasoning(), usage=self._usage)
 
     def _take(self, chunk: _Chunk) -> None:
         if chunk.usage is not None:
@@ -158,9 +117,9 @@ class ChatDecoder:
         if content:
             if not isinstance(content, str):
                 content = "".join(part.text for part in content)
-            self._text.append(content)
+            self._reply.text.append(content)
         if delta.tool_calls is not None:
-            self._calls.add(delta.tool_calls)
+            self._reply.calls.add(delta.tool_calls)
         if delta.reasoning_content:
             self._think("reasoning_content", delta.reasoning_content)
         elif delta.reasoning:
@@ -170,46 +129,18 @@ class ChatDecoder:
 
     def _think(self, field: str, text: str) -> None:
         self._thought_field = field
-        self._thought.append(text)
+        self._reply.thought.append(text)
 
     def _finish(self, reason: str) -> None:
         if reason == "error":
             raise faults.reported(self._target, b"")
         self._stop = reason
 
-    def _finished_calls(self) -> tuple[ToolCall, ...]:
-        if not self._calls:
-            return ()
-        earlier = frozenset(
-            call.id
-            for message in self._request.messages
-            if isinstance(message, AssistantMessage)
-            for call in message.calls
-        )
-        calls = self._calls.finish(taken=earlier, prefix=self._prefix)
-        if not all(call.name for call in calls):
-            raise faults.nameless_call(self._target)
-        return calls
-
-    def _prefix(self) -> str:
-        """What ids made here begin with: the conversation's length and end, so that they are
-        the same when it is asked again, and not those of a message that is no longer shown."""
-        messages = self._request.messages
-        end = repr(messages[-1:]).encode("utf-8", "backslashreplace")
-        return f"call_{len(messages)}_{md5(end, usedforsecurity=False).hexdigest()[:8]}"
-
-    def _stop_reason(self, calls: tuple[ToolCall, ...]) -> StopReason:
-        stop = _STOPS.get(self._stop or "", StopReason.END)
-        if stop is StopReason.END and calls:
-            return StopReason.TOOL_CALLS
-        if stop is StopReason.TOOL_CALLS and not calls:
-            return StopReason.END
-        return stop
-
     def _reasoning(self) -> tuple[Reasoning, ...]:
         kept = []
-        if self._thought:
-            kept.append(Reasoning(text="".join(self._thought), opaque=self._thought_field))
+        if self._reply.thought:
+            thought = "".join(self._reply.thought)
+            kept.append(Reasoning(text=thought, opaque=self._thought_field))
         if self._details:
             kept.append(Reasoning(opaque=msgspec.json.encode(self._details).decode()))
         return tuple(kept)

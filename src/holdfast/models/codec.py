@@ -5,8 +5,10 @@ from typing import Protocol
 
 from holdfast.core.model import Completed, ModelEvent, ModelRequest
 from holdfast.core.settings import ApiMode
+from holdfast.models.anthropic_messages import AnthropicMessages
 from holdfast.models.chat_completions import ChatCompletions
-from holdfast.models.target import BadTarget, ModelTarget
+from holdfast.models.responses import Responses
+from holdfast.models.target import ModelTarget
 
 
 class Decoder(Protocol):
@@ -15,6 +17,11 @@ class Decoder(Protocol):
     @property
     def finished(self) -> bool:
         """The model said that it was done; what may still come is usage."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """A payload said that the stream ends here: nothing that follows would be read."""
         ...
 
     def feed(self, payloads: Iterable[bytes]) -> list[ModelEvent]:
@@ -45,12 +52,6 @@ class Codec(Protocol):
 
 CODECS: Mapping[ApiMode, Callable[[], Codec]] = {
     ApiMode.CHAT_COMPLETIONS: ChatCompletions,
+    ApiMode.RESPONSES: Responses,
+    ApiMode.ANTHROPIC_MESSAGES: AnthropicMessages,
 }
-
-
-def codec_for(mode: ApiMode) -> Codec:
-    """A codec of this mode; raises `BadTarget` for one that is not there yet."""
-    if mode not in CODECS:
-        known = ", ".join(f'"{name}"' for name in CODECS)
-        raise BadTarget(f'model.api_mode: "{mode}" is not supported yet; for now use {known}.')
-    return CODECS[mode]()

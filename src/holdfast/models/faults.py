@@ -38,6 +38,11 @@ _STATUS_OF_TYPE = {
     "not_found_error": 404,
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "billing_error": 402,
+    "request_too_large": 413,
+    "invalid_prompt": 400,
+    "invalid_image": 400,
 }
 
 

@@ -13,7 +13,7 @@ from holdfast.core.model import ModelEvent, ModelRequest
 from holdfast.core.ports import ModelClient
 from holdfast.core.settings import ApiMode, Provider
 from holdfast.models import faults
-from holdfast.models.codec import Codec, codec_for
+from holdfast.models.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
 from holdfast.models.patience import Patience, Sleep
 from holdfast.models.retry import Backoff, with_retries
@@ -64,10 +64,7 @@ class ModelPool:
                 await self._transport.close()
 
     def lease(self, target: ModelTarget) -> ModelClient:
-        """A client for this target: no connection, no session, a few hundred bytes.
-
-        Raises `BadTarget` for an API mode that is not supported.
-        """
+        """A client for this target: no connection, no session, a few hundred bytes."""
         if target.provider is Provider.DEMO:
             return DemoModel(target, sleep=self._sleep)
         return Lease(self, target, codec=self._codec(target.api_mode))
@@ -101,7 +98,7 @@ class ModelPool:
 
     def _codec(self, mode: ApiMode) -> Codec:
         if mode not in self._codecs:
-            self._codecs[mode] = codec_for(mode)
+            self._codecs[mode] = CODECS[mode]()
         return self._codecs[mode]
 
     async def _opened(self) -> "Transport":

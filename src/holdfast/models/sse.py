@@ -42,10 +42,7 @@ class SseSplitter:
         for block in blocks:
             if self.ended:
                 break
-            if block.startswith(b"data: ") and b"\n" not in block:
-                payload: bytes | None = block[6:]
-            else:
-                payload = _payload(block)
+            payload = _payload(block)
             if payload == b"[DONE]":
                 self.ended = True
             elif payload is not None:
@@ -63,6 +60,17 @@ def _newlines(data: bytes) -> bytes:
 
 def _payload(block: bytes) -> bytes | None:
     """The data of an event, its lines joined; None for comments, names and empty blocks."""
+    lines = block.count(b"\n")
+    if lines == 0 and block.startswith(b"data: "):
+        return block[6:]
+    if lines == 1 and block.startswith(b"event:"):
+        rest = block[block.index(b"\n") + 1 :]
+        if rest.startswith(b"data: "):
+            return rest[6:]
+    return _joined(block)
+
+
+def _joined(block: bytes) -> bytes | None:
     lines = [
         line[5:].removeprefix(b" ")
         for line in block.removeprefix(_BOM).split(b"\n")

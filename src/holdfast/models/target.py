@@ -1,5 +1,6 @@
 """A model target: which model is called, where, with what key, and how long we wait for it."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from urllib.parse import urlsplit
@@ -50,8 +51,19 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
             return EffortField.REASONING_EFFORT
         return EffortField.NONE
 
+    def effort(self, wanted: str | None) -> str | None:
+        """How hard to think, in a word this target knows; None: nothing is said about it."""
+        if wanted is None or wanted == "none":
+            return None
+        if wanted == "minimal" and self.provider is Provider.OPENAI:
+            # Only the first of the family knows the word; the others refuse it.
+            return wanted if _KNOWS_MINIMAL.fullmatch(self.name) else "low"
+        return wanted
+
 
 _OPENAI_REASONERS = ("gpt-5", "o1", "o3", "o4", "codex")
+_KNOWS_MINIMAL = re.compile(r"gpt-5(-mini|-nano)?(-\d{4}-\d\d-\d\d)?")
+_PATHS = ("/chat/completions", "/responses", "/messages")
 _BASE_URLS: Mapping[Provider, str] = {
     Provider.OPENAI: "https://api.openai.com/v1",
     Provider.OPENROUTER: "https://openrouter.ai/api/v1",
@@ -70,14 +82,13 @@ def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget
     """The target that `[model]` describes, with the provider's defaults filled in.
 
     `api_key` is what `settings.api_key` refers to. Raises `BadTarget` for settings with which
-    no call could succeed. Anthropic is spoken to in chat completions unless told otherwise: its
-    endpoint for them takes the same key.
+    no call could succeed.
     """
     provider = settings.provider
     return ModelTarget(
         provider=provider,
         name=settings.name or _NAMES[provider],
-        api_mode=settings.api_mode or ApiMode.CHAT_COMPLETIONS,
+        api_mode=settings.api_mode or _own_mode(settings),
         base_url=_base_url(settings),
         api_key=_usable_key(settings, api_key),
         key_reference=settings.api_key,
@@ -91,8 +102,20 @@ def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget
     )
 
 
+def _own_mode(settings: ModelSettings) -> ApiMode:
+    """The mode in which a provider says most: OpenAI returns what its models thought only in
+    responses. At an address of one's own, chat completions are what nearly every server has."""
+    if settings.provider is Provider.ANTHROPIC:
+        return ApiMode.ANTHROPIC_MESSAGES
+    if settings.provider is Provider.OPENAI and not settings.base_url:
+        return ApiMode.RESPONSES
+    return ApiMode.CHAT_COMPLETIONS
+
+
 def _base_url(settings: ModelSettings) -> str:
-    given = settings.base_url.strip().rstrip("/").removesuffix("/chat/completions")
+    given = settings.base_url.strip().rstrip("/")
+    for path in _PATHS:
+        given = given.removesuffix(path)
     if settings.provider is Provider.DEMO:
         return given
     if settings.provider is Provider.LOCAL and not given:

@@ -156,7 +156,7 @@ class _Reading:
 
     @property
     def ended(self) -> bool:
-        return self._sse.ended
+        return self._sse.ended or self._decoder.ended
 
     async def next_events(self) -> list[ModelEvent]:
         """The deltas in what arrives next; sets `over` at the end of the answer."""
@@ -175,8 +175,8 @@ class _Reading:
             events = self._decoder.feed(payloads)
             self._started = True
             self._patience.heard()
-        self.over = not chunk or self._sse.ended
-        if self._sse.ended and not self._content.at_eof():
+        self.over = not chunk or self.ended
+        if self.ended and not self._content.at_eof():
             await self._read_end()
         return events
 

@@ -1,10 +1,12 @@
-"""A chat completions server that misbehaves on demand, for tests, benchmarks and demos.
+"""A model server that misbehaves on demand, for tests, benchmarks and demos.
 
     python -m holdfast.models.misbehaving --port 0      # prints {"port": N} once it listens
 
-Left alone it answers at once: `You said: <last user text>`, or, where the last message is a tool
-result, `Done: <its first 200 characters>`. It is as strict as the strictest provider: a request
-that breaks a rule gets a 400 that says which. What it was asked is kept (`GET /requests`).
+It speaks all three API modes (`/v1/chat/completions`, `/v1/responses`, `/v1/messages`), each
+scripted the same way. Left alone it answers at once: `You said: <last user text>`, or, where the
+last message is a tool result, `Done: <its first 200 characters>`. It is as strict as the
+strictest provider of the mode: a request that breaks a rule gets a 400 that says which. What it
+was asked is kept (`GET /requests`).
 
 There are two ways to script it. Both make *steps*, and a step is one answer.
 

@@ -4,8 +4,16 @@ from typing import Any
 
 import msgspec
 
+from holdfast.models.misbehaving.conversation import Conversation
+from holdfast.models.misbehaving.saying import (
+    PIECE,
+    call_id_of,
+    fragments,
+    pieces,
+    spoken,
+    text_of,
+)
 from holdfast.models.misbehaving.script import Fault, Step
-from holdfast.models.misbehaving.strict import Conversation
 
 _encode = msgspec.json.encode
 DONE = b"data: [DONE]\n\n"
@@ -14,13 +22,6 @@ _DELTA = b',"choices":[{"index":0,"delta":{"role":"assistant","content":'
 _DELTA_END = b'},"finish_reason":null}],"usage":null}\n\n'
 _FINISH = b',"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}\n\n'
 _USAGE = b',"choices":[],"usage":'
-
-
-def spoken(conversation: Conversation) -> str:
-    """What is said where no script says otherwise."""
-    if conversation.result is not None:
-        return f"Done: {conversation.result[:200]}"
-    return f"You said: {conversation.asked}"
 
 
 def echo(conversation: Conversation, size: int) -> bytes:
@@ -42,13 +43,13 @@ def echo(conversation: Conversation, size: int) -> bytes:
 
 def whole(conversation: Conversation, step: Step, size: int) -> bytes:
     """The answer in one piece, for who did not ask for a stream."""
-    text = _text(conversation, step)
+    text = text_of(conversation, step)
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     if step.reasoning:
         message["reasoning_content"] = step.reasoning
     if step.calls:
         message["tool_calls"] = [
-            {"id": _call_id(conversation, step, place), "type": "function",
+            {"id": call_id_of(conversation, step, place), "type": "function",
              "function": {"name": call.name, "arguments": call.text}}
             for place, call in enumerate(step.calls)
         ]  # fmt: skip
@@ -67,10 +68,10 @@ def whole(conversation: Conversation, step: Step, size: int) -> bytes:
 
 def events(conversation: Conversation, step: Step, size: int) -> list[bytes]:
     """The events of a scripted stream, the end mark included."""
-    text = _text(conversation, step)
+    text = text_of(conversation, step)
     deltas: list[dict[str, Any]] = []
-    deltas += [{"reasoning_content": piece} for piece in _pieces(step.reasoning or "", 8)]
-    deltas += [{"content": piece} for piece in _pieces(text, 8)]
+    deltas += [{"reasoning_content": piece} for piece in pieces(step.reasoning or "", PIECE)]
+    deltas += [{"content": piece} for piece in pieces(text, PIECE)]
     deltas += _call_deltas(conversation, step)
     deltas[:1] = [{"role": "assistant", **deltas[0]}] if deltas else [{"role": "assistant"}]
     model = conversation.model
@@ -82,6 +83,10 @@ def events(conversation: Conversation, step: Step, size: int) -> list[bytes]:
     if step.fault is not Fault.NO_DONE:
         stream.append(DONE)
     return stream
+
+
+def error_event(message: str) -> bytes:
+    return b"data: " + error(message) + b"\n\n"
 
 
 def error(message: str, *, kind: str = "server_error", code: str | None = None) -> bytes:
@@ -100,40 +105,18 @@ def _event(model: str, choices: list[dict[str, Any]], usage: dict[str, Any] | No
     return b"data: " + _encode(chunk) + b"\n\n"
 
 
-def _text(conversation: Conversation, step: Step) -> str:
-    if step.text is not None:
-        return step.text
-    return "" if step.calls else spoken(conversation)
-
-
 def _finish(step: Step) -> str:
     return step.finish or ("tool_calls" if step.calls else "stop")
 
 
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[at : at + size] for at in range(0, len(text), size)]
-
-
-def _call_id(conversation: Conversation, step: Step, place: int) -> str:
-    return step.calls[place].id or f"call_{conversation.answered}_{place}_{conversation.turn}"
-
-
 def _call_deltas(conversation: Conversation, step: Step) -> list[dict[str, Any]]:
     """Parallel calls as providers stream them: each opens with its id and name, and then their
-    arguments come in fragments, here one call's after the other's in turn."""
+    arguments come in fragments."""
     opening = [
-        _call_delta(place, "", id=_call_id(conversation, step, place), name=call.name)
+        _call_delta(place, "", id=call_id_of(conversation, step, place), name=call.name)
         for place, call in enumerate(step.calls)
     ]
-    rows = [_pieces(call.text, step.fragment or len(call.text) or 1) for call in step.calls]
-    longest = max(map(len, rows), default=0)
-    rest = [
-        _call_delta(place, row[at])
-        for at in range(longest)
-        for place, row in enumerate(rows)
-        if at < len(row)
-    ]
-    return opening + rest
+    return opening + [_call_delta(place, piece) for place, piece in fragments(step)]
 
 
 def _call_delta(

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.models.misbehaving.strict import Conversation, Invalid
+from holdfast.models.misbehaving.conversation import Conversation, Invalid
 
 
 class Fault(StrEnum):

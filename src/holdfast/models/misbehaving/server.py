@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import deque
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from holdfast.models.misbehaving import answer
+from holdfast.models.misbehaving.conversation import Conversation, Invalid
 from holdfast.models.misbehaving.script import Fault, Script, Step
-from holdfast.models.misbehaving.strict import Conversation, Invalid, StrictReader
+from holdfast.models.misbehaving.shape import Answers, Shape, shapes
 
 _SSE = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _JSON = "application/json"
@@ -21,15 +23,15 @@ class MisbehavingModel:
         self._latency = latency
         self._key = key
         self._script = Script()
-        self._reader = StrictReader()
+        self._shapes = shapes()
         self._kept: deque[bytes] = deque(maxlen=keep)
         self._count = 0
         self._refused = 0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
-        if path == "/v1/chat/completions" and request.method == "POST":
-            return await self._complete(request)
+        if request.method == "POST" and (shape := self._shapes.get(path)) is not None:
+            return await self._complete(request, shape)
         match (request.method, path):
             case ("GET", "/v1/models"):
                 return _json({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
@@ -41,26 +43,27 @@ class MisbehavingModel:
                 return self._reset()
         return web.Response(status=404, body=answer.error(f"no such path: {path}"))
 
-    async def _complete(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _complete(self, request: web.BaseRequest, shape: Shape) -> web.StreamResponse:
         body = await request.read()
         self._count += 1
         self._kept.append(body)
-        given = request.headers.get("Authorization", "")
-        if self._key is not None and given != f"Bearer {self._key}":
+        given = shape.key(request.headers)
+        if self._key is not None and given != self._key:
             # As some providers do, to their customers' regret: it quotes what it was given.
-            said = f"Incorrect API key provided: {given.removeprefix('Bearer ')}"
-            return _error(401, said, kind="invalid_request_error", code="invalid_api_key")
+            said = f"Incorrect API key provided: {given}"
+            return _error(401, said, shape, kind="invalid_request_error", code="invalid_api_key")
         try:
-            conversation = self._reader.read(body)
+            conversation = shape.read(body, request.headers)
             step = self._script.choose(conversation)
         except Invalid as broken:
             self._refused += 1
-            return _error(400, str(broken), kind="invalid_request_error")
+            return _error(400, str(broken), shape, kind="invalid_request_error")
         if self._latency:
             await asyncio.sleep(self._latency)
         if step is None and conversation.stream:
-            return web.Response(body=answer.echo(conversation, len(body)), headers=_SSE)
-        return await _Answer(request, conversation, step or Step(), len(body)).send()
+            return web.Response(body=shape.answers.echo(conversation, len(body)), headers=_SSE)
+        asked = _Asked(conversation, step or Step(), len(body), shape.answers)
+        return await _Answer(request, asked).send()
 
     def _ledger(self, last: int) -> web.Response:
         kept = list(self._kept)[-last:] if last else list(self._kept)
@@ -71,7 +74,7 @@ class MisbehavingModel:
         try:
             steps = msgspec.json.decode(await request.read(), type=list[Step])
         except msgspec.DecodeError as error:
-            return _error(400, f"this is no script: {error}", kind="invalid_request_error")
+            return web.Response(status=400, body=answer.error(f"this is no script: {error}"))
         self._script.post(steps)
         return _json({"steps": len(steps)})
 
@@ -82,16 +85,19 @@ class MisbehavingModel:
         return _json({})
 
 
+class _Asked(NamedTuple):
+    conversation: Conversation
+    step: Step
+    size: int
+    answers: Answers
+
+
 class _Answer:
     """One scripted answer on its way out."""
 
-    def __init__(
-        self, request: web.BaseRequest, conversation: Conversation, step: Step, size: int
-    ) -> None:
+    def __init__(self, request: web.BaseRequest, asked: _Asked) -> None:
         self._request = request
-        self._conversation = conversation
-        self._step = step
-        self._size = size
+        self._conversation, self._step, self._size, self._answers = asked
 
     async def send(self) -> web.StreamResponse:
         step = self._step
@@ -107,15 +113,16 @@ class _Answer:
                 page = "<!doctype html><html><body>Please log in</body></html>"
                 return web.Response(text=page, content_type="text/html")
             case Fault.JSON_ERROR:
-                return web.Response(body=answer.error(step.message), content_type=_JSON)
+                return web.Response(body=self._answers.error(step.message), content_type=_JSON)
         if step.fault is Fault.UNSTREAMED or not self._conversation.stream:
-            body = answer.whole(self._conversation, step, self._size)
+            body = self._answers.whole(self._conversation, step, self._size)
             return web.Response(body=body, content_type=_JSON)
         return await self._stream()
 
     def _status(self) -> web.Response:
         step = self._step
-        response = _error(step.status, step.message, kind="scripted")
+        body = self._answers.error(step.message, kind="scripted")
+        response = web.Response(status=step.status, body=body, content_type=_JSON)
         if step.retry_after is not None:
             response.headers["Retry-After"] = step.retry_after
         return response
@@ -139,7 +146,7 @@ class _Answer:
         return response
 
     def _events(self) -> list[bytes]:
-        events = answer.events(self._conversation, self._step, self._size)
+        events = self._answers.events(self._conversation, self._step, self._size)
         half = max(1, (len(events) - 2) // 2)
         match self._step.fault:
             case Fault.STALL | Fault.CUT:
@@ -147,7 +154,7 @@ class _Answer:
             case Fault.HALF_JSON:
                 return [*events[:half], events[half][: len(events[half]) // 2]]
             case Fault.ERROR_EVENT:
-                return [*events[:half], b"data: " + answer.error(self._step.message) + b"\n\n"]
+                return [*events[:half], self._answers.error_event(self._step.message)]
         return events
 
     async def _write(self, response: web.StreamResponse, event: bytes) -> None:
@@ -174,8 +181,10 @@ def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type=_JSON)
 
 
-def _error(status: int, message: str, *, kind: str, code: str | None = None) -> web.Response:
-    body = answer.error(message, kind=kind, code=code)
+def _error(
+    status: int, message: str, shape: Shape, *, kind: str, code: str | None = None
+) -> web.Response:
+    body = shape.answers.error(message, kind=kind, code=code)
     return web.Response(status=status, body=body, content_type=_JSON)
 
 

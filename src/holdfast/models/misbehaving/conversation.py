@@ -1,0 +1,90 @@
+"""What a request comes to, whatever mode it is written in, and the rules all modes share."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_CALL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NOTE = re.compile(r"\A\[System note:[^\]]*\]\s*")
+
+
+class Invalid(Exception):
+    """A request no provider has to take; the text says which rule it breaks."""
+
+
+class Conversation(msgspec.Struct, frozen=True, gc=False):
+    """What the script needs to know of a request."""
+
+    model: str
+    stream: bool
+    asked: str  # the text of the last user message, or of its last part
+    answered: int  # assistant messages since then
+    result: str | None  # the last tool result, where none but a note follows it
+    turn: int  # user messages in all: with `answered`, the place in the conversation
+
+
+class GoodTools:
+    """Owns the tool lists it has already found good: they are the same in most requests."""
+
+    def __init__(self, name_of: Callable[[Any], str]) -> None:
+        self._name_of = name_of
+        self._seen: set[bytes] = set()
+
+    def check(self, raw: bytes) -> None:
+        if raw == b"null" or raw in self._seen:
+            return
+        tools = msgspec.json.decode(raw)
+        check(isinstance(tools, list) and bool(tools), "tools is no list, or empty")
+        names = [self._name_of(tool) for tool in tools]
+        for name in names:
+            check(TOOL_NAME.fullmatch(name) is not None, f"tool name {name!r} is not allowed")
+        check(len(set(names)) == len(names), f"two tools have one name: {names}")
+        if len(self._seen) < 1000:
+            self._seen.add(raw)
+
+
+class OpenCalls:
+    """Owns the calls of a conversation while it is read: each is new, and has one result."""
+
+    def __init__(self) -> None:
+        self.waiting: list[str] = []
+        self._seen: set[str] = set()
+
+    def open(self, call_id: str, name: str, at: str) -> None:
+        check(_CALL_ID.fullmatch(call_id) is not None, f"{at}: the call id {call_id!r}")
+        check(call_id not in self._seen, f"{at}: the call id {call_id!r} was used before")
+        check(TOOL_NAME.fullmatch(name) is not None, f"{at}: a call's name")
+        self._seen.add(call_id)
+        self.waiting.append(call_id)
+
+    def answer(self, call_id: str, text: object, at: str) -> None:
+        check(call_id in self.waiting, f"{at}: a result for {call_id!r}, no open call")
+        check(isinstance(text, str) and bool(text.strip()), f"{at}: an empty result")
+        self.waiting.remove(call_id)
+
+    def none_left(self, at: str) -> None:
+        waiting = self.waiting
+        check(not waiting, f"{at}: tool calls {waiting} have no result directly after them")
+
+
+def check(holds: bool, rule: str) -> None:
+    if not holds:
+        raise Invalid(rule)
+
+
+def check_arguments(arguments: str, at: str) -> None:
+    try:
+        msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError as error:
+        raise Invalid(f"{at}: arguments that are no JSON object: {error}") from error
+
+
+def last_spoken(texts: Iterable[str | None]) -> str:
+    """What a person said last in these. A gateway's own note is not a question: a turn that is
+    gone on with after a cut must meet the script it had before."""
+    spoken = [_NOTE.sub("", text, count=1) for text in texts if text]
+    found = [text for text in spoken if text]
+    return found[-1] if found else ""
