@@ -1,24 +1,41 @@
-"""The command line as a real process, with an environment of its own."""
+"""The command line as a real process, a real gateway beside it, and somebody who types."""
 
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
+import termios
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.service.lock import read_holder
+
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 Cli = Callable[..., subprocess.CompletedProcess[str]]
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r|[\x01\x02\x07]")
 
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """`holdfast` with the given arguments, in a home under `tmp_path`."""
 
-    def run(*args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *args: str, stdin: str | bytes | None = None, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [HOLDFAST, *args],
-            env={"HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "home"), **environ},
+            env=environment(tmp_path) | environ,
+            input=stdin if isinstance(stdin, str) else None,
+            stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             text=True,
             timeout=50,
@@ -26,3 +43,155 @@ def cli(tmp_path: Path) -> Cli:
         )
 
     return run
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+
+
+class GatewayProcess:
+    """Owns a gateway as a process of its own, which can be killed and started again."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self._environ = environment(tmp_path)
+        self.home = tmp_path / "home"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def configure(self, toml: str) -> None:
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        (self.home / "holdfast.toml").write_text(toml)
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            [HOLDFAST, "run", "--port", "0"],
+            env=self._environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert self._process.stdout is not None
+        assert b"listens on" in self._process.stdout.readline()
+        holder = read_holder(self.home)
+        assert holder is not None
+        self.address = holder.address
+
+    def kill(self) -> None:
+        """`kill -9`: whatever it was doing."""
+        assert self._process is not None
+        self._process.kill()
+        self._reap()
+
+    def stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._reap()
+
+    def _reap(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        self._process.wait(20)
+        self._process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[ModelProcess]:
+    with ModelProcess() as process:
+        yield process
+
+
+@pytest.fixture
+def idle_gateway(tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
+    """A gateway that is configured for the misbehaving model, and not started yet."""
+    model.reset()
+    gateway = GatewayProcess(tmp_path)
+    gateway.configure(
+        f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n[runner]\nsandbox = "off"\n'
+    )
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
+
+
+@pytest.fixture
+def gateway(idle_gateway: GatewayProcess) -> GatewayProcess:
+    idle_gateway.start()
+    return idle_gateway
+
+
+class Typist:
+    """Somebody at a terminal: types, and reads what is on it as plain text."""
+
+    def __init__(self, *args: str, environ: dict[str, str], columns: int = 100) -> None:
+        self._fd, theirs = pty.openpty()
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.process = subprocess.Popen(
+            [HOLDFAST, *args],
+            env={"TERM": "xterm", **environ},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+            preexec_fn=_own_the_terminal,
+        )
+        os.close(theirs)
+        self.raw = ""
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        return _ESCAPES.sub("", self.raw)
+
+    def types(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    def says(self, line: str) -> None:
+        self.types(line + "\r")
+
+    def sees(self, wanted: str, *, within: float = 20) -> str:
+        """Wait for a text after what was seen before; returns what stood before it."""
+        deadline = time.monotonic() + within
+        while (place := self.text.find(wanted, self._seen)) < 0:
+            if not self._read(deadline - time.monotonic()):
+                raise AssertionError(f"{wanted!r} did not come in: {self.text[self._seen :]!r}")
+        before = self.text[self._seen : place]
+        self._seen = place + len(wanted)
+        return before
+
+    def leaves(self) -> int:
+        """Wait for the program to end by itself."""
+        while self._read(20):
+            pass
+        return self.process.wait(20)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._fd)
+
+    def _read(self, timeout: float) -> bool:
+        if timeout <= 0 or not select.select([self._fd], [], [], timeout)[0]:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:  # the other end is gone
+            return False
+        self.raw += data.decode("utf-8", "replace")
+        return bool(data)
+
+
+def _own_the_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def typist(tmp_path: Path) -> Iterator[Callable[..., Typist]]:
+    """Starts `holdfast` with the given arguments at a terminal."""
+    made: list[Typist] = []
+
+    def start(*args: str, **environ: str) -> Typist:
+        made.append(Typist(*args, environ=environment(tmp_path) | environ))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()

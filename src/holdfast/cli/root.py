@@ -11,10 +11,18 @@ from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
     "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
+    "chat": Lazy("holdfast.cli.chat", "Talk to the agent in this terminal."),
+    "ask": Lazy("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
+    "link": Lazy("holdfast.cli.link", "Print a link that opens the page, logged in."),
+    "setup": Lazy("holdfast.cli.setup", "Choose a model, try its key, and write it down."),
     "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
-    "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),
-    "sessions": Lazy("holdfast.cli.sessions", "List conversations, or read one."),
+    "sessions": Lazy(
+        "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
+    ),
+    "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
+    "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),
+    "completion": Lazy("holdfast.cli.completion", "Print a completion script for your shell."),
     "version": Lazy("holdfast.cli.version", "Print the version."),
 }
 

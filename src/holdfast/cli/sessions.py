@@ -1,23 +1,24 @@
-"""`holdfast sessions`: which conversations there are, and what was said in one."""
+"""`holdfast sessions`: which conversations there are, what was said in one, and moving them."""
 
-from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import click
 
 from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option, moment, print_facts, print_json, print_table
-from holdfast.control.client import ControlClient, ControlRefused, GatewayDown
-from holdfast.core.errors import HoldfastError
-from holdfast.service.paths import Paths
+from holdfast.cli.options import session_named
+from holdfast.cli.output import json_option
+
+_ID = "NAME-OR-ID"
 
 
 @click.group("sessions")
 @home_option
 def command() -> None:
-    """List conversations, or read one.
+    """List, read, follow, export, import or delete conversations.
 
-    The running gateway is asked; with none running, its store is read under its lock.
+    A session is named by its id, by the beginning of its id, or by the name it was given with
+    --session. The running gateway is asked; with none running, `list` and `show` read its store
+    under its lock.
     """
 
 
@@ -28,89 +29,65 @@ def command() -> None:
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out that many.")
 def list_sessions(as_json: bool, limit: int, offset: int) -> None:
     """The conversations, the most recently active first."""
-    sessions = _list(chosen_home(), limit=limit, offset=offset)["sessions"]
-    if as_json:
-        print_json({"sessions": sessions})
-    elif not sessions:
-        click.echo("No sessions." if offset == 0 else "No more sessions.")
-    else:
-        print_table(("SESSION", "ACTIVE", "MESSAGES", "ROUTE", "TITLE"), [*map(_row, sessions)])
+    from holdfast.cli.sessions_read import print_list  # noqa: PLC0415 - not needed for --help
+
+    print_list(chosen_home(), limit=limit, offset=offset, as_json=as_json)
 
 
 @command.command("show")
 @home_option
 @json_option
-@click.argument("session_id", metavar="ID")
-def show_session(as_json: bool, session_id: str) -> None:
+@click.argument("name", metavar=_ID, shell_complete=session_named)
+def show_session(as_json: bool, name: str) -> None:
     """One conversation: its transcript and its turns."""
-    document = _show(chosen_home(), session_id)
-    if as_json:
-        print_json(document)
-        return
-    session = document["session"]
-    print_facts(
-        [
-            ("session", session["id"]),
-            ("route", session["route"]),
-            ("opened", moment(session["created_at"])),
-            ("active", moment(session["active_at"])),
-            ("turns", _turns(document["turns"])),
-        ]
-    )
-    for record in document["transcript"]:
-        click.echo()
-        _tell_record(record)
+    from holdfast.cli.sessions_read import print_session  # noqa: PLC0415 - not needed for --help
+
+    print_session(chosen_home(), name, as_json=as_json)
 
 
-def _list(home: Path, *, limit: int, offset: int) -> dict[str, Any]:
-    query = {"limit": limit, "offset": offset}
-    try:
-        answer: dict[str, Any] = ControlClient(Paths(home)).get("/sessions", query)
-    except GatewayDown:
-        from holdfast.cli.stored import stored_sessions  # noqa: PLC0415 - imports the store
+@command.command("follow")
+@home_option
+@click.argument("name", metavar=_ID, shell_complete=session_named)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per event, as it comes.")
+def follow_session(name: str, as_json: bool) -> None:
+    """Watch a conversation live; Ctrl-C ends that, and touches nothing."""
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.watching import watch  # noqa: PLC0415 - as above
 
-        return stored_sessions(home, limit=limit, offset=offset)
-    return answer
-
-
-def _show(home: Path, session_id: str) -> dict[str, Any]:
-    try:
-        answer: dict[str, Any] | None = ControlClient(Paths(home)).get(f"/sessions/{session_id}")
-    except ControlRefused as refused:
-        if refused.status != 404:
-            raise
-        answer = None
-    except GatewayDown:
-        from holdfast.cli.stored import stored_session  # noqa: PLC0415 - imports the store
-
-        answer = stored_session(home, session_id)
-    if answer is None:
-        raise HoldfastError(f"There is no session {session_id}; `holdfast sessions list` has all.")
-    return answer
+    watch(api_of(chosen_home()), name, as_json=as_json)
 
 
-def _row(session: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        session["id"],
-        moment(session["active_at"]),
-        str(session["messages"]),
-        session["route"],
-        session["title"],
-    )
+@command.command("export")
+@home_option
+@click.argument("name", metavar=_ID, shell_complete=session_named)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write it there (new, 0600).")
+def export_session(name: str, output: str | None) -> None:
+    """A conversation as JSON Lines: the session, then its records."""
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.sessions_moved import export  # noqa: PLC0415 - as above
+
+    export(api_of(chosen_home()), name, output=output)
 
 
-def _turns(turns: list[dict[str, Any]]) -> str:
-    states = [turn["state"] for turn in turns]
-    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    return counted or "none"
+@command.command("import")
+@home_option
+@json_option
+@click.argument("file", type=click.File("rb"), default="-")
+def import_session(as_json: bool, file: BinaryIO) -> None:
+    """Take in what `export` wrote, from a FILE or standard input, as a session of its own."""
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.sessions_moved import take_in  # noqa: PLC0415 - as above
+
+    take_in(api_of(chosen_home()), file.read(), as_json=as_json)
 
 
-def _tell_record(record: dict[str, Any]) -> None:
-    message = record["message"]
-    kind = message["type"]
-    who = f"{kind} {message['name']}" if kind == "tool" else kind
-    click.echo(click.style(f"{who} · {moment(record['created_at'])}", bold=True))
-    if text := message.get("text"):
-        click.echo(text)
-    for call in message.get("calls", ()):
-        click.echo(click.style(f"→ {call['name']} {call['arguments']}", dim=True))
+@command.command("delete")
+@home_option
+@click.argument("names", metavar=f"{_ID}...", nargs=-1, required=True, shell_complete=session_named)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
+    """Delete conversations for good, with their files and processes."""
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.sessions_moved import delete  # noqa: PLC0415 - as above
+
+    delete(api_of(chosen_home()), names, yes=yes)

@@ -112,4 +112,8 @@ def _decoded(content: bytes, status: int) -> Any:
         return document
     error = document.get("error", document) if isinstance(document, dict) else document
     message = error.get("message", error) if isinstance(error, dict) else error
-    raise ControlRefused(f"The gateway refused ({status}): {message}", status=status)
+    raise refusal(str(message), status)
+
+
+def refusal(message: str, status: int) -> ControlRefused:
+    return ControlRefused(f"The gateway refused ({status}): {message}", status=status)

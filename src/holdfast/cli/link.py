@@ -1,0 +1,31 @@
+"""`holdfast link`: a way into the page, for once."""
+
+import click
+
+from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.output import json_option, print_json
+
+
+@click.command("link")
+@home_option
+@json_option
+@click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
+def command(as_json: bool, open_it: bool) -> None:
+    """Print a link that opens the page, logged in. It works once."""
+    from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
+    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+
+    link = str(ControlClient(Paths(chosen_home())).post("/login")["link"])
+    if as_json:
+        print_json({"link": link})
+    else:
+        click.echo(link)
+    # Its own word for a failure, and not click.launch: that one says nothing.
+    if open_it and not _opened(link):
+        click.echo("No browser was found; open the link yourself.", err=True)
+
+
+def _opened(link: str) -> bool:
+    import webbrowser  # noqa: PLC0415 - starts by looking for every browser there is
+
+    return webbrowser.open(link)

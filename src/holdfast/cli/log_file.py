@@ -1,0 +1,128 @@
+"""The log on disk: its last lines across rotated files, and its next ones across a rotation."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from holdfast.core.errors import HoldfastError
+
+_LOOK_EVERY = 0.25
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line as it is written, and what it says; one that is not JSON says only itself."""
+
+    text: str
+    fields: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    levels: tuple[str, ...]
+    session: str | None = None
+
+    def holds(self, line: LogLine) -> bool:
+        level = line.fields.get("level", self.levels[-1])
+        if level not in (*self.levels, "critical"):
+            return False
+        return self.session is None or self._is_about(line, self.session)
+
+    def _is_about(self, line: LogLine, session: str) -> bool:
+        named = (line.fields.get("session"), line.fields.get("session_id"))
+        return any(str(name).startswith(session) for name in named if name)
+
+
+def last_lines(path: Path, number: int, wanted: Wanted) -> list[LogLine]:
+    """The newest lines that are wanted, oldest of them first."""
+    found: list[LogLine] = []
+    for line in _backwards(path):
+        if len(found) == number:
+            break
+        if wanted.holds(line):
+            found.append(line)
+    return found[::-1]
+
+
+def next_lines(path: Path, wanted: Wanted) -> Iterator[LogLine]:
+    """What is written from now on, without end.
+
+    It looks four times a second: the standard library has no way to be told of a write, and a
+    command that a person watches costs less by looking than by one more dependency.
+    """
+    file = _open(path)
+    if file is not None:
+        file.seek(0, os.SEEK_END)
+    rest = b""
+    while True:
+        *lines, rest = (rest + (file.read() if file else b"")).split(b"\n")
+        yield from filter(wanted.holds, map(_line, filter(None, lines)))
+        if lines:
+            continue
+        if file is None or _is_rotated(path, file):
+            file = _reopened(path, file)
+        time.sleep(_LOOK_EVERY)
+
+
+def _is_rotated(path: Path, file: BinaryIO) -> bool:
+    """Whether what is read is not the log any more: moved aside, or begun anew."""
+    here = os.fstat(file.fileno())
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False  # between two names: the next look knows
+    return here.st_ino != there.st_ino or there.st_size < file.tell()
+
+
+def _reopened(path: Path, file: BinaryIO | None) -> BinaryIO | None:
+    opened = _open(path)
+    if file is not None and opened is not None:
+        file.close()
+    return opened or file
+
+
+def _open(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        raise HoldfastError(
+            f"{path} may not be read by this user; ask as the user who runs the gateway."
+        ) from None
+
+
+def _backwards(path: Path) -> Iterator[LogLine]:
+    """Every line, the newest first, then those of the files that were rotated away."""
+    for number in count():
+        file = _open(path if number == 0 else path.with_name(f"{path.name}.{number}"))
+        if file is None:
+            return
+        with file:
+            yield from map(_line, filter(None, _lines_backwards(file)))
+
+
+def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
+    place = file.seek(0, os.SEEK_END)
+    rest = b""
+    while place > 0:
+        place, size = max(0, place - _BLOCK), min(_BLOCK, place)
+        file.seek(place)
+        rest, *lines = (file.read(size) + rest).split(b"\n")
+        yield from reversed(lines)
+    yield rest
+
+
+def _line(raw: bytes) -> LogLine:
+    text = raw.decode("utf-8", "replace")
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError:
+        fields = {}
+    return LogLine(text, fields if isinstance(fields, dict) else {})

@@ -1,0 +1,76 @@
+"""Talking: the parts of a chat, put together for the terminal or the pipe that there is."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import click
+
+from holdfast.cli.chat_loop import LEAVING, Chat
+from holdfast.cli.keyboard import Keyboard, PipedKeyboard
+from holdfast.cli.names import existing_session
+from holdfast.cli.screen import Screen, is_dumb
+from holdfast.cli.sending import Sending
+from holdfast.control.api_client import ApiClient
+from holdfast.control.client import ControlRefused, GatewayDown
+from holdfast.control.v1.views import NewMessage, SessionView
+from holdfast.core.errors import HoldfastError
+from holdfast.core.inbox import OPEN, BusyMode
+
+_WAIT = 15.0  # seconds for /new to be carried out
+
+
+def talk(api: ApiClient, *, name: str, new: bool, mode: str | None, history: Path) -> None:
+    """A chat in the session of that name, until the person leaves."""
+    by_id = existing_session(api, name)
+
+    def reopen() -> SessionView:
+        return by_id or api.open_session(name)
+
+    if new:
+        begin_anew(api, reopen())
+    screen = Screen(sys.stdout)
+    sending = Sending(api, mode=BusyMode(mode) if mode else None, new_id=message_id)
+    with _keyboard(api, screen, history=history) as keyboard:
+        if sys.stdin.isatty():
+            screen.line(f"{name} · Ctrl-D leaves · /help", dim=True)
+        Chat(api, reopen=reopen, screen=screen, keyboard=keyboard, sending=sending).run()
+    _farewell(sending)
+
+
+def begin_anew(api: ApiClient, session: SessionView) -> None:
+    """Leave the session for a fresh one of the same name."""
+    if session.messages == 0:
+        return
+    said = api.say(session.id, NewMessage(text="/new", message_id=message_id()))
+    if api.message(said.id, wait=_WAIT).state in OPEN:
+        raise HoldfastError("The gateway did not begin a new conversation in time; try again.")
+
+
+def message_id() -> str:
+    """A name for a message that no other has, so that sending it twice is sending it once."""
+    return f"cli-{uuid4().hex}"
+
+
+def _keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard:
+    if not sys.stdin.isatty():
+        return PipedKeyboard(sys.stdin)
+    # Not before it is known that somebody types: readline may write to the terminal.
+    from holdfast.cli.terminal import TerminalKeyboard  # noqa: PLC0415 - as above
+
+    def commands() -> Sequence[str]:
+        try:
+            offered = [f"/{command.name}" for command in api.commands()]
+        except (GatewayDown, ControlRefused):
+            offered = []
+        return sorted({*offered, *LEAVING})
+
+    return TerminalKeyboard(screen, history=history, commands=commands, dumb=is_dumb(sys.stdout))
+
+
+def _farewell(sending: Sending) -> None:
+    if sending.unsent:
+        raise HoldfastError(f"Not sent, because the gateway is away: {sending.unsent[-1]!r}")
+    if sending.waits and sys.stdin.isatty():
+        click.echo("The work goes on; `holdfast chat` comes back to it.")

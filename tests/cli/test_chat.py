@@ -1,0 +1,237 @@
+"""`holdfast chat` at a real terminal, with a real gateway that is stopped, killed and restarted."""
+
+import subprocess
+from collections.abc import Callable
+
+from tests.cli.conftest import GatewayProcess, Typist
+
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., Typist]
+
+CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
+
+
+def test_a_message_is_typed_and_its_reply_streams_in(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says("[text some **bold** and `code` here]")
+    person.sees("some bold and `code` here")
+    person.sees("> ")
+    assert "\x1b[1mbold\x1b[0m" in person.raw
+    assert "\x1b[36m`\x1b[0m\x1b[36mcode\x1b[0m" in person.raw
+    person.types(CTRL_D)
+    assert person.leaves() == 0
+
+
+def test_a_tool_step_is_one_folded_line(gateway: GatewayProcess, typist: Start) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says('[tool terminal {"command": "echo one; sleep 0.3; echo two"}] [then] [text done]')
+    person.sees("▸ terminal: echo one; sleep 0.3; echo two … one")
+    person.sees("▸ terminal: echo one; sleep 0.3; echo two … ok 0.")
+    person.sees("done")
+    person.sees("> ")
+
+
+def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says("[delay 0.2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
+    person.sees("\na b")
+    person.types(CTRL_C)
+    rest = person.sees("■ stopped by its user")
+    assert "z" not in rest
+    person.sees("> ")
+    person.says("[text still here]")
+    person.sees("\nstill here")
+    person.sees("> ")
+
+
+def test_ctrl_c_at_the_prompt_clears_the_line(gateway: GatewayProcess, typist: Start) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.types("never sent")
+    person.sees("never sent")
+    person.types(CTRL_C)
+    person.sees("> ")
+    person.says("[text only this]")
+    person.sees("\nonly this")
+    person.types(CTRL_D)
+    person.leaves()
+    assert "You said" not in person.text
+
+
+def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    """Nothing is lost and nothing comes twice: the same text is caught up with in silence."""
+    person = typist("chat")
+    person.sees("> ")
+    person.says("[delay 0.15] [text one two three four five six seven eight nine ten]")
+    before = "\n" + person.sees("three")
+    gateway.kill()
+    person.sees("reconnecting …")
+    gateway.start()
+    person.sees("connected again")
+    person.sees("nine ten")
+    person.sees("> ")
+    for word in ("two", "five", "nine"):
+        assert person.text.count(word) == 2, person.text  # typed once, said once
+    assert "one two" in before
+
+
+def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    gateway.kill()
+    person.sees("reconnecting …")
+    person.says("[text heard you]")
+    person.sees("It is sent as soon as the gateway is back.")
+    gateway.start()
+    person.sees("\nheard you")
+    person.sees("> ")
+    assert person.text.count("\nheard you") == 1
+
+
+def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says("[text first answer]")
+    person.sees("\nfirst answer")
+    person.says("[delay 0.2] [text alpha beta gamma delta epsilon zeta eta theta iota]")
+    person.sees("\nalpha beta")
+    person.types(CTRL_D)
+    assert person.leaves() == 0
+    assert "The work goes on" in person.text
+
+    again = typist("chat")
+    again.sees("> [text first answer]")
+    again.sees("\nfirst answer")
+    again.sees("> [delay 0.2]")
+    again.sees("\nalpha beta")
+    again.sees("theta iota")
+    again.sees("> ")
+    assert again.text.count("\nalpha beta") == 1
+
+
+def test_what_is_typed_meanwhile_does_what_the_mode_says(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat", "--mode", "queue")
+    person.sees("> ")
+    person.says("[delay 0.15] [text one two three four five six seven]")
+    person.sees("\none")
+    person.says("[text the second]")
+    person.sees("seven")
+    person.sees("\nthe second")
+    person.sees("> ")
+
+
+def test_several_lines_are_one_message(gateway: GatewayProcess, typist: Start) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says("first \\")
+    person.sees("… ")
+    person.says("second")
+    person.sees("You said: first \nsecond")
+    person.sees("> ")
+    person.says('"""')
+    person.sees("… ")
+    person.says("in a block")
+    person.sees("… ")
+    person.says('"""')
+    person.sees("You said: in a block")
+    person.sees("> ")
+    person.types("\x1b[200~pasted\rlines\x1b[201~\r")
+    person.sees("You said: pasted\nlines")
+
+
+def test_commands_complete_and_the_history_is_kept_private(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.types("/he" + TAB)
+    person.sees("/help ")
+    person.types("\r")
+    person.sees("Anything else you write goes to the agent.")
+    person.sees("> ")
+    person.types(CTRL_D)
+    person.leaves()
+    history = gateway.home / "chat_history"
+    assert history.stat().st_mode & 0o777 == 0o600
+    again = typist("chat")
+    again.sees("> ")
+    again.types(UP)
+    again.sees("/help")
+
+
+def test_a_new_conversation_takes_the_place_of_the_old(
+    gateway: GatewayProcess, typist: Start, cli: Cli
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says("[text before]")
+    person.sees("\nbefore")
+    person.sees("> ")
+    person.says("/new")
+    person.sees("A new conversation begins.")
+    person.sees("> ")
+    person.says("[text after]")
+    person.sees("\nafter")
+    person.types(CTRL_D)
+    person.leaves()
+    again = typist("chat")
+    again.sees("> [text after]")
+    assert "before" not in again.text
+    again.types(CTRL_D)
+    again.leaves()
+    anew = cli("chat", "--new", stdin="[text fresh]\n")
+    assert anew.stdout == "fresh\n"
+
+
+def test_what_a_model_writes_cannot_steer_the_terminal(
+    gateway: GatewayProcess, typist: Start
+) -> None:
+    person = typist("chat")
+    person.sees("> ")
+    person.says('[tool terminal {"command": "printf x"}] [then] [text done]')
+    person.sees("done")
+    person.types("[text a\x16\x1b]0;owned\x16\x07b]\r")
+    person.sees("\na\N{REPLACEMENT CHARACTER}]0;owned")
+    assert "\x1b]0;owned" not in person.raw
+
+
+def test_a_pipe_is_a_conversation_too(gateway: GatewayProcess, cli: Cli) -> None:
+    done = cli("chat", stdin="[text one]\n[text two\\\n more]\n")
+    assert done.returncode == 0
+    assert done.stdout == "one\ntwo\n more\n"
+    assert "\x1b" not in done.stdout
+
+
+def test_a_dumb_terminal_gets_plain_lines(gateway: GatewayProcess, typist: Start) -> None:
+    person = typist("chat", TERM="dumb")
+    person.sees("> ")
+    person.says("[text plain **text**]")
+    person.sees("\nplain **text**\n")
+    person.sees("> ")
+    assert "\x1b" not in person.raw
+    person.types(CTRL_D)
+    assert person.leaves() == 0
+
+
+def test_without_a_gateway_one_is_told_how_to_start_it(cli: Cli) -> None:
+    down = cli("chat", stdin="")
+    assert down.returncode == exits.GATEWAY_DOWN
+    assert "holdfast run" in down.stderr
+    assert "Traceback" not in down.stderr
