@@ -12,7 +12,7 @@ from tests.docs.conftest import REPO, Pages
 from holdfast.config import ConfigError, load
 from holdfast.config.rules import KEY_VARIABLES
 from holdfast.config.shape import plain
-from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.core.settings import PLATFORMS, TOOLSETS, PlatformSettings, Settings
 
 
 def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
@@ -70,6 +70,12 @@ def test_the_files_on_the_page_and_in_the_readme_load(page: Pages, tmp_path: Pat
         load(home, environ)
 
 
+def test_the_page_names_every_platform_and_toolset(page: Pages) -> None:
+    text = page("docs/configuration.md").text
+    assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
+    assert [name for name in TOOLSETS if f'"{name}"' not in text] == []
+
+
 def example(home: Path) -> str:
     text = (REPO / "examples" / "holdfast.toml").read_text()
     (home / "holdfast.toml").write_text(text)
@@ -79,8 +85,8 @@ def example(home: Path) -> str:
 def test_the_example_file_holds_every_default(tmp_path: Path) -> None:
     example(tmp_path)
     given = load(tmp_path, {}).settings
-    quiet = PlatformSettings(enabled=False)
-    assert given == Settings(platforms={"api": PlatformSettings(), "simulated": quiet})
+    platforms = {name: PlatformSettings(enabled=name != "simulated") for name in PLATFORMS}
+    assert given == Settings(platforms=platforms)
 
 
 def test_the_example_file_names_every_key(tmp_path: Path) -> None:
