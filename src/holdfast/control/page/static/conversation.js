@@ -151,6 +151,18 @@ export class Conversation extends Observed {
     }
   }
 
+  /** How the last turn ended is said by no event. */
+  async #lookHowItEnded() {
+    const known = this.turns.get(this.records.at(-1)?.turn_id);
+    if (!this.records.length || (known && known.state !== "open")) return;
+    try {
+      this.#took(await api.session(this.id, 1));
+      if (!this.#closed) this.changed();
+    } catch {
+      // It is told when the chat is opened again.
+    }
+  }
+
   /** After a gap in the connection: what is no record, and so was not repeated. */
   async #refresh() {
     try {
@@ -198,6 +210,7 @@ export class Conversation extends Observed {
       case "session":
         this.session = data;
         this.onSession(data);
+        if (!busy(data)) this.#lookHowItEnded();
         return true;
       case "ended":
         this.#settle(data);
@@ -237,30 +250,26 @@ export class Conversation extends Observed {
     else if (waiting.length) this.outbox.reconcile(this.id);
   }
 
-  async #settle({ id, state = "" }) {
+  /** A message has its end; what there is to say of it besides its records is asked for. */
+  async #settle({ id }) {
     this.#ended.add(id);
     const entry = this.outbox.of(this.id).find((each) => each.id === id);
     if (entry) this.outbox.drop(entry.message_id);
-    const answered = state === "answered" || state === "merged";
-    // An answered message of ours that never became a record was a command.
-    if (answered && !entry) return;
-    await this.#hear(id, entry);
+    try {
+      if (entry) this.#answer(entry, await api.message(id));
+    } catch {
+      // What a command said is in no transcript; asking again may say it.
+    }
+    if (!this.#closed) this.changed();
   }
 
-  async #hear(id, entry) {
-    try {
-      const { text, reason, state, session_id } = await api.message(id);
-      const said = text || reason;
-      if (session_id && session_id !== this.id) return;
-      if (this.#closed || !said || this.answers.some((each) => each.id === id)) return;
-      if (state === "answered" && this.records.some((each) => each.message.text === text)) return;
-      const asked = entry?.text ?? "";
-      this.answers = [...this.answers, { id, text: said, asked, state, after: this.last }];
-      this.changed();
-      this.onAnnounce(said);
-    } catch {
-      // It has ended; what was said of it is not worth a second error.
-    }
+  /** One that was on its way to the end never became a record: a command, or it was not taken. */
+  #answer({ text: asked }, { id, text, reason, state }) {
+    const said = text || reason;
+    if (!said && state !== "superseded") return;
+    if (this.records.some(({ message }) => message.type === "user" && message.text === asked)) return;
+    this.answers = [...this.answers, { id, text: said, asked, state, after: this.last }];
+    this.onAnnounce(said);
   }
 }
 

@@ -14,12 +14,14 @@ export class Observed {
   }
 }
 
-/** Draws the calling view again whenever one of `things` says that it changed. */
+/** Draws the calling view again whenever one of `things` says that it changed; null says nothing. */
 export function useObserved(...things) {
   const [, draw] = useState(0);
   useLayoutEffect(() => {
+    const watched = things.filter((thing) => thing !== null);
+    if (!watched.length) return undefined;
     const again = () => draw((count) => count + 1);
-    const ends = things.map((thing) => thing.subscribe(again));
+    const ends = watched.map((thing) => thing.subscribe(again));
     again(); // it may have changed between the drawing and this
     return () => ends.forEach((end) => end());
   }, things);

@@ -3,7 +3,7 @@ import { useObserved } from "../observed.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
 import { Reasoned } from "./reasoning.js";
-import { OpenStep } from "./step.js";
+import { Step } from "./step.js";
 
 export function Live({ conversation }) {
   const { live } = conversation;
@@ -17,7 +17,7 @@ export function Live({ conversation }) {
   return html`<article class="reply live" aria-label="Holdfast, answering" aria-busy="true">
     ${reasoning && html`<${Reasoned} text=${reasoning} growing=${!text} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
-    ${calls.map((call) => html`<${OpenStep} key=${call.id} call=${call} live=${live} running />`)}
+    ${calls.map((call) => html`<${Step} key=${call.id} call=${call} result=${null} live=${live} running />`)}
     ${quiet && html`<${Thinking} said=${step.resumed ? "Going on where it was" : "Thinking"} />`}
   </article>`;
 }

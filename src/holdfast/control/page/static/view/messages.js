@@ -64,7 +64,7 @@ export function Note({ text, seq }) {
 /** What a command answered, or why a message failed: said to its sender, in no transcript. */
 export function Answer({ answer: { text, asked, state } }) {
   const failed = state === "failed" || state === "refused";
-  if (state === "superseded") return null;
+  if (state === "superseded") return html`<p class="turn-end stopped"><${Icon} name="dash" /> Not taken, because it was stopped: ${asked}</p>`;
   return html`<article class=${failed ? "answer failed" : "answer"} aria-label=${asked ? `Answer to ${asked}` : "Answer"}>
     ${asked && html`<p class="asked">${asked}</p>`}
     <div class="prose"><${Markdown} text=${text} /></div>
@@ -80,8 +80,9 @@ const ENDS = {
 export function TurnEnd({ state, reason }) {
   const [tone, text] = ENDS[state] ?? [];
   if (!tone) return null;
-  return html`<p class=${`turn-end ${tone}`}>
-    <${Icon} name=${tone === "failed" ? "cross" : "dash"} />
-    ${text} ${tone === "failed" && reason ? reason : ""}
-  </p>`;
+  const failed = tone === "failed";
+  return html`<div class=${`turn-end ${tone}`}>
+    <${Icon} name=${failed ? "cross" : "dash"} />
+    <div class="prose">${text}${failed && reason && html`<${Markdown} text=${reason} />`}</div>
+  </div>`;
 }

@@ -4,11 +4,9 @@ import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Code } from "./code.js";
 import { CopyButton } from "./copy.js";
 import { Icon, Spinner } from "./icons.js";
-import { memo } from "./memo.js";
 import { lasted } from "./times.js";
 
 const SHOWN = 20_000; // characters of output that are drawn before somebody asks for all
-// eslint-disable-next-line no-control-regex
 const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 
 const ENDS = {
@@ -24,31 +22,29 @@ const ICONS = {
   search: "search", fetch: "globe", todo: "list",
 };
 
-/** A call with its result. Memoised: a transcript of thousands draws each of them once. */
-export const DoneStep = memo(function DoneStep({ call, result, began }) {
-  const outcome = result.message.outcome ?? "ok";
-  const [icon, said, tone] = ENDS[outcome] ?? ENDS.unknown;
+/**
+ * A call with its result, or one that runs, waits its turn or was cut. One view for all of these:
+ * a step that somebody has unfolded stays so when it ends.
+ */
+export function Step({ call, result, began, live, running }) {
+  useObserved(result ? null : live);
+  const runs = !result && live.runs(call.id);
+  const elapsed = useElapsed(runs ? live.since.get(call.id) : null);
+  const seconds = result ? (began === null ? NaN : result.at - began) : elapsed;
+  const [icon, said, tone] = result ? ended(result) : open(runs, running);
+  const output = result ? result.message.text : (live.outputs.get(call.id) ?? "");
   const state = html`<span class=${`outcome ${tone}`} title=${said}>
-    <${Icon} name=${icon} /><span class="offstage">${said}</span>
-  </span>`;
-  const seconds = began === null ? NaN : result.at - began;
-  return html`<${Folded}
-    call=${call} state=${state} seconds=${seconds} output=${result.message.text} tone=${tone}
-  />`;
-});
-
-/** A call without a result: it runs, waits its turn, or was cut. */
-export function OpenStep({ call, live, running }) {
-  useObserved(live);
-  const runs = live.runs(call.id);
-  const seconds = useElapsed(runs ? live.since.get(call.id) : null);
-  const said = runs ? "running" : running ? "waiting" : "no result";
-  const state = html`<span class="outcome" title=${said}>
-    ${runs ? html`<${Spinner} />` : html`<${Icon} name="dash" />`}
+    ${icon ? html`<${Icon} name=${icon} />` : html`<${Spinner} />`}
     <span class="offstage">${said}</span>
   </span>`;
-  return html`<${Folded} call=${call} state=${state} seconds=${seconds}
-    output=${live.outputs.get(call.id) ?? ""} growing=${runs} tone=${runs ? "running" : "cut"} />`;
+  return html`<${Folded} call=${call} state=${state} seconds=${seconds} output=${output} growing=${runs} tone=${tone} />`;
+}
+
+const ended = ({ message }) => ENDS[message.outcome ?? "ok"] ?? ENDS.unknown;
+
+function open(runs, running) {
+  if (runs) return [null, "running", "running"];
+  return ["dash", running ? "waiting" : "no result", "cut"];
 }
 
 function useElapsed(since) {
@@ -61,7 +57,7 @@ function useElapsed(since) {
   return since ? Math.max(0, Math.floor((now - since) / 1000)) : NaN;
 }
 
-function Folded({ call, state, seconds, output, growing = false, tone }) {
+function Folded({ call, state, seconds, output, growing, tone }) {
   const [open, setOpen] = useState(false);
   const { name, short } = summary(call);
   const took = Number.isNaN(seconds) ? "" : lasted(seconds);
@@ -81,7 +77,7 @@ function Folded({ call, state, seconds, output, growing = false, tone }) {
 function Inside({ call, output, growing }) {
   const given = argumentsOf(call);
   return html`<div class="inside">
-    <${Part} title="Arguments" text=${given.text} language=${given.language} />
+    <${Part} title=${given.title} text=${given.text} language=${given.language} />
     ${output
       ? html`<${Output} text=${output} growing=${growing} />`
       : html`<p class="empty">${growing ? "No output yet." : "No output."}</p>`}
@@ -124,12 +120,12 @@ export function summary({ name, arguments: given }) {
 
 function argumentsOf({ arguments: given }) {
   const parsed = parse(given);
-  if (parsed === null) return { text: given, language: "" };
+  if (parsed === null) return { title: "Arguments", text: given, language: "" };
   const keys = Object.keys(parsed);
   if (keys.length === 1 && typeof parsed.command === "string") {
-    return { text: parsed.command, language: "bash" };
+    return { title: "Command", text: parsed.command, language: "bash" };
   }
-  return { text: JSON.stringify(parsed, null, 2), language: "json" };
+  return { title: "Arguments", text: JSON.stringify(parsed, null, 2), language: "json" };
 }
 
 function parse(text) {

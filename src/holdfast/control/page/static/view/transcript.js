@@ -7,7 +7,7 @@ import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
 import { Answer, Note, Said, TurnEnd, Waiting } from "./messages.js";
 import { Reasoned } from "./reasoning.js";
-import { DoneStep, OpenStep } from "./step.js";
+import { Step } from "./step.js";
 
 const NEAR = 80; // pixels from the end that still count as being at the end
 const AHEAD = 1500; // pixels before the beginning at which older records are asked for
@@ -160,11 +160,8 @@ function DrawnReply({ record, results, conversation, running }) {
   return html`<article class="reply" data-seq=${seq} aria-label="Holdfast">
     ${thought && html`<${Reasoned} text=${thought} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
-    ${calls.map((call, place) =>
-      results[place]
-        ? html`<${DoneStep} key=${call.id} call=${call} result=${results[place]} began=${at} />`
-        : html`<${OpenStep} key=${call.id} call=${call} live=${conversation.live} running=${running} />`,
-    )}
+    ${calls.map((call, place) => html`<${Step} key=${call.id} call=${call} result=${results[place]} began=${at}
+      live=${conversation.live} running=${running} />`)}
     ${stop === "length" && html`<p class="aside">The model stopped here: its answer was too long.</p>`}
     ${stop === "filtered" && html`<p class="aside">The provider's filter ended this answer.</p>`}
   </article>`;
@@ -175,7 +172,7 @@ function Orphan({ record }) {
   const { name, call_id } = record.message;
   const call = { id: call_id, name, arguments: "{}" };
   return html`<article class="reply" data-seq=${record.seq} aria-label="Holdfast">
-    <${DoneStep} call=${call} result=${record} began=${null} />
+    <${Step} call=${call} result=${record} began=${null} live=${null} running=${false} />
   </article>`;
 }
 

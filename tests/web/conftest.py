@@ -1,0 +1,98 @@
+"""A real browser on a real gateway; what a page must never do fails whichever test saw it."""
+
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.platforms.served import Served
+from tests.web.visitor import Visitor
+
+from holdfast.models.misbehaving.process import ModelProcess
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="needs playwright: pip install playwright"
+)
+
+CHROMIUM = "/usr/bin/chromium"
+OPTIONS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+)
+
+
+# Of the module and not of the session: while it is there an event loop of its own is running
+# in this thread, and tests of other files want one too.
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    if shutil.which(CHROMIUM) is None:
+        pytest.skip("needs chromium: apt install chromium fonts-noto-core")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelProcess]:
+    with ModelProcess() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    chromium: Any, tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
+) -> Iterator[Served]:
+    """One gateway for the tests of a file; each has chats of its own."""
+    with _served(tmp_path_factory.mktemp("page") / "home", model) as served:
+        yield served
+
+
+@pytest.fixture
+def lone_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
+    """A gateway for a test that kills it. It keeps its port: the page knows no other."""
+    with _served(tmp_path / "home", model) as served:
+        yield served
+
+
+class _served:
+    def __init__(self, home: Path, model: ModelProcess) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=str(port))
+
+    def __enter__(self) -> Served:
+        return self._served.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._served.end()
+
+
+Visit = Callable[..., Visitor]
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Visit]:
+    """Opens a browser of its own on a gateway, logged in unless told otherwise.
+
+    Afterwards: no script broke, the content security policy was not violated, no dialog came
+    up, and nothing was asked of any other host.
+    """
+    visitors: list[Visitor] = []
+
+    def open_one(served: Served, *, login: bool = True, **context: Any) -> Visitor:
+        visitor = Visitor(chromium.new_context(**context), served)
+        visitors.append(visitor)
+        visitor.arrive(login=login)
+        return visitor
+
+    yield open_one
+    for visitor in visitors:
+        wrongs = visitor.leave()
+        assert wrongs == []
