@@ -40,6 +40,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     busy_mode: BusyMode | None = None  # None: as configured
     mergeable: bool = True  # False: this message wants an answer of its own
     commands: bool = True  # False: a leading slash is just text
+    lasting: bool = True  # False: nobody comes back to this conversation, so no agent is kept
     history: tuple[Message, ...] = ()
     instructions: str = ""
     cursor: Cursor | None = None

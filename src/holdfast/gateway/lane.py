@@ -176,6 +176,8 @@ class Lane:
             raise
         finally:
             self._turn = None
+            if not first.inbound.lasting:
+                house.cache.drop(self.session_id)
             house.cache.release(agent)
 
     def _begin(self, agent: Agent) -> Turn:

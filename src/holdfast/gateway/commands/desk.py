@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterable
 import msgspec
 
 from holdfast.core.errors import NotAllowed, StoreError
+from holdfast.core.events import MessageEnded
 from holdfast.core.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.session import CommandEffect
 from holdfast.gateway.authorise import Action, Authority, principal_of
@@ -47,9 +48,8 @@ class CommandDesk:
         session_id = self._lanes.session_of(row.route) or accepted.route_session
         row = msgspec.structs.replace(row, session_id=session_id)
         asked = Asked(row=row, argument=argument, session_id=session_id)
-        self._tasks.create_task(
-            self._finish(self._begin(name, asked, late=late)), name=f"command {name}"
-        )
+        effect = self._begin(name, asked, late=late)
+        self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
         return True
 
     def _begin(self, name: str, asked: Asked, *, late: bool) -> Awaitable[None]:
@@ -65,12 +65,14 @@ class CommandDesk:
             return self._drop(asked)
         return command.begin(asked)
 
-    async def _finish(self, effect: Awaitable[None]) -> None:
+    async def _finish(self, effect: Awaitable[None], asked: Asked) -> None:
         try:
             await effect
         except StoreError as error:
-            # Its row is still queued, so the next start carries it out.
             log.error("A command waits for the store: %s", error, extra={"action": "command"})
+            # Its row is still queued, and the next start carries it out. Whoever waits is told.
+            text = f"This is carried out when the gateway starts again: {error}"
+            self._house.watchers.end(MessageEnded(asked.row.id, InboxState.FAILED, text))
 
     async def _drop(self, asked: Asked) -> None:
         end = InboxEnd(

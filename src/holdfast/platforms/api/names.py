@@ -38,6 +38,7 @@ def inbound(said: Conversation, *, session: str | None, message_id: str) -> Inbo
         busy_mode=BusyMode.QUEUE,
         mergeable=False,
         commands=session is not None,
+        lasting=session is not None,
         history=() if session else said.history,
         instructions=said.instructions,
     )
