@@ -9,6 +9,7 @@ from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import SessionId
 
 _MOST_PENDING = 512  # pieces; one who is further behind gets the whole of the step instead
+_APART = 0.02  # seconds between two tellings of pieces: no eye sees more, and each one costs
 
 
 class Feed:
@@ -17,12 +18,30 @@ class Feed:
     Facts are not in here: `committed` says that the log has more of them, and the reader asks
     there. What is live is replaceable: one who is too far behind drops the pieces and looks at
     the whole (`stale`). So a reader that takes nothing costs a bounded list.
+
+    A piece after a pause is told at once, those that follow it closely together; facts never
+    wait.
     """
 
-    __slots__ = ("breathe", "changed", "closed", "committed", "ends", "pieces", "stale", "wake")
+    __slots__ = (
+        "_due",
+        "_loop",
+        "_told_at",
+        "breathe",
+        "changed",
+        "closed",
+        "committed",
+        "ends",
+        "pieces",
+        "stale",
+        "wake",
+    )
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._told_at = 0.0
+        self._due = False  # the pieces there are will wake the reader
         self.pieces: list[Event] = []
         self.ends: list[MessageEnded] = []
         self.committed = False
@@ -35,9 +54,22 @@ class Feed:
         if self.stale:
             return  # the whole, when it is looked at, has this piece too
         self.pieces.append(piece)
-        if len(self.pieces) > _MOST_PENDING:
+        if not self._due:
+            self._due = True
+            at = self._told_at + _APART
+            if at > self._loop.time():
+                self._loop.call_at(at, self.wake.set)
+            else:
+                self.wake.set()
+        elif len(self.pieces) > _MOST_PENDING:
             self.look_again()
-        self.wake.set()
+
+    def take_pieces(self) -> list[Event]:
+        """What is to be told now, for its reader."""
+        pieces, self.pieces = self.pieces, []
+        self._due = False
+        self._told_at = self._loop.time()
+        return pieces
 
     def look_again(self) -> None:
         self.stale = True

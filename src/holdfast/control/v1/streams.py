@@ -146,13 +146,11 @@ class Story:
 
     def _live(self, feed: Feed) -> list[bytes]:
         if feed.stale:
+            feed.take_pieces()
             feed.stale = False
             live = self._room.encode(live_of(self._room, self._session_id))
             return [_event(b"live", live)]
-        if not feed.pieces:
-            return []
-        pieces, feed.pieces = feed.pieces, []
-        return [_piece(piece) for piece in pieces]
+        return [_piece(piece) for piece in feed.take_pieces()] if feed.pieces else []
 
     async def _records(self) -> list[Record]:
         return await self._room.store.records(self._session_id, limit=PAGE, after=self._seq)

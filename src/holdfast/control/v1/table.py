@@ -1,5 +1,7 @@
 """The table of `/api/v1`: it mounts the endpoints, and the OpenAPI document is made of it."""
 
+from typing import Any
+
 from holdfast.control.v1 import (
     describing,
     files,
@@ -198,6 +200,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/openapi.json",
         about="This, for programs.",
         handler=describing.describe,
-        gives=dict[str, object],
+        gives=dict[str, Any],
     ),
 )
