@@ -302,3 +302,42 @@ async def test_text_that_streamed_before_somebody_watched_comes_first(
 
 def _results(messages: list[Any]) -> list[ToolMessage]:
     return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+async def test_a_session_without_an_agent_fails_its_messages_and_nothing_else(
+    world: World,
+) -> None:
+    """G3: what keeps an agent from being built is told to the sender, and stops nobody else."""
+    built = world.model.lease
+    await world.stop()
+    world.model.lease = _no_model
+    await world.start()
+    first = await world.end_of(await world.accept("hi"))
+    assert (first.state, "no such model" in first.text) == (InboxState.FAILED, True)
+    await world.stop()
+    world.model.lease = built
+    await world.start()
+    world.model.say("hello")
+    assert (await world.end_of(await world.accept("hi"))).text == "hello"
+    assert await world.ledger() == {"failed": 1, "answered": 1}
+
+
+async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
+    world: World, call: Any
+) -> None:
+    """G3, H3: also where the turn was begun by an earlier process."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    await world.die()
+    world.model.lease = _no_model
+    await world.start()
+    ended = await world.end_of(accepted)
+    assert ended.state is InboxState.FAILED
+    assert problems(project(await world.transcript(ended.session_id))) == []
+
+
+def _no_model(override: str | None = None) -> Any:
+    raise ValueError("no such model")

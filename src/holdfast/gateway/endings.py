@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import InboxEnd, InboxRow, InboxState
+from holdfast.core.message import Message
 from holdfast.core.model import Completed
 from holdfast.core.outbox import NewDelivery
-from holdfast.core.turn import EndTurn, TurnState
+from holdfast.core.session import CommandEffect
+from holdfast.core.turn import EndTurn, OpenTurn, TurnState
 from holdfast.gateway.replies import Replies
-from holdfast.gateway.turn import Turn
+from holdfast.gateway.turn import Turn, cut_results
 
 
 def answered(turn: Turn, completed: Completed, *, replies: Replies, at: float) -> EndTurn:
@@ -42,13 +44,35 @@ def failed(turn: Turn, why: str, *, replies: Replies, at: float) -> EndTurn:
         messages=turn.cut_calls(),
         usage=turn.usage,
         deliveries=(reply,),
-        inbox_ends=(
-            *_merged(turn.rows[:-1], into=last.id),
-            InboxEnd(inbox_id=last.id, state=InboxState.FAILED, reason=why),
-        ),
+        inbox_ends=tuple(_failed_together(turn.rows, why)),
         reason=why,
         at=at,
     )
+
+
+def abandoned(
+    open_turn: OpenTurn, why: str, *, messages: Sequence[Message], replies: Replies, at: float
+) -> EndTurn:
+    """The end of a turn that no agent goes on with; `messages` is its session's transcript."""
+    turn, rows = open_turn.turn, open_turn.rows
+    reply = [replies.to(row, why, session_id=turn.session_id, turn_id=turn.id) for row in rows[-1:]]
+    return EndTurn(
+        turn_id=turn.id,
+        session_id=turn.session_id,
+        state=TurnState.FAILED,
+        messages=cut_results(messages, open_turn.started_calls),
+        usage=open_turn.usage,
+        deliveries=tuple(reply),
+        inbox_ends=tuple(_failed_together(rows, why)),
+        reason=why,
+        at=at,
+    )
+
+
+def unanswered(row: InboxRow, why: str, *, replies: Replies, at: float) -> CommandEffect:
+    """The end of a message that no turn could be begun for."""
+    end = InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=why)
+    return CommandEffect(inbox_ends=(end,), deliveries=(replies.to(row, why),), at=at)
 
 
 def interrupted(turn: Turn, *, by: InboxId, at: float) -> EndTurn:
@@ -94,3 +118,10 @@ def superseded(rows: Iterable[InboxRow]) -> Iterable[InboxEnd]:
 def _merged(rows: Iterable[InboxRow], *, into: InboxId) -> Iterable[InboxEnd]:
     for row in rows:
         yield InboxEnd(inbox_id=row.id, state=InboxState.MERGED, merged_into=into)
+
+
+def _failed_together(rows: Sequence[InboxRow], why: str) -> Iterable[InboxEnd]:
+    """The sender of the last message is told why; what ran with it shares that answer."""
+    for row in rows[-1:]:
+        yield from _merged(rows[:-1], into=row.id)
+        yield InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=why)

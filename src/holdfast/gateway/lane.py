@@ -16,7 +16,7 @@ from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
 from holdfast.core.message import NoteMessage
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.turn import BeginTurn, LaneState, OpenTurn, move
-from holdfast.gateway.endings import answered, failed, interrupted, stopped
+from holdfast.gateway.endings import abandoned, answered, failed, interrupted, stopped, unanswered
 from holdfast.gateway.house import House
 from holdfast.gateway.turn import Turn, user_message
 
@@ -156,13 +156,14 @@ class Lane:
     async def _run_next(self) -> None:
         house = self._house
         first = self._resumed.rows[0] if self._resumed else self._mailbox[0]
-        agent = await house.cache.lease(
-            self.session_id,
-            signature=house.agents.signature,
-            build=lambda: house.agents.build(
-                self.session_id, fresh=self._fresh, instructions=first.inbound.instructions
-            ),
-        )
+        try:
+            agent = await self._lease(first)
+        except StoreError:
+            raise
+        except Exception as error:  # the edge of a turn that could not even begin
+            log.exception("No agent for %s.", self.session_id, extra={"action": "no_agent"})
+            await self._give_up(f"there is no agent for this conversation: {error}")
+            return
         try:
             if not self._resumed and not self._mailbox:
                 return  # a command has ended what was to be begun
@@ -179,6 +180,33 @@ class Lane:
             if not first.inbound.lasting:
                 house.cache.drop(self.session_id)
             house.cache.release(agent)
+
+    async def _lease(self, first: InboxRow) -> Agent:
+        house = self._house
+        return await house.cache.lease(
+            self.session_id,
+            signature=house.agents.signature,
+            build=lambda: house.agents.build(
+                self.session_id, fresh=self._fresh, instructions=first.inbound.instructions
+            ),
+        )
+
+    async def _give_up(self, why: str) -> None:
+        """End what was to be run next as failed, and tell its sender."""
+        house, resumed, at = self._house, self._resumed, self._house.clock.now()
+        if resumed is not None:
+            records = await house.store.transcript(self.session_id)
+            messages = [record.message for record in records]
+            end = abandoned(resumed, why, messages=messages, replies=house.replies, at=at)
+            await house.store.end_turn(end)
+            self._resumed = None
+            house.announcer.turn(end)
+        elif self._mailbox:
+            row = self._mailbox[0]
+            effect = unanswered(row, why, replies=house.replies, at=at)
+            await house.store.settle_command(effect)
+            self._mailbox.remove(row)
+            house.announcer.messages(effect.inbox_ends, effect.deliveries)
 
     def _begin(self, agent: Agent) -> Turn:
         """Begin a turn with the oldest message, and those behind it that belong to it."""

@@ -1,21 +1,19 @@
 """Recovery: what an earlier process left open is gone on with, before anything new is taken."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from holdfast.core.crash import CrashPoint
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import Accepted, InboxEnd, InboxRow, InboxState
-from holdfast.core.message import Outcome, ToolMessage
-from holdfast.core.projection import open_calls
+from holdfast.core.inbox import Accepted, InboxRow
 from holdfast.core.session import RunnerRow
 from holdfast.core.settings import CrashRecovery
-from holdfast.core.turn import EndTurn, OpenTurn, TurnState
+from holdfast.core.turn import OpenTurn
 from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.endings import abandoned
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.turn import CANCELLED, NOT_STARTED
 
 log = logging.getLogger(__name__)
 
@@ -107,30 +105,9 @@ class Recovery:
 
     async def _give_up(self, open_turn: OpenTurn, text: str) -> None:
         house, turn = self._house, open_turn.turn
-        records = await house.store.transcript(turn.session_id)
-        calls = open_calls([record.message for record in records])
-        started = open_turn.started_calls
-        end = EndTurn(
-            turn_id=turn.id,
-            session_id=turn.session_id,
-            state=TurnState.FAILED,
-            messages=tuple(
-                ToolMessage(
-                    call_id=call.id,
-                    name=call.name,
-                    text=CANCELLED if call.id in started else NOT_STARTED,
-                    outcome=Outcome.CANCELLED if call.id in started else Outcome.NOT_STARTED,
-                )
-                for call in calls
-            ),
-            usage=open_turn.usage,
-            deliveries=tuple(
-                house.replies.to(row, text, session_id=turn.session_id, turn_id=turn.id)
-                for row in open_turn.rows[-1:]
-            ),
-            inbox_ends=tuple(_ends(open_turn.rows, text)),
-            reason=text,
-            at=house.clock.now(),
+        messages = [record.message for record in await house.store.transcript(turn.session_id)]
+        end = abandoned(
+            open_turn, text, messages=messages, replies=house.replies, at=house.clock.now()
         )
         await house.store.suspend_session(end)
         house.announcer.turn(end)
@@ -144,11 +121,3 @@ class Recovery:
     async def _readmit(self, row: InboxRow) -> None:
         known = await self._house.store.route(row.route)
         self._admit(Accepted(row=row, duplicate=False, route_session=known))
-
-
-def _ends(rows: Sequence[InboxRow], why: str) -> Iterator[InboxEnd]:
-    """The sender of the last message is told why; what ran with it shares that answer."""
-    for row in rows[:-1]:
-        yield InboxEnd(inbox_id=row.id, state=InboxState.MERGED, merged_into=rows[-1].id)
-    for row in rows[-1:]:
-        yield InboxEnd(inbox_id=row.id, state=InboxState.FAILED, reason=why)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.loop import run_turn
@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.events import Event, MessageEnded, ToolBegan
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, Outcome, ToolMessage, UserMessage
+from holdfast.core.message import AssistantMessage, Message, Outcome, ToolMessage, UserMessage
 from holdfast.core.model import Completed
 from holdfast.core.projection import open_calls
 from holdfast.core.source import ChatType
@@ -155,15 +155,7 @@ class Turn:
 
     def cut_calls(self) -> tuple[ToolMessage, ...]:
         """A result for each open call: what a provider needs, and all that is known of it."""
-        return tuple(
-            ToolMessage(
-                call_id=call.id,
-                name=call.name,
-                text=CANCELLED if call.id in self._started else NOT_STARTED,
-                outcome=Outcome.CANCELLED if call.id in self._started else Outcome.NOT_STARTED,
-            )
-            for call in open_calls(self.agent.messages)
-        )
+        return cut_results(self.agent.messages, self._started)
 
     @property
     def closed(self) -> bool:
@@ -250,3 +242,18 @@ def user_message(row: InboxRow) -> UserMessage:
     inbound = row.inbound
     speaker = inbound.source.user_name if inbound.source.chat_type is not ChatType.DM else None
     return UserMessage(text=inbound.text, images=inbound.images, speaker=speaker)
+
+
+def cut_results(
+    messages: Sequence[Message], started: Collection[CallId]
+) -> tuple[ToolMessage, ...]:
+    """A result for each call of the last reply that has none, by whether it had started."""
+    return tuple(
+        ToolMessage(
+            call_id=call.id,
+            name=call.name,
+            text=CANCELLED if call.id in started else NOT_STARTED,
+            outcome=Outcome.CANCELLED if call.id in started else Outcome.NOT_STARTED,
+        )
+        for call in open_calls(messages)
+    )
