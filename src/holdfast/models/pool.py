@@ -9,12 +9,16 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.core.model import ModelEvent, ModelRequest
 from holdfast.core.ports import ModelClient
 from holdfast.core.settings import ApiMode, Provider
 from holdfast.models import faults
 from holdfast.models.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
+from holdfast.models.local.child import LocalChild
+from holdfast.models.local.files import for_embedded, model_file
 from holdfast.models.patience import Patience, Sleep
 from holdfast.models.retry import Backoff, with_retries
 from holdfast.models.target import ModelTarget
@@ -42,6 +46,7 @@ class ModelPool:
         self._now = now
         self._codecs: dict[ApiMode, Codec] = {}
         self._running: set[Patience] = set()
+        self._children: dict[str, LocalChild] = {}
         self._transport: Transport | None = None
         self._opening = asyncio.Lock()
         self._closed = False
@@ -62,12 +67,18 @@ class ModelPool:
         async with self._opening:
             if self._transport is not None:
                 await self._transport.close()
+        for child in self._children.values():
+            await child.close()
 
     def lease(self, target: ModelTarget) -> ModelClient:
-        """A client for this target: no connection, no session, a few hundred bytes."""
+        """A client for this target: no connection, no session, a few hundred bytes.
+
+        Raises `BadTarget` where the small model of our own is wanted and is not installed.
+        """
         if target.provider is Provider.DEMO:
             return DemoModel(target, sleep=self._sleep)
-        return Lease(self, target, codec=self._codec(target.api_mode))
+        child = self._local_child(target) if target.embedded else None
+        return Lease(self, target, codec=self._codec(target.api_mode), child=child)
 
     async def call(self, lease: "Lease", request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """One call of a lease, with its retries; what `Lease.stream` gives out."""
@@ -78,13 +89,7 @@ class ModelPool:
         self._running.add(patience)
         lease.running.add(patience)
         try:
-            attempt = partial(
-                (self._transport or await self._opened()).attempt,
-                request,
-                codec=lease.codec,
-                target=target,
-                patience=patience,
-            )
+            attempt = partial(self._attempt, request, lease=lease, patience=patience)
             backoff = Backoff(retries=target.retries)
             async with aclosing(
                 with_retries(attempt, backoff=backoff, waiting=patience, jitter=self._jitter)
@@ -96,10 +101,32 @@ class ModelPool:
             self._running.discard(patience)
             lease.running.discard(patience)
 
+    async def _attempt(
+        self, request: ModelRequest, *, lease: "Lease", patience: Patience
+    ) -> AsyncGenerator[ModelEvent, None]:
+        transport, target = self._transport or await self._opened(), lease.target
+        if lease.child is not None:
+            # Anew for each attempt: one that died and was started again listens elsewhere.
+            address = await patience.wait(
+                lease.child.base_url, 0, stage="did not start", setting="whole_timeout"
+            )
+            target = msgspec.structs.replace(target, base_url=address)
+            request = for_embedded(request, target)
+        async with aclosing(
+            transport.attempt(request, codec=lease.codec, target=target, patience=patience)
+        ) as events:
+            async for event in events:
+                yield event
+
     def _codec(self, mode: ApiMode) -> Codec:
         if mode not in self._codecs:
             self._codecs[mode] = CODECS[mode]()
         return self._codecs[mode]
+
+    def _local_child(self, target: ModelTarget) -> LocalChild:
+        if target.name not in self._children:
+            self._children[target.name] = LocalChild(model_file(target.name))
+        return self._children[target.name]
 
     async def _opened(self) -> "Transport":
         async with self._opening:
@@ -112,12 +139,15 @@ class ModelPool:
 class Lease:
     """A client of the pool, held by one agent. Owns the calls it makes."""
 
-    __slots__ = ("_pool", "codec", "name", "released", "running", "target")
+    __slots__ = ("_pool", "child", "codec", "name", "released", "running", "target")
 
-    def __init__(self, pool: ModelPool, target: ModelTarget, *, codec: Codec) -> None:
+    def __init__(
+        self, pool: ModelPool, target: ModelTarget, *, codec: Codec, child: LocalChild | None
+    ) -> None:
         self._pool = pool
         self.target = target
         self.codec = codec
+        self.child = child  # whom to start first; None: somebody else runs the server
         self.running: set[Patience] = set()
         self.released = False
         self.name = target.name

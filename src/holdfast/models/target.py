@@ -51,6 +51,11 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
             return EffortField.REASONING_EFFORT
         return EffortField.NONE
 
+    @property
+    def embedded(self) -> bool:
+        """The small model of our own, which has no address before it was started."""
+        return self.provider is Provider.LOCAL and not self.base_url
+
     def effort(self, wanted: str | None) -> str | None:
         """How hard to think, in a word this target knows; None: nothing is said about it."""
         if wanted is None or wanted == "none":
@@ -63,6 +68,7 @@ class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 _OPENAI_REASONERS = ("gpt-5", "o1", "o3", "o4", "codex")
 _KNOWS_MINIMAL = re.compile(r"gpt-5(-mini|-nano)?(-\d{4}-\d\d-\d\d)?")
+EMBEDDED = "SmolLM2-135M-Instruct"
 _PATHS = ("/chat/completions", "/responses", "/messages")
 _BASE_URLS: Mapping[Provider, str] = {
     Provider.OPENAI: "https://api.openai.com/v1",
@@ -87,7 +93,7 @@ def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget
     provider = settings.provider
     return ModelTarget(
         provider=provider,
-        name=settings.name or _NAMES[provider],
+        name=settings.name or _name(settings),
         api_mode=settings.api_mode or _own_mode(settings),
         base_url=_base_url(settings),
         api_key=_usable_key(settings, api_key),
@@ -100,6 +106,12 @@ def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget
         ),
         retries=settings.retries,
     )
+
+
+def _name(settings: ModelSettings) -> str:
+    if settings.provider is Provider.LOCAL and not settings.base_url:
+        return EMBEDDED
+    return _NAMES[settings.provider]
 
 
 def _own_mode(settings: ModelSettings) -> ApiMode:
@@ -116,13 +128,8 @@ def _base_url(settings: ModelSettings) -> str:
     given = settings.base_url.strip().rstrip("/")
     for path in _PATHS:
         given = given.removesuffix(path)
-    if settings.provider is Provider.DEMO:
+    if settings.provider is Provider.DEMO or (settings.provider is Provider.LOCAL and not given):
         return given
-    if settings.provider is Provider.LOCAL and not given:
-        raise BadTarget(
-            'model.base_url: provider "local" needs the address of an OpenAI-compatible server, '
-            'for example base_url = "http://127.0.0.1:8080/v1".'
-        )
     if given and not _is_address(given):
         raise BadTarget(
             f"model.base_url: {given!r} is no web address; it must look like https://host/v1."

@@ -1,0 +1,147 @@
+"""Each codec against a server that nobody here wrote: llama.cpp, with a real small model."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.message import AssistantMessage, Message, UserMessage
+from holdfast.core.model import (
+    Completed,
+    Fault,
+    ModelEvent,
+    ModelFailed,
+    ModelRequest,
+    TextDelta,
+    ToolSchema,
+)
+from holdfast.core.settings import ApiMode, ModelSettings, Provider
+from holdfast.models.local.files import INSTALL, model_file
+from holdfast.models.pool import ModelPool
+from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of
+
+pytestmark = pytest.mark.timeout(240)  # a model on a busy machine takes its time
+PATIENT = Limits(connect=10, first_token=100, between_tokens=100, whole=200)
+
+
+@pytest.fixture(scope="session")
+def llama() -> Iterator[str]:
+    """The address of the real server, in a process of its own."""
+    try:
+        file = model_file("")
+    except BadTarget:
+        pytest.skip(f"no real model to test against; install it: {INSTALL}")
+    command = [sys.executable, "-m", "holdfast.models.local", str(file)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["base_url"]
+        process.communicate(timeout=30)
+
+
+@pytest.fixture
+async def real() -> AsyncIterator[ModelPool]:
+    async with ModelPool() as pool:
+        yield pool
+
+
+async def events(
+    pool: ModelPool, target: ModelTarget, *messages: Message, **rest: int
+) -> list[ModelEvent]:
+    request = ModelRequest(system="Be brief.", messages=messages, **rest)
+    return [event async for event in pool.lease(target).stream(request)]
+
+
+@pytest.mark.parametrize("mode", list(ApiMode))
+async def test_a_real_server_streams_a_reply_and_counts_it(
+    real: ModelPool, llama: str, mode: ApiMode
+) -> None:
+    target = ModelTarget(
+        provider=Provider.LOCAL, name="m", api_mode=mode, base_url=llama, limits=PATIENT
+    )
+    said = (
+        UserMessage(text="Hello!"),
+        AssistantMessage(text="Hello. How are you?"),
+        UserMessage(text="Count: one, two, three,"),
+    )
+    *deltas, last = await events(real, target, *said, max_output_tokens=6)
+    assert isinstance(last, Completed)
+    streamed = "".join(event.text for event in deltas if isinstance(event, TextDelta))
+    assert last.message.text == streamed
+    assert streamed.strip()
+    assert last.usage.input_tokens > 10
+    assert 0 < last.usage.output_tokens <= 6
+
+
+@pytest.mark.parametrize("mode", list(ApiMode))
+async def test_what_a_real_server_refuses_is_told_for_what_it_is(
+    real: ModelPool, llama: str, mode: ApiMode
+) -> None:
+    target = ModelTarget(
+        provider=Provider.LOCAL, name="m", api_mode=mode, base_url=llama, limits=PATIENT, retries=0
+    )
+    with pytest.raises(ModelFailed) as failed:
+        await events(real, target, UserMessage(text="word " * 9000), max_output_tokens=1)
+    assert failed.value.fault is Fault.CONTEXT_TOO_LONG
+
+
+def children() -> set[int]:
+    """The local models that this process has started."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (entry / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == os.getpid() and b"holdfast.models.local" in command:
+            found.add(int(entry.name))
+    return found
+
+
+async def test_provider_local_without_an_address_starts_its_own_and_ends_it(llama: str) -> None:
+    settings = ModelSettings(provider=Provider.LOCAL, first_token_timeout=100, whole_timeout=200)
+    target = target_of(settings, api_key=None)
+    tools = (ToolSchema(name="t", description="", parameters={"type": "object"}),)
+    hi = ModelRequest(system="", messages=(UserMessage(text="Hi"),), tools=tools)
+    before = children()
+    async with ModelPool() as pool:
+        client = pool.lease(target)
+        assert children() == before  # not before it is needed
+        seen = []
+        for _ in range(2):
+            async with aclosing(client.stream(hi)) as stream:
+                async for event in stream:
+                    if isinstance(event, TextDelta):
+                        break
+            (pid,) = children() - before
+            seen.append(pid)
+            os.kill(pid, signal.SIGKILL)
+            while pid in children():
+                await asyncio.sleep(0.01)
+        assert seen[0] != seen[1]
+        async with aclosing(client.stream(hi)) as stream:
+            await anext(stream)
+    assert children() == before
+
+
+async def test_a_start_that_nobody_waits_for_any_more_is_ended_too(llama: str) -> None:
+    before = children()
+    async with ModelPool() as pool:
+        client = pool.lease(target_of(ModelSettings(provider=Provider.LOCAL), api_key=None))
+        asked = ModelRequest(system="", messages=(UserMessage(text="Hi"),))
+        call = asyncio.ensure_future(anext(client.stream(asked)))
+        while children() == before:
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert children() == before
