@@ -12,10 +12,6 @@ from tests.web.visitor import Visitor
 
 from holdfast.models.misbehaving.process import ModelProcess
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="needs playwright: pip install playwright"
-)
-
 CHROMIUM = "/usr/bin/chromium"
 OPTIONS = (
     "--no-sandbox",
@@ -32,6 +28,7 @@ OPTIONS = (
 def chromium() -> Iterator[Any]:
     if shutil.which(CHROMIUM) is None:
         pytest.skip("needs chromium: apt install chromium fonts-noto-core")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make test")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
         yield browser

@@ -176,7 +176,9 @@ def test_a_picture_can_be_pasted_and_is_shown_in_the_transcript(
     )
     page.locator(".attachments img").wait_for()
     visitor.ask("what is this")
-    width = page.locator(".said img").evaluate("image => image.decode().then(() => image.naturalWidth)")
+    width = page.locator(".said img").evaluate(
+        "image => image.decode().then(() => image.naturalWidth)"
+    )
     assert width == 4
 
 

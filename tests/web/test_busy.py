@@ -1,0 +1,98 @@
+"""While a turn runs: what one more message does to it, and how to stop it."""
+
+import json
+
+from tests.platforms.served import Served
+from tests.web.conftest import Visit
+from tests.web.visitor import Visitor
+
+SLOW = "[delay 0.2] [text a slow answer that takes its time and then some more of it]"
+
+
+def choose(visitor: Visitor, mode: str) -> None:
+    visitor.page.get_by_role("button", name="What sending does").click()
+    visitor.page.get_by_role("menuitemradio", name=mode).click()
+
+
+def test_a_queued_message_waits_its_turn_and_is_answered_after(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.say(SLOW)
+    visitor.page.locator(".reply.live .prose").wait_for()
+    choose(visitor, "Queue")
+    visitor.say("[text the second answer]")
+    visitor.waiting.get_by_text("Waiting for the running turn").wait_for()
+    visitor.said.nth(1).wait_for()
+    visitor.until_idle()
+    answers = visitor.replies.locator(".prose").all_inner_texts()
+    assert answers == [
+        "a slow answer that takes its time and then some more of it",
+        "the second answer",
+    ]
+
+
+def test_what_waits_is_there_again_after_a_reload(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.say(SLOW.replace("0.2", "0.6"))
+    visitor.page.locator(".reply.live .prose").wait_for()
+    choose(visitor, "Queue")
+    visitor.say("still to come")
+    visitor.waiting.get_by_text("Waiting for the running turn").wait_for()
+    visitor.page.reload()
+    visitor.waiting.get_by_text("still to come").wait_for()
+    assert visitor.waiting.count() == 1
+    visitor.page.get_by_role("button", name="Stop").click()
+    visitor.page.locator(".stop").wait_for(state="hidden")
+
+
+def test_an_interrupt_ends_the_turn_and_answers_the_new_message(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.say(SLOW.replace("0.2", "1"))
+    visitor.page.locator(".reply.live .prose").wait_for()
+    choose(visitor, "Interrupt")
+    visitor.say("[text something else instead]")
+    visitor.replies.get_by_text("something else instead").wait_for()
+    visitor.until_idle()
+    assert visitor.replies.get_by_text("some more of it").count() == 0
+
+
+def test_a_steer_is_taken_between_two_steps(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    command = json.dumps({"command": "sleep 1.5; echo rowed"})
+    visitor.say(f"[tool terminal {command}] [then] [text as you were]")
+    visitor.page.locator(".step.running").wait_for()
+    choose(visitor, "Steer")
+    visitor.say("[text turning to port]")
+    visitor.replies.get_by_text("turning to port", exact=True).wait_for()
+    visitor.until_idle()
+    assert visitor.page.locator(".step .outcome.good").count() == 1
+    # The choice is remembered for the next time.
+    assert visitor.page.evaluate("localStorage.getItem('holdfast.mode')") == '"steer"'
+
+
+def test_stop_ends_the_turn_and_says_so(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.say(SLOW.replace("0.2", "1"))
+    visitor.page.locator(".reply.live .prose").wait_for()
+    visitor.page.get_by_role("button", name="Stop").click()
+    visitor.page.locator(".turn-end").get_by_text("Stopped.").wait_for()
+    visitor.page.locator(".reply.live").wait_for(state="hidden")
+    assert visitor.page.get_by_role("button", name="Send").is_disabled()
+
+
+def test_escape_stops_what_runs_when_there_is_nothing_to_close(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.say(SLOW.replace("0.2", "1"))
+    visitor.page.locator(".reply.live .prose").wait_for()
+    visitor.page.get_by_role("button", name="Files").first.click()
+    visitor.page.locator(".panel").wait_for()
+    visitor.page.keyboard.press("Escape")
+    visitor.page.locator(".panel").wait_for(state="detached")
+    assert visitor.page.locator(".stop").is_visible()
+    visitor.page.keyboard.press("Escape")
+    visitor.page.locator(".turn-end").get_by_text("Stopped.").wait_for()

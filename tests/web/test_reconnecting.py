@@ -1,0 +1,126 @@
+"""The page when its gateway dies under it: nothing is shown twice, and nothing is lost."""
+
+import json
+import signal
+from typing import Any
+
+from tests.platforms.served import Served
+from tests.web.conftest import Visit
+from tests.web.visitor import Visitor
+
+WORDS = " ".join(f"word{n}" for n in range(1, 31))
+
+
+def texts(visitor: Visitor, locator: Any) -> list[str]:
+    return [text.strip() for text in locator.all_inner_texts()]
+
+
+def said(visitor: Visitor) -> list[str]:
+    return texts(visitor, visitor.said.locator(".words"))
+
+
+def answered(visitor: Visitor) -> list[str]:
+    return texts(visitor, visitor.replies.locator(".prose"))
+
+
+def test_a_gateway_killed_while_it_streams_goes_on_where_it_was(
+    lone_gateway: Served, visit: Visit
+) -> None:
+    """H3, I2: a reply that was half on the page is there once when the next gateway is done."""
+    visitor = visit(lone_gateway)
+    question = f"[delay 0.1] [text {WORDS}]"
+    visitor.say(question)
+    visitor.page.locator(".reply.live").get_by_text("word3").wait_for()
+    lone_gateway.end(signal.SIGKILL)
+    visitor.page.get_by_text("Reconnecting… what you write").wait_for()
+    lone_gateway.start()
+    visitor.page.get_by_text("Reconnecting… what you write").wait_for(state="hidden")
+    visitor.replies.first.wait_for()
+    visitor.until_idle()
+    assert said(visitor) == [question]
+    assert answered(visitor) == [WORDS]
+    shown = visitor.page.locator(".column").inner_text()
+    visitor.page.reload()
+    visitor.replies.first.wait_for()
+    assert visitor.page.locator(".column").inner_text() == shown
+
+
+def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
+    lone_gateway: Served, visit: Visit
+) -> None:
+    """H2: the step that was running when the gateway died ends on the page as it ended."""
+    visitor = visit(lone_gateway)
+    command = json.dumps({"command": "sleep 3; echo once | tee -a log; wc -l < log"})
+    visitor.say(f"[tool terminal {command}] [then] [text it is done]")
+    visitor.page.locator(".step.running").wait_for()
+    lone_gateway.end(signal.SIGKILL)
+    lone_gateway.start()
+    visitor.page.get_by_text("it is done", exact=True).last.wait_for()
+    visitor.until_idle()
+    step = visitor.page.locator(".step")
+    assert step.count() == 1
+    step.locator("summary").click()
+    step.locator(".output code").wait_for()
+    assert step.locator(".output code").inner_text().split()[:2] == ["once", "1"]
+    assert answered(visitor) == ["it is done"]
+
+
+def test_what_is_written_while_the_gateway_is_away_is_sent_when_it_is_back(
+    lone_gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(lone_gateway)
+    visitor.ask("first")
+    lone_gateway.end(signal.SIGKILL)
+    visitor.page.get_by_text("Reconnecting… what you write").wait_for()
+    visitor.say("second")
+    visitor.say("third")
+    assert texts(visitor, visitor.waiting.locator(".words")) == ["second", "third"]
+    lone_gateway.start()
+    visitor.said.nth(2).wait_for()
+    visitor.until_idle()
+    assert said(visitor) == ["first", "second", "third"]
+    assert visitor.waiting.count() == 0
+    assert (
+        visitor.page.evaluate("Object.keys(localStorage).filter(k => k.includes('outbox'))") == []
+    )
+
+
+def test_a_new_chat_begun_while_the_gateway_is_away_begins_once(
+    lone_gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(lone_gateway)
+    lone_gateway.end(signal.SIGKILL)
+    visitor.page.get_by_text("Reconnecting… what you write").wait_for()
+    visitor.say("from the dark")
+    visitor.waiting.wait_for()
+    lone_gateway.start()
+    visitor.replies.first.wait_for()
+    visitor.until_idle()
+    assert said(visitor) == ["from the dark"]
+    assert visitor.page.locator(".chat-link").count() == 1
+
+
+def test_a_message_whose_receipt_was_lost_is_not_said_twice(
+    lone_gateway: Served, visit: Visit
+) -> None:
+    """The gateway has it, the page does not know: it is sent again with the same message_id."""
+    visitor = visit(lone_gateway)
+    visitor.ask("first")
+    lost = []
+
+    def lose(route: Any) -> None:
+        lost.append(route.fetch().status)
+        route.abort()
+
+    visitor.page.route("**/messages", lose, times=1)
+    visitor.say("only once")
+    visitor.said.nth(1).wait_for()
+    visitor.until_idle()
+    visitor.page.reload()
+    visitor.said.nth(1).wait_for()
+    visitor.until_idle()
+    assert lost == [202]
+    assert said(visitor) == ["first", "only once"]
+    visitor.page.wait_for_function(
+        "Object.keys(localStorage).every(key => !key.includes('outbox'))"
+    )
