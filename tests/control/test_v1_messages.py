@@ -165,12 +165,12 @@ async def test_another_file_of_the_same_name_gets_a_name_of_its_own(v1: V1) -> N
         ({"text": "x", "message_id": ""}, 400, "message_id"),
         ({"message_id": "x"}, 400, None),
         (
-            {"text": "x", "attachments": [{"name": "a", "data": "AAAA" * 5_300_000}] * 1},
+            {"text": "x", "attachments": [{"name": "a", "data": "AAAA" * 7_100_000}] * 1},
             413,
             "attachments",
         ),
         (
-            {"text": "x", "attachments": [{"name": "a", "data": "AAAA" * 7_000_000}] * 2},
+            {"text": "x", "attachments": [{"name": "a", "data": "AAAA" * 8_500_000}] * 2},
             413,
             None,
         ),

@@ -20,7 +20,7 @@ _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    path: Annotated[str, msgspec.Meta(max_length=4096)] = ""
+    path: Annotated[str, msgspec.Meta(max_length=500)] = ""
 
 
 async def files(room: Room, call: Call[FilesQuery, None]) -> web.StreamResponse:
