@@ -75,10 +75,6 @@ async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_
     assert [result.text for result in results(books)] == ["heard\n[exit code 7]"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Process.attach answers None for a write, which the agent takes for 'never began'",
-)
 async def test_what_was_typed_into_a_process_is_not_typed_again(world: World) -> None:
     """H2: whether it arrived nobody knows, so the model is told so and told to check."""
     await world.start()

@@ -50,7 +50,7 @@ def test_replay_and_danger_are_declared(registry):
         "terminal": (Replay.ATTACH, Danger.CONFINED),
         "process": (Replay.ATTACH, Danger.CONFINED),
         "read": (Replay.SAFE, Danger.NONE),
-        "write": (Replay.SAFE, Danger.NONE),
+        "write": (Replay.ATTACH, Danger.NONE),
         "edit": (Replay.ATTACH, Danger.NONE),
         "search": (Replay.SAFE, Danger.NONE),
         "todo": (Replay.SAFE, Danger.NONE),

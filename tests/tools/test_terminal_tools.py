@@ -91,7 +91,8 @@ async def test_a_start_is_repeated_without_a_second_process(new_context):
     assert await process.attach(new_context("c"), arguments) == first
     assert await process.attach(new_context("other"), arguments) is None
     assert "p1" in (await process.attach(new_context(), {"action": "list"})).text
-    assert await process.attach(new_context(), {"action": "write", "id": "p1"}) is None
+    written = await process.attach(new_context(), {"action": "write", "id": "p1"})
+    assert written.outcome is Outcome.UNKNOWN
 
 
 async def test_an_action_without_what_it_needs_says_so(new_context):

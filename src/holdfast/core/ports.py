@@ -235,7 +235,8 @@ class Tool(Protocol):
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
         """The outcome of a call that an earlier process started (`Replay.ATTACH` only).
 
-        None: nobody remembers it, so its outcome is unknown.
+        None: it never began, so it may be run. A tool that cannot know says so in its output,
+        with the outcome `unknown`.
         """
         ...
 

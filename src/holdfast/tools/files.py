@@ -54,11 +54,11 @@ class WriteArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Write:
-    """Safe to repeat: the whole content is in the call, and the runner does a call once."""
+    """Asked for again it attaches: the runner does a call once, whoever asks."""
 
     schema = make_schema("write", "Create or replace a file, parents included.", WriteArguments)
     toolset = "files"
-    replay = Replay.SAFE
+    replay = Replay.ATTACH
     danger = Danger.NONE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:

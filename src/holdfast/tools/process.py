@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.core.bench import ProcessInfo, ProcessOutput
 from holdfast.core.errors import RunnerError
+from holdfast.core.message import Outcome
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
@@ -24,6 +25,12 @@ class ProcessArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     eof: bool = False
     offset: Annotated[int, msgspec.Meta(description="for log; bytes")] | None = None
     timeout: Annotated[float, msgspec.Meta(description="for wait; seconds")] = USUAL_WAIT
+
+
+WRITE_UNKNOWN = (
+    "The gateway stopped while this was being written, and nobody knows whether it arrived. "
+    "Look at the process before you write it again."
+)
 
 
 class Process:
@@ -53,7 +60,7 @@ class Process:
         and whether it arrived nobody knows."""
         wanted = decode(ProcessArguments, arguments)
         if wanted.action == "write":
-            return None
+            return ToolOutput(text=WRITE_UNKNOWN, outcome=Outcome.UNKNOWN)
         if wanted.action == "poll":
             # The poll that was cut may have taken the news with it: the log has them still.
             return await self.run(context, {"action": "log", "id": wanted.id})
