@@ -28,6 +28,7 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.room import Room
+from holdfast.control.v1.shared import SharedReads
 from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import ModelClient, Platform
@@ -167,6 +168,7 @@ class Process:
             new_id=self._new_id,
             redact=gateway.house.redact,
             pulse=Pulse(),
+            shared=SharedReads(store),
             ready=lambda: self._state == "running",
             facts=self._facts,
             model=lambda: self._model_view(gateway),

@@ -11,6 +11,7 @@ from aiohttp import web
 from holdfast.control.login import Login
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.refusals import Refused, not_found
+from holdfast.control.v1.shared import SharedReads
 from holdfast.control.v1.views import ModelView, SessionView
 from holdfast.core.bench import Bench
 from holdfast.core.ids import SessionId
@@ -43,6 +44,7 @@ class Room:
     new_id: NewId
     redact: Redaction
     pulse: Pulse
+    shared: SharedReads
     ready: Callable[[], bool]
     facts: Callable[[], Mapping[str, Any]]
     model: Callable[[], ModelView]

@@ -128,7 +128,7 @@ class Story:
             await write(b"".join(said))
         if feed.changed:
             feed.changed = False
-            row = await self._room.store.session(self._session_id)
+            row = await self._room.shared.session(self._session_id)
             if row is not None:  # it may have been deleted in this moment
                 await write(_event(b"session", self._room.encode(self._room.view_of(row))))
 
@@ -161,7 +161,7 @@ async def _tell(room: Room, changes: Changes, write: Write) -> None:
     changed, changes.sessions = changes.sessions, set()
     said = [_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
     for session_id in changed:
-        row = await room.store.session(session_id)
+        row = await room.shared.session(session_id)
         if row is not None:  # it may not be in the log yet, or not any more
             said.append(_event(b"session", room.encode(room.view_of(row))))
     if said:

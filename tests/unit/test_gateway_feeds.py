@@ -1,0 +1,101 @@
+"""Feeds: what a reader of a session is told, what waits, and what a slow one costs."""
+
+import asyncio
+
+from holdfast.core.events import TextStreamed, ToolBegan, ToolProgressed
+from holdfast.core.ids import CallId, SessionId
+from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.live import LiveStep
+
+HERE, ELSEWHERE = SessionId("here"), SessionId("elsewhere")
+
+
+async def test_a_reader_hears_of_its_own_session_alone() -> None:
+    feeds = Feeds()
+    with feeds.read(HERE) as feed:
+        feeds.publish(ELSEWHERE, TextStreamed("no"))
+        feeds.committed(ELSEWHERE)
+        feeds.changed(ELSEWHERE)
+        assert not feed.wake.is_set()
+        feeds.publish(HERE, TextStreamed("yes"))
+        assert feed.wake.is_set() and feed.pieces == [TextStreamed("yes")]
+    feeds.publish(HERE, TextStreamed("gone"))
+    assert feed.pieces == [TextStreamed("yes")]
+
+
+async def test_the_first_piece_is_told_at_once_and_those_close_behind_it_together() -> None:
+    feeds = Feeds()
+    with feeds.read(HERE) as feed:
+        feeds.publish(HERE, TextStreamed("a"))
+        assert feed.wake.is_set()
+        feed.wake.clear()
+        assert feed.take_pieces() == [TextStreamed("a")]
+        feeds.publish(HERE, TextStreamed("b"))
+        feeds.publish(HERE, TextStreamed("c"))
+        assert not feed.wake.is_set()
+        async with asyncio.timeout(5):
+            await feed.wake.wait()
+        assert feed.take_pieces() == [TextStreamed("b"), TextStreamed("c")]
+
+
+async def test_a_fact_never_waits_for_pieces() -> None:
+    feeds = Feeds()
+    with feeds.read(HERE) as feed:
+        feed.take_pieces()
+        feeds.publish(HERE, TextStreamed("a"))
+        assert not feed.wake.is_set()
+        feeds.committed(HERE)
+        assert feed.wake.is_set() and feed.committed
+
+
+async def test_who_takes_nothing_costs_a_bounded_list() -> None:
+    feeds = Feeds()
+    with feeds.read(HERE) as feed:
+        for number in range(100_000):
+            feeds.publish(HERE, TextStreamed(str(number)))
+        assert feed.stale and len(feed.pieces) == 0
+        feed.take_pieces()
+        feed.stale = False
+        feeds.publish(HERE, TextStreamed("on it goes"))
+        assert feed.pieces == [TextStreamed("on it goes")]
+
+
+async def test_closing_lets_every_reader_go_and_takes_no_new_one() -> None:
+    feeds = Feeds()
+    with feeds.read(HERE) as feed, feeds.read_changes() as changes:
+        feeds.close()
+        assert feed.closed and changes.closed and feed.wake.is_set() and changes.wake.is_set()
+    with feeds.read(HERE) as late:
+        assert late.closed
+
+
+async def test_a_deleted_session_is_told_to_all_and_lets_its_readers_go() -> None:
+    feeds = Feeds()
+    with feeds.read(HERE) as feed, feeds.read_changes() as changes:
+        feeds.changed(HERE)
+        feeds.deleted(HERE)
+        assert feed.closed and changes.deleted == [HERE] and not changes.sessions
+
+
+def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
+    step, call = LiveStep(), CallId("c1")
+    assert step.take(TextStreamed("hello "))
+    assert step.take(TextStreamed("there"))
+    assert step.text == "hello there"
+    step.replied()
+    assert step.text == ""
+    assert not step.take(ToolBegan(call, "terminal", "{}"))
+    assert step.take(ToolProgressed(call, "out"))
+    assert [running.output for running in step.calls] == ["out"]
+    step.called(call)
+    assert list(step.calls) == []
+    assert not step.take(ToolProgressed(call, "too late"))
+
+
+def test_of_a_long_output_the_end_is_kept() -> None:
+    step, call = LiveStep(), CallId("c1")
+    step.take(ToolBegan(call, "terminal", "{}"))
+    for number in range(20_000):
+        step.take(ToolProgressed(call, f"line {number}\n"))
+    (running,) = step.calls
+    assert running.output.endswith("line 19999\n") and len(running.output) <= 16 * 1024
