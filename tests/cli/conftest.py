@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ class GatewayProcess:
     def __init__(self, tmp_path: Path) -> None:
         self._environ = environment(tmp_path)
         self.home = tmp_path / "home"
+        self.where = {"HOLDFAST_HOME": str(self.home)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, toml: str) -> None:
@@ -97,14 +99,13 @@ def model() -> Iterator[ModelProcess]:
         yield process
 
 
-@pytest.fixture
-def idle_gateway(tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
-    """A gateway that is configured for the misbehaving model, and not started yet."""
-    model.reset()
-    gateway = GatewayProcess(tmp_path)
+@contextmanager
+def running(place: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
+    gateway = GatewayProcess(place)
     gateway.configure(
         f'[model]\nprovider = "local"\nbase_url = "{model.base_url}"\n[runner]\nsandbox = "off"\n'
     )
+    gateway.start()
     try:
         yield gateway
     finally:
@@ -112,9 +113,19 @@ def idle_gateway(tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess
 
 
 @pytest.fixture
-def gateway(idle_gateway: GatewayProcess) -> GatewayProcess:
-    idle_gateway.start()
-    return idle_gateway
+def gateway(tmp_path: Path, model: ModelProcess) -> Iterator[GatewayProcess]:
+    """A gateway of the test's own, which it may kill."""
+    with running(tmp_path, model) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
+) -> Iterator[GatewayProcess]:
+    """One gateway for all the tests that leave it be; each has a session of its own."""
+    with running(tmp_path_factory.mktemp("shared"), model) as process:
+        yield process
 
 
 class Typist:
@@ -146,7 +157,7 @@ class Typist:
     def says(self, line: str) -> None:
         self.types(line + "\r")
 
-    def sees(self, wanted: str, *, within: float = 20) -> str:
+    def sees(self, wanted: str, *, within: float = 8) -> str:
         """Wait for a text after what was seen before; returns what stood before it."""
         deadline = time.monotonic() + within
         while (place := self.text.find(wanted, self._seen)) < 0:
@@ -158,9 +169,9 @@ class Typist:
 
     def leaves(self) -> int:
         """Wait for the program to end by itself."""
-        while self._read(20):
+        while self._read(8):
             pass
-        return self.process.wait(20)
+        return self.process.wait(8)
 
     def close(self) -> None:
         if self.process.poll() is None:

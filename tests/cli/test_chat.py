@@ -13,10 +13,8 @@ Start = Callable[..., Typist]
 CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 
 
-def test_a_message_is_typed_and_its_reply_streams_in(
-    gateway: GatewayProcess, typist: Start
-) -> None:
-    person = typist("chat")
+def test_a_message_is_typed_and_its_reply_streams_in(shared: GatewayProcess, typist: Start) -> None:
+    person = typist("chat", "--session", "c1", **shared.where)
     person.sees("> ")
     person.says("[text some **bold** and `code` here]")
     person.sees("some bold and `code` here")
@@ -27,8 +25,8 @@ def test_a_message_is_typed_and_its_reply_streams_in(
     assert person.leaves() == 0
 
 
-def test_a_tool_step_is_one_folded_line(gateway: GatewayProcess, typist: Start) -> None:
-    person = typist("chat")
+def test_a_tool_step_is_one_folded_line(shared: GatewayProcess, typist: Start) -> None:
+    person = typist("chat", "--session", "c2", **shared.where)
     person.sees("> ")
     person.says('[tool terminal {"command": "echo one; sleep 0.3; echo two"}] [then] [text done]')
     person.sees("▸ terminal: echo one; sleep 0.3; echo two … one")
@@ -38,9 +36,9 @@ def test_a_tool_step_is_one_folded_line(gateway: GatewayProcess, typist: Start) 
 
 
 def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
-    gateway: GatewayProcess, typist: Start
+    shared: GatewayProcess, typist: Start
 ) -> None:
-    person = typist("chat")
+    person = typist("chat", "--session", "c3", **shared.where)
     person.sees("> ")
     person.says("[delay 0.2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
     person.sees("\na b")
@@ -53,8 +51,8 @@ def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
     person.sees("> ")
 
 
-def test_ctrl_c_at_the_prompt_clears_the_line(gateway: GatewayProcess, typist: Start) -> None:
-    person = typist("chat")
+def test_ctrl_c_at_the_prompt_clears_the_line(shared: GatewayProcess, typist: Start) -> None:
+    person = typist("chat", "--session", "c4", **shared.where)
     person.sees("> ")
     person.types("never sent")
     person.sees("never sent")
@@ -102,9 +100,9 @@ def test_a_message_typed_while_the_gateway_is_down_is_sent_once_it_is_back(
 
 
 def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
-    gateway: GatewayProcess, typist: Start
+    shared: GatewayProcess, typist: Start
 ) -> None:
-    person = typist("chat")
+    person = typist("chat", "--session", "c7", **shared.where)
     person.sees("> ")
     person.says("[text first answer]")
     person.sees("\nfirst answer")
@@ -114,7 +112,7 @@ def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
     assert person.leaves() == 0
     assert "The work goes on" in person.text
 
-    again = typist("chat")
+    again = typist("chat", "--session", "c7", **shared.where)
     again.sees("> [text first answer]")
     again.sees("\nfirst answer")
     again.sees("> [delay 0.2]")
@@ -125,9 +123,9 @@ def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
 
 
 def test_what_is_typed_meanwhile_does_what_the_mode_says(
-    gateway: GatewayProcess, typist: Start
+    shared: GatewayProcess, typist: Start
 ) -> None:
-    person = typist("chat", "--mode", "queue")
+    person = typist("chat", "--session", "c8", "--mode", "queue", **shared.where)
     person.sees("> ")
     person.says("[delay 0.15] [text one two three four five six seven]")
     person.sees("\none")
@@ -137,8 +135,8 @@ def test_what_is_typed_meanwhile_does_what_the_mode_says(
     person.sees("> ")
 
 
-def test_several_lines_are_one_message(gateway: GatewayProcess, typist: Start) -> None:
-    person = typist("chat")
+def test_several_lines_are_one_message(shared: GatewayProcess, typist: Start) -> None:
+    person = typist("chat", "--session", "c9", **shared.where)
     person.sees("> ")
     person.says("first \\")
     person.sees("… ")
@@ -157,9 +155,9 @@ def test_several_lines_are_one_message(gateway: GatewayProcess, typist: Start) -
 
 
 def test_commands_complete_and_the_history_is_kept_private(
-    gateway: GatewayProcess, typist: Start
+    shared: GatewayProcess, typist: Start
 ) -> None:
-    person = typist("chat")
+    person = typist("chat", "--session", "c10", **shared.where)
     person.sees("> ")
     person.types("/he" + TAB)
     person.sees("/help ")
@@ -168,18 +166,18 @@ def test_commands_complete_and_the_history_is_kept_private(
     person.sees("> ")
     person.types(CTRL_D)
     person.leaves()
-    history = gateway.home / "chat_history"
+    history = shared.home / "chat_history"
     assert history.stat().st_mode & 0o777 == 0o600
-    again = typist("chat")
+    again = typist("chat", "--session", "c10", **shared.where)
     again.sees("> ")
     again.types(UP)
     again.sees("/help")
 
 
 def test_a_new_conversation_takes_the_place_of_the_old(
-    gateway: GatewayProcess, typist: Start, cli: Cli
+    shared: GatewayProcess, typist: Start, cli: Cli
 ) -> None:
-    person = typist("chat")
+    person = typist("chat", "--session", "c11", **shared.where)
     person.sees("> ")
     person.says("[text before]")
     person.sees("\nbefore")
@@ -191,36 +189,39 @@ def test_a_new_conversation_takes_the_place_of_the_old(
     person.sees("\nafter")
     person.types(CTRL_D)
     person.leaves()
-    again = typist("chat")
+    again = typist("chat", "--session", "c11", **shared.where)
     again.sees("> [text after]")
     assert "before" not in again.text
     again.types(CTRL_D)
     again.leaves()
-    anew = cli("chat", "--new", stdin="[text fresh]\n")
+    anew = cli("chat", "--session", "c11", "--new", stdin="[text fresh]\n", **shared.where)
     assert anew.stdout == "fresh\n"
 
 
 def test_what_a_model_writes_cannot_steer_the_terminal(
-    gateway: GatewayProcess, typist: Start
+    shared: GatewayProcess, typist: Start
 ) -> None:
-    person = typist("chat")
+    person = typist("chat", "--session", "c12", **shared.where)
     person.sees("> ")
     person.says('[tool terminal {"command": "printf x"}] [then] [text done]')
     person.sees("done")
-    person.types("[text a\x16\x1b]0;owned\x16\x07b]\r")
-    person.sees("\na\N{REPLACEMENT CHARACTER}]0;owned")
-    assert "\x1b]0;owned" not in person.raw
+    person.sees("> ")
+    person.types("[text a\x16\x1bPowned\x16\x07b]\r")
+    person.sees("\na\N{REPLACEMENT CHARACTER}Powned\N{REPLACEMENT CHARACTER}b")
+    assert "\x1bPowned" not in person.raw
 
 
-def test_a_pipe_is_a_conversation_too(gateway: GatewayProcess, cli: Cli) -> None:
-    done = cli("chat", stdin="[text one]\n[text two\\\n more]\n")
+def test_a_pipe_is_a_conversation_too(shared: GatewayProcess, cli: Cli) -> None:
+    done = cli(
+        "chat", "--session", "c13", stdin="[text one]\n[text two\\\n more]\n", **shared.where
+    )
     assert done.returncode == 0
     assert done.stdout == "one\ntwo\n more\n"
     assert "\x1b" not in done.stdout
 
 
-def test_a_dumb_terminal_gets_plain_lines(gateway: GatewayProcess, typist: Start) -> None:
-    person = typist("chat", TERM="dumb")
+def test_a_dumb_terminal_gets_plain_lines(shared: GatewayProcess, typist: Start) -> None:
+    person = typist("chat", "--session", "c14", TERM="dumb", **shared.where)
     person.sees("> ")
     person.says("[text plain **text**]")
     person.sees("\nplain **text**\n")

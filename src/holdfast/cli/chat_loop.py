@@ -40,6 +40,7 @@ class Chat:
         self._session_id = ""
         self._conversation = Conversation(screen)
         self._connected = True
+        self._caught_up = False  # since the connection was made, all that was missed has come
         self._stale = False  # the session may have been left for another
 
     def run(self) -> None:
@@ -50,7 +51,7 @@ class Chat:
 
     def _converse(self, session: SessionView) -> SessionView | None:
         """Returns the session that took this one's place; None: the person left."""
-        self._session_id = session.id
+        self._session_id, self._caught_up = session.id, False
         detail = self._api.session(session.id, limit=_EARLIER)
         self._conversation = opened(detail, self._screen)
         after = detail.records[-1].seq if detail.records else 0
@@ -120,28 +121,32 @@ class Chat:
                 self._tell_lost(why)
             case _:
                 self._conversation.take(what)
-                if what.kind == "live":  # all that was missed has come: now is now
-                    self._tell_back()
-                if what.kind == "live" or isinstance(what.body, EndedEvent):
+                if what.kind == "live" and not self._caught_up:
+                    self._catch_up()
+                if isinstance(what.body, EndedEvent):
                     self._tell_ends()
                 self._stale = self._stale or not self._conversation.current
 
     def _tell_ends(self) -> None:
         for sent, message in self._sending.ended():
-            self._conversation.tell_end(message)
+            self._conversation.tell_end(message, of_command=sent.is_command)
             self._stale = self._stale or sent.is_command
 
     def _tell_lost(self, why: str) -> None:
+        self._caught_up = False
         if self._connected:
             self._connected = False
             self._screen.line(f"reconnecting … ({why})", fg="yellow")
 
-    def _tell_back(self) -> None:
+    def _catch_up(self) -> None:
+        """Ends are told once and not again: those that nobody heard are asked for."""
+        self._caught_up = True
         if not self._connected:
             self._connected = True
             self._screen.line("connected again", fg="green")
         if self._sending.unsent:
             self._send()
+        self._tell_ends()
 
 
 def opened(detail: SessionDetail, screen: Screen, *, questions: int = _QUESTIONS) -> Conversation:

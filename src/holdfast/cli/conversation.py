@@ -43,10 +43,10 @@ class Conversation:
         self._text = ""  # of the present step, what has been said
         self._turn: str | None = None  # the turn whose step that is
         self._seen_turn: str | None = None  # the turn of the last record
+        self._done_turn: str | None = None  # the last turn that said its final word
         self._calls: dict[str, _Call] = {}
         self._since = 0.0  # when the last record was written
         self._own: list[str] = []  # what was typed here and has not come back as a record
-        self._last_reply = ""
         self.running = False
         self.current = True
 
@@ -85,7 +85,7 @@ class Conversation:
             case UserMessage(text=text):
                 self._user(text)
             case AssistantMessage() as said:
-                self._said(said)
+                self._said(said, record.turn_id)
             case ToolMessage() as result:
                 self._result(result, record.at)
             case NoteMessage():
@@ -93,8 +93,8 @@ class Conversation:
         self._since = record.at
         self._catch_up()
 
-    def tell_end(self, message: MessageView) -> None:
-        """How a message of ours ended, where its records do not say it."""
+    def tell_end(self, message: MessageView, *, of_command: bool) -> None:
+        """How a message of ours ended, where no record says it: commands leave none."""
         match message.state:
             case InboxState.FAILED | InboxState.REFUSED:
                 self._settle("")
@@ -102,7 +102,7 @@ class Conversation:
             case InboxState.SUPERSEDED:
                 self._settle("")
                 self._screen.line(f"■ {message.reason or 'stopped'}", fg="yellow")
-            case InboxState.ANSWERED if message.text and message.text != self._last_reply:
+            case InboxState.ANSWERED if of_command:
                 self._screen.stream(message.text)
                 self._screen.end_stream()
 
@@ -112,9 +112,9 @@ class Conversation:
             return
         self._screen.line("\n".join(f"> {line}" for line in text.splitlines() or [""]), bold=True)
 
-    def _said(self, said: AssistantMessage) -> None:
+    def _said(self, said: AssistantMessage, turn: str | None) -> None:
         self._settle(said.text)
-        self._last_reply = said.text
+        self._done_turn = self._done_turn if said.calls else turn
         self._calls = {call.id: _Call(folded(call.name, call.arguments)) for call in said.calls}
         if self._calls:
             self._screen.passing(next(iter(self._calls.values())).line + " …")
@@ -139,7 +139,7 @@ class Conversation:
         if live.turn_id != self._turn:
             self._settle("")
             self._turn = live.turn_id
-        self._text = live.text
+        self._text = "" if live.turn_id == self._done_turn else live.text
         self._catch_up()
         for call in live.calls:
             known = self._calls.setdefault(call.call_id, _Call(folded(call.name, call.arguments)))
@@ -147,8 +147,11 @@ class Conversation:
             self._screen.passing(f"{known.line} … {last_line(known.output)}")
 
     def _catch_up(self) -> None:
-        if self._turn != self._seen_turn:
-            return  # a model may answer before the question is written down; it is shown after it
+        # A model may answer before the question is written down; it is shown after it.
+        if self._turn == self._seen_turn:
+            self._print()
+
+    def _print(self) -> None:
         if self._text.startswith(self._shown):
             self._screen.stream(self._text[len(self._shown) :])
         elif self._shown.startswith(self._text):
@@ -165,6 +168,6 @@ class Conversation:
             if self._shown.startswith(text):
                 self._shown, self._text = "", text
                 self._screen.line(_AGAIN, dim=True)
-            self._catch_up()
+            self._print()
         self._screen.end_stream()
         self._text = self._shown = ""

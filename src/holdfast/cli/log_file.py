@@ -39,77 +39,44 @@ class Wanted:
         return any(str(name).startswith(session) for name in named if name)
 
 
-def last_lines(path: Path, number: int, wanted: Wanted) -> list[LogLine]:
-    """The newest lines that are wanted, oldest of them first."""
-    found: list[LogLine] = []
-    for line in _backwards(path):
-        if len(found) == number:
-            break
-        if wanted.holds(line):
-            found.append(line)
-    return found[::-1]
+class Log:
+    """Owns the open file of a log: `last` is what was written before this was made, `following`
+    what is written after, without a line between them or in both."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = _open(path)
+        self._end = self._file.seek(0, os.SEEK_END) if self._file else 0
 
-def next_lines(path: Path, wanted: Wanted) -> Iterator[LogLine]:
-    """What is written from now on, without end.
+    def last(self, number: int, wanted: Wanted) -> list[LogLine]:
+        """The newest lines that are wanted, oldest of them first."""
+        found: list[LogLine] = []
+        for line in self._backwards() if number else ():
+            if wanted.holds(line):
+                found.append(line)
+            if len(found) == number:
+                break
+        return found[::-1]
 
-    It looks four times a second: the standard library has no way to be told of a write, and a
-    command that a person watches costs less by looking than by one more dependency.
-    """
-    file = _open(path)
-    if file is not None:
-        file.seek(0, os.SEEK_END)
-    rest = b""
-    while True:
-        *lines, rest = (rest + (file.read() if file else b"")).split(b"\n")
-        yield from filter(wanted.holds, map(_line, filter(None, lines)))
-        if lines:
-            continue
-        if file is None or _is_rotated(path, file):
-            file = _reopened(path, file)
-        time.sleep(_LOOK_EVERY)
+    def following(self, wanted: Wanted) -> Iterator[LogLine]:
+        """Without end.
 
+        It looks four times a second: the standard library has no way to be told of a write, and
+        a command that a person watches costs less by looking than by one more dependency.
+        """
+        if self._file is not None:
+            self._file.seek(self._end)
+        rest = b""
+        while True:
+            *lines, rest = (rest + (self._file.read() if self._file else b"")).split(b"\n")
+            yield from filter(wanted.holds, map(_line, filter(None, lines)))
+            if lines:
+                continue
+            if self._file is None or _is_rotated(self._path, self._file):
+                self._file = _reopened(self._path, self._file)
+            time.sleep(_LOOK_EVERY)
 
-def _is_rotated(path: Path, file: BinaryIO) -> bool:
-    """Whether what is read is not the log any more: moved aside, or begun anew."""
-    here = os.fstat(file.fileno())
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False  # between two names: the next look knows
-    return here.st_ino != there.st_ino or there.st_size < file.tell()
-
-
-def _reopened(path: Path, file: BinaryIO | None) -> BinaryIO | None:
-    opened = _open(path)
-    if file is not None and opened is not None:
-        file.close()
-    return opened or file
-
-
-def _open(path: Path) -> BinaryIO | None:
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        return None
-    except PermissionError:
-        raise HoldfastError(
-            f"{path} may not be read by this user; ask as the user who runs the gateway."
-        ) from None
-
-
-def _backwards(path: Path) -> Iterator[LogLine]:
-    """Every line, the newest first, then those of the files that were rotated away."""
-    for number in count():
-        file = _open(path if number == 0 else path.with_name(f"{path.name}.{number}"))
-        if file is None:
-            return
-        with file:
-            yield from map(_line, filter(None, _lines_backwards(file)))
-
-
-def _lines_backwards(file: BinaryIO) -> Iterator[bytes]:
-    place = file.seek(0, os.SEEK_END)
+    def _lines_backwards(file: BinaryIO, place: int) -> Iterator[bytes]:
     rest = b""
     while place > 0:
         place, size = max(0, place - _BLOCK), min(_BLOCK, place)

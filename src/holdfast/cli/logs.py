@@ -10,7 +10,7 @@ import click
 from holdfast.cli.home import chosen_home, home_option
 
 if TYPE_CHECKING:
-    from holdfast.cli.log_file import LogLine, Wanted
+    from holdfast.cli.log_file import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -32,24 +32,23 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
       holdfast logs -n 100 --level warning
       holdfast logs -f --session s_0199a
     """
-    from holdfast.cli.log_file import Wanted, last_lines  # noqa: PLC0415 - not for --help
+    from holdfast.cli.log_file import Log, Wanted  # noqa: PLC0415 - not for --help
     from holdfast.cli.log_shown import human  # noqa: PLC0415 - as above
     from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
 
     path = Paths(chosen_home()).log_file
     wanted = Wanted(levels=LEVELS[LEVELS.index(level) :], session=session)
-    shown = last_lines(path, lines, wanted)
+    log = Log(path)
+    shown = log.last(lines, wanted)
     if not shown and not follow:
         click.echo(_why_nothing(path), err=True)
-    for line in chain(shown, _next(path, wanted) if follow else ()):
+    for line in chain(shown, _until_interrupted(log.following(wanted)) if follow else ()):
         click.echo(line.text if as_json else human(line))
 
 
-def _next(path: Path, wanted: "Wanted") -> "Iterator[LogLine]":
-    from holdfast.cli.log_file import next_lines  # noqa: PLC0415 - not for --help
-
+def _until_interrupted(lines: "Iterator[LogLine]") -> "Iterator[LogLine]":
     try:
-        yield from next_lines(path, wanted)
+        yield from lines
     except KeyboardInterrupt:
         return  # the way to end it
 

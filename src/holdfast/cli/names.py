@@ -8,7 +8,7 @@ from holdfast.control.client import ControlRefused
 from holdfast.control.v1.views import SessionList, SessionView
 from holdfast.core.errors import HoldfastError
 
-_LOOKED_AT = 500  # the newest sessions, among which a name is looked for
+LOOKED_AT = 500  # the newest sessions, among which a name is looked for
 _COMPLETION_TIMEOUT = 1.0
 
 
@@ -26,7 +26,11 @@ def find_session(api: ApiClient, given: str) -> SessionView:
     """The one session that `given` means; raises an error that says what it may have meant."""
     if (exact := existing_session(api, given)) is not None:
         return exact
-    sessions = api.get("/sessions", SessionList, {"limit": _LOOKED_AT}).sessions
+    return meant(given, api.get("/sessions", SessionList, {"limit": LOOKED_AT}).sessions)
+
+
+def meant(given: str, sessions: list[SessionView]) -> SessionView:
+    """The one of these that `given` is the name of, or the beginning of the id of."""
     named = [session for session in sessions if session.chat == given]
     if named:
         return next((session for session in named if session.current), named[0])
@@ -42,7 +46,7 @@ def session_names() -> dict[str, str]:
 
     try:
         api = api_of(chosen_home(), timeout=_COMPLETION_TIMEOUT)
-        sessions = api.get("/sessions", SessionList, {"limit": _LOOKED_AT}).sessions
+        sessions = api.get("/sessions", SessionList, {"limit": LOOKED_AT}).sessions
     except HoldfastError:
         return {}
     ids = {session.id: session.title for session in sessions}

@@ -7,6 +7,7 @@ from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
 from holdfast.control.v1.views import MessageView, NewMessage
 from holdfast.core.inbox import OPEN, BusyMode
+from holdfast.gateway.commands.command import parse
 
 
 @dataclass(kw_only=True)
@@ -18,7 +19,7 @@ class Sent:
 
     @property
     def is_command(self) -> bool:
-        return self.message.text.startswith("/")
+        return parse(self.message.text) is not None
 
 
 class Sending:

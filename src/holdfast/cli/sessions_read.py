@@ -1,95 +1,120 @@
-"""Sessions read: listed and shown, by the running gateway or from its store."""
+"""Sessions read: listed and shown, by the running gateway or, with none, from its store."""
 
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 import click
+import msgspec
 
+from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_facts, print_json, print_table
-from holdfast.control.client import ControlClient, ControlRefused, GatewayDown
-from holdfast.core.errors import HoldfastError
-from holdfast.service.paths import Paths
+from holdfast.cli.screen import safe
+from holdfast.cli.steps import folded
+from holdfast.control.client import GatewayDown
+from holdfast.control.v1.views import (
+    RecordView,
+    SessionDetail,
+    SessionList,
+    SessionView,
+    Transcript,
+    TurnView,
+)
+from holdfast.core.message import AssistantMessage, ToolMessage
+
+_PAGE = 1000
 
 
 def print_list(home: Path, *, limit: int, offset: int, as_json: bool) -> None:
-    sessions = _list(home, limit=limit, offset=offset)["sessions"]
+    listed = _list(home, limit=limit, offset=offset)
     if as_json:
-        print_json({"sessions": sessions})
-    elif not sessions:
+        print_json(msgspec.to_builtins(listed))
+    elif not listed.sessions:
         click.echo("No sessions." if offset == 0 else "No more sessions.")
     else:
-        print_table(("SESSION", "ACTIVE", "MESSAGES", "ROUTE", "TITLE"), [*map(_row, sessions)])
+        headers = ("SESSION", "ACTIVE", "STATE", "MESSAGES", "CHAT", "TITLE")
+        print_table(headers, [*map(_row, listed.sessions)])
 
 
 def print_session(home: Path, name: str, *, as_json: bool) -> None:
-    document = _show(home, name)
+    detail = _whole(home, name)
     if as_json:
-        print_json(document)
+        print_json(msgspec.to_builtins(detail))
         return
-    session = document["session"]
+    session = detail.session
     print_facts(
         [
-            ("session", session["id"]),
-            ("route", session["route"]),
-            ("opened", moment(session["created_at"])),
-            ("active", moment(session["active_at"])),
-            ("turns", _turns(document["turns"])),
+            ("session", session.id),
+            ("chat", _chat(session)),
+            ("opened", moment(session.created_at)),
+            ("active", moment(session.active_at)),
+            ("turns", _turns(detail.turns)),
         ]
     )
-    for record in document["transcript"]:
+    for record in detail.records:
         click.echo()
         _tell_record(record)
 
 
-def _list(home: Path, *, limit: int, offset: int) -> dict[str, Any]:
-    query = {"limit": limit, "offset": offset}
+def _list(home: Path, *, limit: int, offset: int) -> SessionList:
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+
     try:
-        answer: dict[str, Any] = ControlClient(Paths(home)).get("/sessions", query)
+        query = {"limit": limit, "offset": offset}
+        return api_of(home).get("/sessions", SessionList, query)
     except GatewayDown:
         from holdfast.cli.stored import stored_sessions  # noqa: PLC0415 - imports the store
 
         return stored_sessions(home, limit=limit, offset=offset)
-    return answer
 
 
-def _show(home: Path, session_id: str) -> dict[str, Any]:
+def _whole(home: Path, name: str) -> SessionDetail:
+    """The session with all of its records."""
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+
     try:
-        answer: dict[str, Any] | None = ControlClient(Paths(home)).get(f"/sessions/{session_id}")
-    except ControlRefused as refused:
-        if refused.status != 404:
-            raise
-        answer = None
+        api = api_of(home)
+        detail = api.session(find_session(api, name).id, limit=_PAGE)
+        path = f"/sessions/{quote(detail.session.id, safe='')}/transcript"
+        while detail.more:
+            query = {"before": detail.records[0].seq, "limit": _PAGE}
+            page = api.get(path, Transcript, query)
+            detail = msgspec.structs.replace(
+                detail, records=page.records + detail.records, more=page.more
+            )
+        return detail
     except GatewayDown:
         from holdfast.cli.stored import stored_session  # noqa: PLC0415 - imports the store
 
-        answer = stored_session(home, session_id)
-    if answer is None:
-        raise HoldfastError(f"There is no session {session_id}; `holdfast sessions list` has all.")
-    return answer
+        return stored_session(home, name)
 
 
-def _row(session: dict[str, Any]) -> tuple[str, ...]:
+def _row(session: SessionView) -> tuple[str, ...]:
     return (
-        session["id"],
-        moment(session["active_at"]),
-        str(session["messages"]),
-        session["route"],
-        session["title"],
+        session.id,
+        moment(session.active_at),
+        session.state if session.current else "over",
+        str(session.messages),
+        _chat(session),
+        safe(session.title),
     )
 
 
-def _turns(turns: list[dict[str, Any]]) -> str:
-    states = [turn["state"] for turn in turns]
+def _chat(session: SessionView) -> str:
+    return f"{session.platform}:{safe(session.chat)}"
+
+
+def _turns(turns: list[TurnView]) -> str:
+    states = [turn.state for turn in turns]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     return counted or "none"
 
 
-def _tell_record(record: dict[str, Any]) -> None:
-    message = record["message"]
-    kind = message["type"]
-    who = f"{kind} {message['name']}" if kind == "tool" else kind
-    click.echo(click.style(f"{who} · {moment(record['created_at'])}", bold=True))
-    if text := message.get("text"):
-        click.echo(text)
-    for call in message.get("calls", ()):
-        click.echo(click.style(f"→ {call['name']} {call['arguments']}", dim=True))
+def _tell_record(record: RecordView) -> None:
+    message = record.message
+    kind = type(message).__name__.removesuffix("Message").lower()
+    who = f"{kind} {message.name} ({message.outcome})" if isinstance(message, ToolMessage) else kind
+    click.echo(click.style(f"{who} · {moment(record.at)}", bold=True))
+    if message.text:
+        click.echo(safe(message.text))
+    for call in message.calls if isinstance(message, AssistantMessage) else ():
+        click.echo(click.style(safe(folded(call.name, call.arguments)), dim=True))

@@ -46,7 +46,7 @@ class TerminalKeyboard:
             signal.SIGCONT: signal.signal(signal.SIGCONT, self._on_continued),
         }
         self._prepare_readline()
-        self._listen_quietly()
+        self._listen(echo=False)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -73,6 +73,7 @@ class TerminalKeyboard:
     def read(self) -> str:
         self._screen.clear()
         self._reading = True
+        self._listen(echo=True)  # or readline thinks that nobody wants to see what is typed
         try:
             return read_message(self._line)
         except KeyboardInterrupt:
@@ -80,17 +81,17 @@ class TerminalKeyboard:
             return ""
         finally:
             self._reading = False
+            self._listen(echo=False)
             self._save_history()
 
     def _line(self, prompt: str) -> str:
-        line = input(self._shown(prompt))
+        if self._dumb:
+            return _plain_line()
+        line = input(_COLOURED.format(prompt))
         # What is there at once was pasted. A readline that knows pastes has it in one piece.
         while select.select([sys.stdin.fileno()], [], [], 0)[0]:
-            line += "\n" + input(self._shown(MORE))
+            line += "\n" + input(_COLOURED.format(MORE))
         return line
-
-    def _shown(self, prompt: str) -> str:
-        return "" if self._dumb else _COLOURED.format(prompt)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         # At any other place an exception would tear whatever is going on there.
@@ -100,13 +101,15 @@ class TerminalKeyboard:
 
     def _on_continued(self, number: int, frame: FrameType | None) -> None:
         if not self._reading:  # readline sets its own mode
-            self._listen_quietly()
+            self._listen(echo=False)
 
-    def _listen_quietly(self) -> None:
+    def _listen(self, *, echo: bool) -> None:
+        """Take keys as they come, not whole lines; what is typed already stays to be read."""
         if self._dumb:
             return
         mode = termios.tcgetattr(sys.stdin)
         mode[3] &= ~(termios.ECHO | termios.ICANON)
+        mode[3] |= termios.ECHO if echo else 0
         mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, mode)
 
@@ -133,3 +136,11 @@ class TerminalKeyboard:
             os.close(os.open(self._history, os.O_WRONLY | os.O_CREAT, 0o600))
             os.chmod(self._history, 0o600)
             readline.write_history_file(self._history)
+
+
+def _plain_line() -> str:
+    """A line as the terminal itself edits it: readline would draw on what cannot be drawn on."""
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")

@@ -1,0 +1,47 @@
+"""The providers as a newcomer meets them: who they are, and where a key is made."""
+
+from dataclasses import dataclass
+
+from holdfast.config.rules import KEY_VARIABLES
+from holdfast.core.settings import Provider
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    provider: Provider
+    title: str
+    key_page: str = ""  # where a key is made; "": none is needed
+    address: str = ""  # what a server of one's own usually has
+
+    @property
+    def variable(self) -> str:
+        return KEY_VARIABLES.get(self.provider, "")
+
+
+OFFERS = (
+    Offer(
+        provider=Provider.ANTHROPIC,
+        title="Anthropic (Claude)",
+        key_page="https://console.anthropic.com/settings/keys",
+    ),
+    Offer(
+        provider=Provider.OPENAI,
+        title="OpenAI (GPT)",
+        key_page="https://platform.openai.com/api-keys",
+    ),
+    Offer(
+        provider=Provider.OPENROUTER,
+        title="OpenRouter (models of many makers, one key)",
+        key_page="https://openrouter.ai/settings/keys",
+    ),
+    Offer(
+        provider=Provider.LOCAL,
+        title="a server of your own: Ollama, llama.cpp, LM Studio, vLLM",
+        address="http://127.0.0.1:11434/v1",
+    ),
+    Offer(provider=Provider.DEMO, title="none yet: the demo, which needs no key and is no AI"),
+)
+
+
+def offer_of(provider: str) -> Offer:
+    return next(offer for offer in OFFERS if offer.provider == provider)

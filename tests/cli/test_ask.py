@@ -1,0 +1,126 @@
+"""`holdfast ask` in scripts: what it prints, how it exits, and that nothing is asked twice."""
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import GatewayProcess, Typist
+
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_only_the_answer_is_printed(shared: GatewayProcess, cli: Cli) -> None:
+    done = cli("ask", '[tool terminal {"command": "true"}] [then] [text just this]', **shared.where)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "just this\n", "")
+
+
+def test_standard_input_is_appended(shared: GatewayProcess, cli: Cli) -> None:
+    done = cli("ask", "what is", "this?", stdin="some\nlines\n", **shared.where)
+    assert done.stdout == "You said: what is this?\n\nsome\nlines\n"
+    assert cli("ask", stdin="only this", **shared.where).stdout == "You said: only this\n"
+
+
+def test_asking_nothing_is_a_usage_error(shared: GatewayProcess, cli: Cli) -> None:
+    refused = cli("ask", stdin="", **shared.where)
+    assert refused.returncode == exits.USAGE
+    assert "Nothing was asked" in refused.stderr
+
+
+def test_a_named_session_remembers_and_a_fresh_one_does_not(
+    shared: GatewayProcess, cli: Cli, model: ModelProcess
+) -> None:
+    for words in (["--session", "memory", "one"], ["--session", "memory", "two"], ["three"]):
+        assert cli("ask", *words, **shared.where).returncode == 0
+    *_, second, third = model.requests()["requests"]
+    assert len(second["messages"]) == len(third["messages"]) + 2
+
+
+def test_json_says_what_became_of_it(shared: GatewayProcess, cli: Cli) -> None:
+    document = json.loads(cli("ask", "--json", "[text yes]", **shared.where).stdout)
+    assert document["state"] == "answered"
+    assert document["answer"] == "yes"
+    assert document["session"].startswith("s_")
+    assert document["message_id"].startswith("cli-")
+    failed = cli("ask", "--json", "[status 400]", **shared.where)
+    assert failed.returncode == exits.FAILED
+    assert json.loads(failed.stdout)["state"] == "failed"
+
+
+def test_a_failure_is_told_on_standard_error(shared: GatewayProcess, cli: Cli) -> None:
+    failed = cli("ask", "[status 400]", **shared.where)
+    assert failed.returncode == exits.FAILED
+    assert failed.stdout == ""
+    assert "could not be answered" in failed.stderr
+
+
+def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
+    shared: GatewayProcess, cli: Cli, model: ModelProcess
+) -> None:
+    asked = ["--session", "slow", "--message-id", "m1", "[latency 2] [text at last]"]
+    late = cli("ask", "--timeout", "0.5", *asked, **shared.where)
+    assert late.returncode == 124
+    assert "The work goes on" in late.stderr
+    before = model.requests()["count"]
+    assert cli("ask", *asked, **shared.where).stdout == "at last\n"
+    assert model.requests()["count"] == before  # attached, not asked again
+
+
+def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(
+    gateway: GatewayProcess, cli: Cli
+) -> None:
+    def pull_the_plug() -> None:
+        time.sleep(0.7)
+        gateway.kill()
+        time.sleep(0.3)
+        gateway.start()
+
+    killing = threading.Thread(target=pull_the_plug)
+    killing.start()
+    answered = cli("ask", "--session", "once", "[latency 1.5] [text survived]")
+    killing.join()
+    assert (answered.returncode, answered.stdout) == (0, "survived\n")
+    shown = json.loads(cli("sessions", "show", "once", "--json").stdout)
+    assert [r["message"]["type"] for r in shown["records"]].count("user") == 1
+
+
+def test_files_are_put_before_the_agent(shared: GatewayProcess, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("kelp")
+    done = cli(
+        "ask",
+        "--file",
+        str(tmp_path / "notes.txt"),
+        '[tool terminal {"command": "cat uploads/*"}]',
+        **shared.where,
+    )
+    assert "kelp" in done.stdout
+    missing = cli("ask", "--file", "/nowhere", "x", **shared.where)
+    assert missing.returncode == exits.USAGE
+
+
+def test_without_a_gateway_it_exits_with_3(cli: Cli) -> None:
+    down = cli("ask", "hello")
+    assert down.returncode == exits.GATEWAY_DOWN
+    assert "holdfast run" in down.stderr
+
+
+def test_progress_is_shown_to_a_person_and_the_answer_once(
+    shared: GatewayProcess, typist: Callable[..., Typist]
+) -> None:
+    person = typist(
+        "ask", '[tool terminal {"command": "echo hey"}] [then] [text the end]', **shared.where
+    )
+    assert person.leaves() == 0
+    assert "▸ terminal: echo hey … ok" in person.text
+    assert person.text.count("the end\n") == 1
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "soon"])
+def test_a_timeout_that_is_none_is_a_usage_error(cli: Cli, timeout: str) -> None:
+    assert cli("ask", "--timeout", timeout, "x").returncode == exits.USAGE

@@ -1,0 +1,98 @@
+"""`holdfast sessions` with a running gateway: found by name, followed, taken out and put in."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist
+
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
+    shared: GatewayProcess, cli: Cli
+) -> None:
+    cli("ask", "--session", "garden", '[tool terminal {"command": "echo x"}]', **shared.where)
+    listed = json.loads(cli("sessions", "list", "--json", **shared.where).stdout)["sessions"]
+    [session] = [each for each in listed if each["chat"] == "garden"]
+    assert "web:garden" in cli("sessions", "list", **shared.where).stdout
+    for name in ("garden", session["id"], session["id"][:-2]):
+        shown = cli("sessions", "show", name, **shared.where)
+        assert "▸ terminal: echo x" in shown.stdout
+        assert "1 answered" in shown.stdout
+
+
+def test_a_wrong_name_is_answered_with_the_nearest(shared: GatewayProcess, cli: Cli) -> None:
+    cli("ask", "--session", "kitchen", "hi", **shared.where)
+    for command in ("show", "follow", "export", "delete"):
+        refused = cli("sessions", command, "kitchn", **shared.where)
+        assert refused.returncode == exits.FAILED
+        assert "Did you mean kitchen?" in refused.stderr
+
+
+def test_a_session_is_exported_imported_and_deleted(
+    shared: GatewayProcess, cli: Cli, tmp_path: Path
+) -> None:
+    cli("ask", "--session", "moving", "[text house]", **shared.where)
+    file = tmp_path / "out.jsonl"
+    assert cli("sessions", "export", "moving", "-o", str(file), **shared.where).returncode == 0
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() == cli("sessions", "export", "moving", **shared.where).stdout
+    again = cli("sessions", "export", "moving", "-o", str(file), **shared.where)
+    assert "exists already" in again.stderr
+
+    taken = cli("sessions", "import", "--json", str(file), **shared.where)
+    copy = json.loads(taken.stdout)["id"]
+    assert "house" in cli("sessions", "show", copy, **shared.where).stdout
+    kept = cli("sessions", "delete", copy, stdin="n\n", **shared.where)
+    assert kept.returncode != 0
+    assert cli("sessions", "delete", "--yes", copy, **shared.where).returncode == 0
+    gone = cli("sessions", "show", copy, **shared.where)
+    assert gone.returncode == exits.FAILED
+    assert "There is no session" in gone.stderr
+
+
+def test_what_cannot_be_imported_is_refused_in_a_sentence(shared: GatewayProcess, cli: Cli) -> None:
+    for lines in ("", "not json\n", '{"a": 1}\n'):
+        refused = cli("sessions", "import", stdin=lines, **shared.where)
+        assert refused.returncode == exits.FAILED
+        assert "Traceback" not in refused.stderr
+
+
+def test_a_session_is_watched_as_it_lives(
+    shared: GatewayProcess, cli: Cli, typist: Callable[..., Typist]
+) -> None:
+    cli("ask", "--session", "stage", "[text act one]", **shared.where)
+    watcher = typist("sessions", "follow", "stage", **shared.where)
+    watcher.sees("act one")
+    cli("ask", "--session", "stage", "[text act two]", **shared.where)
+    watcher.sees("> [text act two]")
+    watcher.sees("\nact two")
+    watcher.types("\x03")
+    assert watcher.leaves() == 0
+
+
+def test_events_are_followed_as_json(shared: GatewayProcess, cli: Cli) -> None:
+    cli("ask", "--session", "events", "[text told]", **shared.where)
+    with subprocess.Popen(
+        [HOLDFAST, "sessions", "follow", "events", "--json"],
+        env=shared.where,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        events = [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.kill()
+    assert [event["event"] for event in events] == ["record", "record", "live"]
+    assert events[1]["data"]["message"]["text"] == "told"
+
+
+def test_a_link_opens_the_page(shared: GatewayProcess, cli: Cli) -> None:
+    first, second = (cli("link", **shared.where).stdout.strip() for _ in range(2))
+    assert first.startswith(f"{shared.address}/")
+    assert first != second
+    assert json.loads(cli("link", "--json", **shared.where).stdout)["link"] != second
+    assert cli("link").returncode == exits.GATEWAY_DOWN
