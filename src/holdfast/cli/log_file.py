@@ -76,7 +76,48 @@ class Log:
                 self._file = _reopened(self._path, self._file)
             time.sleep(_LOOK_EVERY)
 
-    def _lines_backwards(file: BinaryIO, place: int) -> Iterator[bytes]:
+    def _backwards(self) -> Iterator[LogLine]:
+        """Every line, the newest first, then those of the files that were rotated away."""
+        if self._file is not None:
+            yield from map(_line, filter(None, _lines_backwards(self._file, self._end)))
+        for number in count(1):
+            older = _open(self._path.with_name(f"{self._path.name}.{number}"))
+            if older is None:
+                return
+            with older:
+                end = older.seek(0, os.SEEK_END)
+                yield from map(_line, filter(None, _lines_backwards(older, end)))
+
+
+def _is_rotated(path: Path, file: BinaryIO) -> bool:
+    """Whether what is read is not the log any more: moved aside, or begun anew."""
+    here = os.fstat(file.fileno())
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False  # between two names: the next look knows
+    return here.st_ino != there.st_ino or there.st_size < file.tell()
+
+
+def _reopened(path: Path, file: BinaryIO | None) -> BinaryIO | None:
+    opened = _open(path)
+    if file is not None and opened is not None:
+        file.close()
+    return opened or file
+
+
+def _open(path: Path) -> BinaryIO | None:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        return None
+    except PermissionError:
+        raise HoldfastError(
+            f"{path} may not be read by this user; ask as the user who runs the gateway."
+        ) from None
+
+
+def _lines_backwards(file: BinaryIO, place: int) -> Iterator[bytes]:
     rest = b""
     while place > 0:
         place, size = max(0, place - _BLOCK), min(_BLOCK, place)
