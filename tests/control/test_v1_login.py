@@ -13,7 +13,7 @@ from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
 from holdfast.control.client import ControlClient
-from holdfast.control.login import COOKIE, Login
+from holdfast.control.login import Login
 from holdfast.control.v1.endpoint import Endpoint
 from holdfast.control.v1.table import ENDPOINTS
 from holdfast.core.secret import Secret
@@ -142,7 +142,8 @@ async def test_every_endpoint_lets_in_who_may_and_nobody_else(
     unsafe = endpoint.method != "GET"
     own, foreign = {"Origin": served.address}, {"Origin": "http://127.0.0.1:1"}
     cross = {"Sec-Fetch-Site": "same-site"}
-    expired = {"Cookie": f"{COOKIE}=1.{'x' * 43}"}
+    name = next(cookie.key for cookie in browser.cookie_jar)
+    expired = {"Cookie": f"{name}=1.{'x' * 43}"}
 
     async def status(session: aiohttp.ClientSession, headers: dict[str, str]) -> int:
         url = concrete(endpoint)
@@ -198,3 +199,10 @@ async def test_the_greeting_has_a_link_and_no_log_has_its_key(serve: Serve, tmp_
         assert (await log_in(http, found[0])).status == 303
     gateway.end()
     assert found[1] not in gateway.paths.log_file.read_text()
+
+
+def test_two_gateways_on_one_machine_do_not_take_each_other_s_cookie() -> None:
+    clock = StoppedClock()
+    one, other = (Login(Secret(token), clock=clock).cookie_name for token in ("one", "other"))
+    assert one != other
+    assert Login(Secret("one"), clock=clock).cookie_name == one

@@ -13,7 +13,6 @@ from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.api.bearer import bears
 
-COOKIE = "holdfast"
 _LINK_LIVES = 600.0
 _COOKIE_LIVES = 30 * 24 * 3600
 _MOST_LINKS = 16
@@ -32,6 +31,9 @@ class Login:
         self._token = token
         self._clock = clock
         self._key = hmac.digest(b"holdfast login cookie v1", token.reveal().encode(), "sha256")
+        # A browser keeps the cookies of a machine together, whatever the port: two gateways on
+        # one machine need two names.
+        self.cookie_name = f"holdfast_{hmac.digest(self._key, b'name', 'sha256').hex()[:8]}"
         self._links: dict[bytes, float] = {}  # digest of the key, and when it ends
         self._failures: deque[float] = deque(maxlen=_TRIES)
 
@@ -63,12 +65,17 @@ class Login:
     def set_cookie(self, response: web.StreamResponse) -> None:
         # Not Secure: on loopback there is no TLS. Behind a proxy SameSite and HttpOnly still hold.
         response.set_cookie(
-            COOKIE, self.cookie(), max_age=_COOKIE_LIVES, httponly=True, samesite="Strict", path="/"
+            self.cookie_name,
+            self.cookie(),
+            max_age=_COOKIE_LIVES,
+            httponly=True,
+            samesite="Strict",
+            path="/",
         )
 
     def knows(self, request: web.Request) -> bool:
         """Whether the request brings a cookie of ours that is still good."""
-        expires, _, signature = request.cookies.get(COOKIE, "").partition(".")
+        expires, _, signature = request.cookies.get(self.cookie_name, "").partition(".")
         if not (expires.isascii() and expires.isdigit() and len(expires) < 12):
             return False
         right = hmac.compare_digest(

@@ -4,7 +4,7 @@ from html import escape
 
 from aiohttp import web
 
-from holdfast.control.login import COOKIE, Login, from_own_page
+from holdfast.control.login import Login, from_own_page
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -31,13 +31,14 @@ class LoginPages:
 
     async def _enter(self, request: web.Request) -> web.Response:
         throttled = self._login.throttled()
-        if self._login.redeem(request.query.get("key", "")):
+        key = request.query.get("key")
+        if key is not None and self._login.redeem(key):
             response = _to_the_page()
             self._login.set_cookie(response)
             return response
         if self._login.knows(request):
             return _to_the_page()
-        if "key" not in request.query:
+        if key is None:
             return _page(401, "Please log in", "The page opens with a link that works once.")
         # Only wrong keys are held off: no page of elsewhere can lock the owner out by trying.
         if throttled:
@@ -50,7 +51,7 @@ class LoginPages:
         if not from_own_page(request):
             return web.Response(status=403, text="this must come from the gateway's own page\n")
         response = web.Response(status=204)
-        response.del_cookie(COOKIE, path="/", httponly=True, samesite="Strict")
+        response.del_cookie(self._login.cookie_name, path="/", httponly=True, samesite="Strict")
         return response
 
 

@@ -48,7 +48,8 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             "schemas": components,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "login": {"type": "apiKey", "in": "cookie", "name": "holdfast"},
+                # Each gateway has a name of its own for it, which its login link sets.
+                "login": {"type": "apiKey", "in": "cookie", "name": "holdfast_…"},
             },
         },
         "security": [{"token": []}, {"login": []}],
