@@ -88,7 +88,7 @@ _MARKDOWN = (
     f'```"><script>{_ALERT}</script>\n</code></pre><script>{_ALERT}</script>\n```',
     f"```html\n<img src=x onerror={_ALERT}>\n```",
     f"`<img src=x onerror={_ALERT}>`",
-    f"| <script>{_ALERT}</script> | b |\n|---|---|\n| <img src=x onerror={_ALERT}> | [x](javascript:1) |",
+    f"| <script>{_ALERT}</script> | b |\n|---|---|\n| <svg onload={_ALERT}> | [x](javascript:1) |",
     f"- [ ] <img src=x onerror={_ALERT}>\n  > <svg onload={_ALERT}>",
     f"# <img src=x onerror={_ALERT}>",
     f"**<img src=x onerror={_ALERT}>**",

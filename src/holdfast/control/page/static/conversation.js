@@ -3,7 +3,8 @@ import { address, api } from "./api.js";
 import { Observed } from "./observed.js";
 import { Stream } from "./stream.js";
 
-const PAGE = 120; // records that are loaded at once
+export const CHUNK = 64; // records that are drawn together
+const PAGE = 2 * CHUNK; // records that are loaded at once: whole chunks
 const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
 
 /**
@@ -24,6 +25,7 @@ export class Conversation extends Observed {
     this.id = id;
     this.session = null;
     this.records = [];
+    this.base = 1;
     this.turns = new Map();
     this.answers = []; // what commands and failed messages said: {id, text, state, after}
     this.more = false;
@@ -55,6 +57,7 @@ export class Conversation extends Observed {
       const detail = await api.session(this.id, PAGE);
       if (this.#closed) return;
       this.records = detail.records;
+      this.base = detail.records[0]?.seq ?? 1; // chunks are counted from here, both ways
       this.more = detail.more;
       this.live.replace(detail.live);
       this.#took(detail);
@@ -104,7 +107,7 @@ export class Conversation extends Observed {
   /** Until the record of that seq is loaded. */
   async reach(seq) {
     while (this.more && this.records[0]?.seq > seq) {
-      if (!(await this.older(500))) return;
+      if (!(await this.older(8 * CHUNK))) return;
     }
   }
 
