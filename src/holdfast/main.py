@@ -31,13 +31,15 @@ from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
 from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ports import ModelClient, Platform
+from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings, Provider, SandboxMode
 from holdfast.gateway.gateway import Gateway, Parts
 from holdfast.gateway.redaction import Redaction
+from holdfast.models.choice import Chosen, choose
 from holdfast.models.pool import ModelPool
-from holdfast.models.target import BadTarget, target_of
+from holdfast.models.target import BadTarget
+from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
 from holdfast.runner.runners import Runners
@@ -98,6 +100,7 @@ class Process:
         self._state = "starting"
         self._address = ""
         self._login = Login(token, clock=self._clock)
+        self._model: Chosen  # once the start has come that far
         self._facts_of: list[Callable[[], dict[str, Any]]] = []
 
     async def serve(self) -> None:
@@ -111,11 +114,12 @@ class Process:
                     SqliteStore(self._paths.db, crash=self._crash)
                 )
                 pool = await stack.enter_async_context(ModelPool())
+                voices = await self._voices(pool)
                 runners = self._runners(store)
                 if self._config.settings.runner.sandbox is SandboxMode.REQUIRED:
                     await runners.probe()
                 api = ApiPlatform(self._token, library=store, new_id=self._new_id)
-                gateway = self._gateway(store, pool, runners, api)
+                gateway = self._gateway(store, voices, runners, api)
                 self._facts_of = [gateway.snapshot, lambda: _sandbox(runners)]
                 room = self._room(gateway, store, runners)
                 await self._listen(stack, room, api, lag=lambda: heartbeat.lag)
@@ -134,10 +138,10 @@ class Process:
         )
 
     def _gateway(
-        self, store: SqliteStore, pool: ModelPool, runners: Runners, api: ApiPlatform
+        self, store: SqliteStore, voices: Voices, runners: Runners, api: ApiPlatform
     ) -> Gateway:
-        config, settings = self._config, self._config.settings
-        lease, model_name = self._models(pool)
+        config = self._config
+        settings = msgspec.structs.replace(config.settings, model=self._model.settings)
         tools = Registry(default_tools(settings.runner))
         return Gateway(
             Parts(
@@ -146,8 +150,8 @@ class Process:
                 platforms=[api, WebPlatform(), *self._platforms()],
                 runners=runners,
                 toolbox=tools.for_toolsets(settings.agent.toolsets),
-                lease=lease,
-                model_name=model_name,
+                lease=voices.lease,
+                model=self._model.choice,
                 api_key=config.secret("model.api_key"),
                 secrets=[*config.secrets.values(), self._token],
                 clock=self._clock,
@@ -171,14 +175,15 @@ class Process:
             shared=SharedReads(store),
             ready=lambda: self._state == "running",
             facts=self._facts,
-            model=lambda: self._model_view(gateway),
+            model=lambda: ModelView(**msgspec.structs.asdict(self._model.choice)),
         )
 
-    def _model_view(self, gateway: Gateway) -> ModelView:
-        provider = self._config.settings.model.provider
-        chosen = "model.provider" in self._config.origins
-        why = "chosen in the configuration" if chosen else "nothing else is set up"
-        return ModelView(provider=provider, name=gateway.house.agents.model_name, why=why)
+    async def _voices(self, pool: ModelPool) -> Voices:
+        """Choose the model that answers, where the settings leave that open."""
+        config = self._config
+        origin = config.origins.get("model.provider", "")
+        self._model = await choose(config.settings.model, origin=origin)
+        return Voices(self._model.settings, pool, secrets=config.secrets)
 
     def _routes(self, room: Room, api: ApiPlatform) -> list[RouteDef]:
         wanted = self._config.settings.platforms.get("api", PlatformSettings())
@@ -215,15 +220,6 @@ class Process:
         """One that opens on this machine, also where the gateway listens on every address."""
         address = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
         return self._login.link(address)
-
-    def _models(self, pool: ModelPool) -> tuple[Callable[[str | None], ModelClient], str]:
-        settings = self._config.settings.model
-        target = target_of(settings, api_key=self._config.secret("model.api_key"))
-
-        def lease(override: str | None) -> ModelClient:
-            return pool.lease(msgspec.structs.replace(target, name=override or target.name))
-
-        return lease, target.name
 
     def _platforms(self) -> Iterator[Platform]:
         simulated = self._config.settings.platforms.get("simulated")
@@ -262,8 +258,10 @@ class Process:
             f"See what it does:  holdfast status{ours}",
             "Stop it:           Ctrl-C",
         ]
-        if self._config.settings.model.provider is Provider.DEMO:
-            lines += ["", "No model is set up yet: a demo answers. Ask it how to plug one in."]
+        model = self._model.choice
+        lines += ["", f"Model: {model.name} ({model.provider}): {model.why}."]
+        if model.provider == Provider.DEMO:
+            lines += ["A demo answers until there is a real one. Ask it how to plug one in."]
         print("\n".join(lines), flush=True)
 
 

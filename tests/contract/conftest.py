@@ -19,7 +19,7 @@ from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.message import Message, ToolCall
-from holdfast.core.model import ToolSchema
+from holdfast.core.model import ModelChoice, ToolSchema
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Intake, Tool
 from holdfast.core.secret import Secret
@@ -146,7 +146,7 @@ class World:
                 runners=self.runners,
                 toolbox=Registry(tools).for_toolsets(["test"]),
                 lease=self.model.lease,
-                model_name="scripted",
+                model=ModelChoice(provider="local", name="scripted", why="a test"),
                 api_key=None,
                 secrets=self.secrets,
                 clock=Clock(),

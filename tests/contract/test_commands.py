@@ -124,7 +124,7 @@ async def test_model_is_shown_chosen_and_kept(world: World) -> None:
     world.model.say("hi", "hi", "hi")
     await world.end_of(await world.accept("hello"))
     shown = await world.end_of(await world.accept("/model"))
-    assert shown.text == "The model is scripted."
+    assert shown.text == "The model is scripted (local): a test."
     await world.end_of(await world.accept("/model other-model"))
     ended = await world.end_of(await world.accept("hello"))
     assert (await world.transcript(ended.session_id))[-1].model == "other-model"

@@ -15,7 +15,7 @@ def test_status_says_what_is_true_now(served: Served) -> None:
     status = served.status()
     assert status["state"] == "running"
     assert status["address"] == served.address
-    assert status["model"] == "scripted"
+    assert status["model"]["name"] == "scripted"
     assert {"name": "api", "account": "default", "backlog": "none"} in status["platforms"]
     ledger = status["ledger"]
     assert ledger["accepted"] == sum(count for state, count in ledger.items()) / 2

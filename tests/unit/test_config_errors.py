@@ -137,13 +137,15 @@ def test_an_api_mode_that_does_not_fit_its_provider_is_refused(refusal: Refusal)
     assert '"chat_completions" or "responses"' in message
 
 
-def test_a_real_model_needs_a_key_and_a_local_one_an_address(refusal: Refusal) -> None:
+def test_a_real_model_needs_a_key_and_a_stand_in_a_provider(refusal: Refusal) -> None:
     message = refusal('[model]\nprovider = "openai"\n')
     assert "line 1: model.api_key is empty" in message
     assert 'api_key = "env:OPENAI_API_KEY"' in message
-    message = refusal('[model]\nfallbacks = [{provider = "local"}]\n')
-    assert "line 2: model.fallbacks[0].base_url is empty" in message
-    assert 'base_url = "http://127.0.0.1:8080/v1"' in message
+    message = refusal('[model]\nfallbacks = [{provider = "auto"}]\n')
+    assert "line 2: model.fallbacks[0].provider must name whose model this is" in message
+    message = refusal('[model]\napi_key = "env:MY_KEY"\n', {"MY_KEY": "sk-12345678"})
+    assert "model.provider must name whose model this is" in message
+    assert '"anthropic"' in message
 
 
 def test_an_unknown_toolset_and_an_unknown_platform_name_the_nearest(refusal: Refusal) -> None:

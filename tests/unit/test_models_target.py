@@ -79,6 +79,7 @@ def test_a_key_keeps_no_line_break_and_takes_no_nonsense() -> None:
 
 def test_limits_and_retries_come_from_the_settings() -> None:
     settings = ModelSettings(
+        provider=Provider.DEMO,
         connect_timeout=1,
         first_token_timeout=2,
         between_tokens_timeout=3,
@@ -120,7 +121,7 @@ def test_an_effort_is_said_in_a_word_the_model_knows(name: str, said: str) -> No
 
 async def test_the_demo_is_leased_like_any_other_model() -> None:
     async with ModelPool() as pool:
-        client = pool.lease(target_of(ModelSettings(), api_key=None))
+        client = pool.lease(target_of(ModelSettings(provider=Provider.DEMO), api_key=None))
         assert client.name == "demo"
         client.release()
         client.release()

@@ -13,7 +13,14 @@ from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ReasoningStreamed, StepEnded, StreamVoided, TextStreamed
 from holdfast.core.ids import CallId
 from holdfast.core.message import AssistantMessage, NoteMessage
-from holdfast.core.model import Completed, ModelRequest, ReasoningDelta, Retrying, TextDelta
+from holdfast.core.model import (
+    Completed,
+    FellBack,
+    ModelRequest,
+    ReasoningDelta,
+    Retrying,
+    TextDelta,
+)
 from holdfast.core.projection import open_calls, project
 
 BUDGET_USED = NoteMessage(
@@ -73,6 +80,8 @@ async def _ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
                 work.emit(ReasoningStreamed(event.text))
             case Retrying():
                 work.emit(StreamVoided(event.why))
+            case FellBack():
+                work.emit(StreamVoided(f"{event.why} {event.model} answers instead"))
     assert completed is not None, "the port promises that a stream ends with Completed"
     return completed
 

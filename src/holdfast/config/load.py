@@ -14,6 +14,7 @@ from holdfast.config.dotenv import read_dotenv
 from holdfast.config.draft import Draft
 from holdfast.config.error import explain
 from holdfast.config.home import home_warnings
+from holdfast.config.provider import find_provider
 from holdfast.config.references import resolve
 from holdfast.config.rules import check_rules
 from holdfast.config.shape import check
@@ -60,10 +61,11 @@ def load(
     apply_variables(draft, dotenv, environ)
     for key, value in (overrides or {}).items():
         draft.put(tuple(key.split(".")), value, origin="the command line")
+    variables = {**dotenv.values, **environ}
     check(draft)
+    find_provider(draft, variables)
     settings = _convert(draft, home)
     warnings = [*home_warnings(home), *dotenv.warnings, *check_rules(draft, settings)]
-    variables = {**dotenv.values, **environ}
     resolved = resolve(draft, settings, home=home, variables=variables)
     return Config(
         home=home,

@@ -71,7 +71,7 @@ def _entries(settings: Settings) -> Iterator[_Entry]:
 
 
 def _asks(model: ModelSettings | FallbackModel) -> bool:
-    return model.provider is not Provider.DEMO
+    return model.provider not in (Provider.AUTO, Provider.DEMO)
 
 
 def _from_variable(draft: Draft, path: KeyPath, name: str, variables: Mapping[str, str]) -> str:

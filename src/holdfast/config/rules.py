@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from holdfast.config.draft import Draft
 from holdfast.config.error import KeyPath, nearest
 from holdfast.core.settings import (
+    KEY_VARIABLES,
     PLATFORMS,
     TOOLSETS,
     ApiMode,
@@ -16,16 +17,12 @@ from holdfast.core.settings import (
 )
 
 MODES: dict[Provider, tuple[ApiMode, ...]] = {
+    Provider.AUTO: tuple(ApiMode),
     Provider.OPENAI: (ApiMode.CHAT_COMPLETIONS, ApiMode.RESPONSES),
     Provider.ANTHROPIC: (ApiMode.ANTHROPIC_MESSAGES, ApiMode.CHAT_COMPLETIONS),
     Provider.OPENROUTER: tuple(ApiMode),
     Provider.LOCAL: tuple(ApiMode),
     Provider.DEMO: (),
-}
-KEY_VARIABLES = {
-    Provider.OPENAI: "OPENAI_API_KEY",
-    Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
-    Provider.OPENROUTER: "OPENROUTER_API_KEY",
 }
 _HOST = re.compile(r"[A-Za-z0-9_.-]+|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]?")
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -36,6 +33,8 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
     _check_model(draft, ("model",), settings.model)
     for index, fallback in enumerate(settings.model.fallbacks):
         _check_model(draft, ("model", "fallbacks", index), fallback)
+    for index, address in enumerate(settings.model.discover):
+        _check_url(draft, ("model", "discover", index), address)
     for index, toolset in enumerate(settings.agent.toolsets):
         _check_name(draft, ("agent", "toolsets", index), toolset, TOOLSETS)
     for name, platform in settings.platforms.items():
@@ -67,11 +66,11 @@ def _check_model(draft: Draft, path: KeyPath, model: ModelSettings | FallbackMod
             value=str(model.api_mode),
             allowed=" or ".join(fitting) or "no api_mode at all",
         )
-    if model.provider is Provider.LOCAL and not model.base_url:
+    if model.provider is Provider.AUTO and (model.api_key or isinstance(model, FallbackModel)):
         raise draft.refuse(
-            (*path, "base_url"),
-            'is empty, and provider "local" is wherever you run it',
-            fix='write the address of its server, such as base_url = "http://127.0.0.1:8080/v1"',
+            (*path, "provider"),
+            "must name whose model this is",
+            allowed=" or ".join(f'"{each}"' for each in Provider if each is not Provider.AUTO),
         )
     _check_key_given(draft, path, model)
 

@@ -11,6 +11,14 @@ from holdfast.core.message import AssistantMessage, Message
 from holdfast.core.turn import Usage
 
 
+class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The model that answers, and why it is this one."""
+
+    provider: str
+    name: str
+    why: str
+
+
 class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
@@ -43,6 +51,13 @@ class Retrying(msgspec.Struct, frozen=True, tag="retrying", gc=False):
     delay: float
 
 
+class FellBack(msgspec.Struct, frozen=True, tag="fell_back", gc=False):
+    """The call failed for good and `model` takes it over; what was streamed is void."""
+
+    why: str
+    model: str
+
+
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
     """The last event of every stream that did not raise."""
 
@@ -50,7 +65,7 @@ class Completed(msgspec.Struct, frozen=True, tag="completed"):
     usage: Usage
 
 
-ModelEvent = TextDelta | ReasoningDelta | Retrying | Completed
+ModelEvent = TextDelta | ReasoningDelta | Retrying | FellBack | Completed
 
 
 class Fault(StrEnum):

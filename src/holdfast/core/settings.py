@@ -1,5 +1,6 @@
 """The settings: every key of holdfast.toml with its default and its limits."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +12,12 @@ CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
 TOOLSETS = ("terminal", "files", "web", "todo")
 PLATFORMS = ("api", "web", "simulated")
+LOCAL_SERVERS = (
+    "http://127.0.0.1:11434/v1",  # Ollama
+    "http://127.0.0.1:1234/v1",  # LM Studio
+    "http://127.0.0.1:8080/v1",  # llama.cpp
+    "http://127.0.0.1:8000/v1",  # vLLM
+)
 SECRET_KEYS = frozenset({"api_key", "token"})  # keys that hold a reference, never a value
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -34,11 +41,20 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Provider(StrEnum):
+    AUTO = "auto"  # a key in the environment, else a server on this machine, else the demo
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
     OPENROUTER = "openrouter"
     LOCAL = "local"
     DEMO = "demo"
+
+
+# In this order: where no provider is named, the first whose key is there answers.
+KEY_VARIABLES: Mapping[Provider, str] = {
+    Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
+    Provider.OPENAI: "OPENAI_API_KEY",
+    Provider.OPENROUTER: "OPENROUTER_API_KEY",
+}
 
 
 class ApiMode(StrEnum):
@@ -58,12 +74,13 @@ class FallbackModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    provider: Provider = Provider.DEMO
+    provider: Provider = Provider.AUTO
     name: str = ""
     api_mode: ApiMode | None = None  # None: the provider's own
     base_url: str = ""  # "": the provider's own
     api_key: str = ""  # a reference: "env:NAME" or "file:path"
     fallbacks: tuple[FallbackModel, ...] = ()
+    discover: tuple[str, ...] = LOCAL_SERVERS  # where "auto" looks for a server; []: nowhere
     connect_timeout: Seconds = 10
     first_token_timeout: Seconds = 120
     between_tokens_timeout: Seconds = 60

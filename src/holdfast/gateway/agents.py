@@ -7,6 +7,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.prompt import build_prompt
 from holdfast.agent.signature import sign
 from holdfast.core.ids import SessionId
+from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Clock, Library, ModelClient
 from holdfast.core.secret import Secret
 from holdfast.core.session import SessionRow
@@ -25,7 +26,7 @@ class Agents:
         settings: Settings,
         *,
         lease: Lease,
-        model_name: str,
+        model: ModelChoice,
         api_key: Secret | None,
         toolbox: Toolbox,
         library: Library,
@@ -38,7 +39,8 @@ class Agents:
         self._library = library
         self._clock = clock
         self.signature = self._sign()
-        self.model_name = model_name
+        self.model = model
+        self.model_name = model.name
 
     async def build(self, session_id: SessionId, *, fresh: bool, instructions: str = "") -> Agent:
         """The agent of a session; `fresh` says that the store has nothing of it yet."""

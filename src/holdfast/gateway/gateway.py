@@ -7,10 +7,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+import msgspec
+
 from holdfast.core.bench import Bench
 from holdfast.core.crash import Crash
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Accepted
+from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
 from holdfast.core.secret import Secret
 from holdfast.core.settings import Settings
@@ -59,7 +62,7 @@ class Parts:
     runners: Workbenches
     toolbox: Toolbox
     lease: Callable[[str | None], ModelClient]
-    model_name: str
+    model: ModelChoice
     api_key: Secret | None
     secrets: Sequence[Secret]
     clock: Clock
@@ -108,7 +111,7 @@ class Gateway:
             agents=Agents(
                 parts.settings,
                 lease=parts.lease,
-                model_name=parts.model_name,
+                model=parts.model,
                 api_key=parts.api_key,
                 toolbox=parts.toolbox,
                 library=parts.store,
@@ -204,7 +207,7 @@ class Gateway:
                 "hits": cache.hits,
                 "misses": cache.misses,
             },
-            "model": self.house.agents.model_name,
+            "model": msgspec.structs.asdict(self.house.agents.model),
             "platforms": [
                 {"name": p.name, "account": p.account, "backlog": p.capabilities.backlog}
                 for p in self._doors

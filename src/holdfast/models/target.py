@@ -85,7 +85,8 @@ _NAMES: Mapping[Provider, str] = {
 
 
 def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget:
-    """The target that `[model]` describes, with the provider's defaults filled in.
+    """The target that `[model]` describes, with the provider's defaults filled in. The provider
+    is chosen by now: "auto" has no target.
 
     `api_key` is what `settings.api_key` refers to. Raises `BadTarget` for settings with which
     no call could succeed.
@@ -93,7 +94,7 @@ def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget
     provider = settings.provider
     return ModelTarget(
         provider=provider,
-        name=settings.name or _name(settings),
+        name=name_of(settings),
         api_mode=settings.api_mode or _own_mode(settings),
         base_url=_base_url(settings),
         api_key=_usable_key(settings, api_key),
@@ -108,10 +109,11 @@ def target_of(settings: ModelSettings, *, api_key: Secret | None) -> ModelTarget
     )
 
 
-def _name(settings: ModelSettings) -> str:
+def name_of(settings: ModelSettings) -> str:
+    """The model's name, or the one its provider is asked for where none is written."""
     if settings.provider is Provider.LOCAL and not settings.base_url:
-        return EMBEDDED
-    return _NAMES[settings.provider]
+        return settings.name or EMBEDDED
+    return settings.name or _NAMES[settings.provider]
 
 
 def _own_mode(settings: ModelSettings) -> ApiMode:

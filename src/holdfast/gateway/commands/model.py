@@ -22,8 +22,10 @@ class Model:
     async def _show(self, asked: Asked) -> None:
         row = await self._house.store.session(asked.session_id) if asked.session_id else None
         chosen = row.model_override if row else None
-        text = f"The model is {chosen or self._house.agents.model_name}"
-        await answer(self._house, asked.row, f"{text}{' (chosen here)' if chosen else ''}.")
+        model = self._house.agents.model
+        found = f"{model.name} ({model.provider}): {model.why}"
+        text = f"{chosen} (chosen here)" if chosen else found
+        await answer(self._house, asked.row, f"The model is {text}.")
 
     async def _choose(self, asked: Asked) -> None:
         house, name = self._house, asked.argument

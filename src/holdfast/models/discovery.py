@@ -1,0 +1,73 @@
+"""Discovery: which model servers on this machine answer, asked all at once and for a moment."""
+
+import asyncio
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+import msgspec
+
+PATIENCE = 0.3  # seconds for all of them together: a start waits for this
+_MOST = 1024 * 1024
+_NO_TALKERS = ("embed", "rerank", "whisper", "tts")  # models that a server lists beside others
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that answers in OpenAI's words, and the models it has, the first of them first."""
+
+    base_url: str
+    models: tuple[str, ...]
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Model]
+
+
+async def find_server(addresses: Iterable[str], *, within: float = PATIENCE) -> Server | None:
+    """The first of these addresses, in their order, at which a model can be had."""
+    asked = [asyncio.create_task(_ask(address)) for address in addresses]
+    if not asked:
+        return None
+    done, late = await asyncio.wait(asked, timeout=within)
+    for task in late:
+        task.cancel()
+    if late:
+        await asyncio.wait(late)
+    return next((server for task in asked if task in done and (server := task.result())), None)
+
+
+async def _ask(base_url: str) -> Server | None:
+    try:
+        answer = await _get(base_url)
+    except (OSError, ValueError, asyncio.IncompleteReadError):
+        return None
+    head, _, body = answer.partition(b"\r\n\r\n")
+    if b" 200 " not in head.partition(b"\r\n")[0]:
+        return None
+    try:
+        listed = [model.id for model in msgspec.json.decode(body, type=_Listing).data]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    talkers = tuple(id for id in listed if not any(word in id.lower() for word in _NO_TALKERS))
+    return Server(base_url=base_url.rstrip("/"), models=talkers) if talkers else None
+
+
+async def _get(base_url: str) -> bytes:
+    # By hand: a client library would cost the start more than the asking does. HTTP/1.0, so
+    # that the answer comes in one piece and the connection ends with it.
+    parts = urlsplit(base_url.rstrip("/") + "/models")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=parts.scheme == "https" or None
+    )
+    try:
+        writer.write(f"GET {parts.path} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        answer = b""
+        while len(answer) < _MOST and (chunk := await reader.read(65536)):
+            answer += chunk
+        return answer
+    finally:
+        writer.close()

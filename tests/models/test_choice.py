@@ -1,0 +1,101 @@
+"""Without configuration a model is found: a server on this machine that answers, else the demo."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from holdfast.core.settings import ModelSettings, Provider
+from holdfast.models.choice import choose
+from holdfast.models.discovery import find_server
+from holdfast.models.misbehaving.process import ModelProcess
+
+Serve = Callable[[bytes | None], Awaitable[str]]
+NOBODY = "http://127.0.0.1:1/v1"
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    """A server that says the same to everybody; None: it takes the connection and is silent."""
+    async with AsyncExitStack() as stack:
+
+        async def start(answer: bytes | None) -> str:
+            async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await reader.readuntil(b"\r\n\r\n")
+                if answer is None:
+                    await reader.read()
+                else:
+                    writer.write(answer)
+                writer.close()
+
+            server = await stack.enter_async_context(
+                await asyncio.start_server(talk, "127.0.0.1", 0)
+            )
+            return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+        yield start
+
+
+def listing(*ids: str) -> bytes:
+    models = ",".join(f'{{"id":"{each}"}}' for each in ids)
+    return b'HTTP/1.1 200 OK\r\nContent-Type: x\r\n\r\n{"data":[' + models.encode() + b"]}"
+
+
+async def test_the_first_address_in_order_that_has_a_model_is_taken(serve: Serve) -> None:
+    first, second = await serve(listing("nomic-embed-text", "qwen3")), await serve(listing("b"))
+    found = await find_server([NOBODY, first, second], within=5)
+    assert found is not None
+    assert (found.base_url, found.models) == (first, ("qwen3",))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 404 Not Found\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n<html>",
+        b'HTTP/1.1 200 OK\r\n\r\n{"data":[]}',
+        b'HTTP/1.1 200 OK\r\n\r\n{"data":"\xff"}',
+        b"SSH-2.0-OpenSSH\r\n",
+        b"",
+    ],
+)
+async def test_who_does_not_answer_as_a_model_server_is_none(serve: Serve, answer: bytes) -> None:
+    assert await find_server([await serve(answer), NOBODY, "http://[::1"], within=5) is None
+
+
+async def test_a_silent_server_costs_the_start_no_more_than_it_may(serve: Serve) -> None:
+    silent = [await serve(None) for _ in range(4)]
+    began = time.monotonic()
+    assert await find_server(silent, within=0.2) is None
+    assert time.monotonic() - began < 5
+    assert len(asyncio.all_tasks()) <= 10
+
+
+async def test_a_server_that_answers_is_chosen_and_told(model: ModelProcess) -> None:
+    chosen = await choose(ModelSettings(discover=(NOBODY, model.base_url)), origin="")
+    assert chosen.settings.provider is Provider.LOCAL
+    assert chosen.settings.base_url == model.base_url
+    assert (chosen.choice.provider, chosen.choice.name) == ("local", "scripted")
+    assert model.base_url in chosen.choice.why
+
+
+async def test_a_name_that_is_written_is_kept(model: ModelProcess) -> None:
+    chosen = await choose(ModelSettings(name="mine", discover=(model.base_url,)), origin="")
+    assert chosen.choice.name == "mine"
+
+
+async def test_with_nobody_there_the_demo_answers_and_says_why() -> None:
+    chosen = await choose(ModelSettings(discover=(NOBODY,)), origin="")
+    assert chosen.settings.provider is Provider.DEMO
+    assert chosen.choice.name == "demo"
+    assert "no API key is set" in chosen.choice.why
+
+
+async def test_what_is_named_is_not_looked_for(model: ModelProcess) -> None:
+    settings = ModelSettings(provider=Provider.DEMO, discover=(model.base_url,))
+    chosen = await choose(settings, origin="holdfast.toml")
+    assert chosen.settings == settings
+    assert chosen.choice.why == "set by holdfast.toml"
+    assert model.requests()["count"] == 0

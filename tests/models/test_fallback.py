@@ -1,0 +1,114 @@
+"""When a model fails for good the next one of the list answers, and the first is tried again."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from holdfast.core.message import Message, ToolMessage, UserMessage
+from holdfast.core.model import Completed, Fault, FellBack, ModelEvent, ModelFailed, ModelRequest
+from holdfast.core.ports import ModelClient
+from holdfast.core.secret import Secret
+from holdfast.core.settings import ApiMode, FallbackModel, ModelSettings, Provider
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.models.pool import ModelPool
+from holdfast.models.voices import Voices
+
+KEY = "sk-the-whole-key"
+
+
+@pytest.fixture
+async def voices(model: ModelProcess) -> AsyncIterator[Voices]:
+    """Three models at one server, each with its own mode."""
+    others = (
+        FallbackModel(
+            provider=Provider.ANTHROPIC,
+            name="second",
+            base_url=model.base_url,
+            api_key="env:B",
+        ),
+        FallbackModel(
+            provider=Provider.OPENAI,
+            name="third",
+            base_url=model.base_url,
+            api_key="env:C",
+            api_mode=ApiMode.RESPONSES,
+        ),
+    )
+    settings = ModelSettings(
+        provider=Provider.LOCAL,
+        name="first",
+        base_url=model.base_url,
+        api_key="env:A",
+        fallbacks=others,
+        retries=0,
+    )
+    paths = ("model.api_key", "model.fallbacks[0].api_key", "model.fallbacks[1].api_key")
+    async with ModelPool() as pool:
+        yield Voices(settings, pool, secrets={path: Secret(KEY) for path in paths})
+
+
+async def said(client: ModelClient, *messages: Message) -> list[ModelEvent]:
+    request = ModelRequest(system="s", messages=messages)
+    return [event async for event in client.stream(request)]
+
+
+def asked(model: ModelProcess) -> list[str]:
+    return [body["model"] for body in model.requests()["requests"]]
+
+
+async def test_the_next_one_answers_and_it_is_told_once(
+    voices: Voices, model: ModelProcess
+) -> None:
+    model.script({"status": 401, "times": 1})
+    fallen, *_, last = await said(voices.lease(), UserMessage(text="hi"))
+    assert isinstance(fallen, FellBack)
+    assert fallen.model == "second"
+    assert "API key" in fallen.why
+    assert isinstance(last, Completed)
+    assert (last.message.model, last.message.text) == ("second", "You said: hi")
+
+
+async def test_it_keeps_the_turn_and_the_next_turn_begins_with_the_first(
+    voices: Voices, model: ModelProcess
+) -> None:
+    client = voices.lease()
+    model.script({"status": 500, "times": 1}, {"calls": [{"name": "t"}]})
+    hi = UserMessage(text="hi")
+    reply = (await said(client, hi))[-1].message  # type: ignore[union-attr]
+    result = ToolMessage(call_id=reply.calls[0].id, name="t", text="ok")
+    *events, last = await said(client, hi, reply, result)
+    assert not [event for event in events if isinstance(event, FellBack)]
+    await said(client, hi, reply, result, last.message, UserMessage(text="and?"))  # type: ignore[union-attr]
+    assert asked(model) == ["first", "second", "second", "first"]
+    assert client.name == "first"
+
+
+async def test_the_last_ones_failure_is_the_calls(voices: Voices, model: ModelProcess) -> None:
+    model.script({"status": 400, "times": 1}, {"fault": "cut"}, {"status": 429, "message": "no"})
+    with pytest.raises(ModelFailed, match="third") as failed:
+        await said(voices.lease(), UserMessage(text="hi"))
+    assert failed.value.fault is Fault.RATE_LIMIT
+    assert asked(model) == ["first", "second", "third"]
+
+
+async def test_a_client_that_is_let_go_turns_to_nobody(voices: Voices, model: ModelProcess) -> None:
+    client = voices.lease()
+    client.release()
+    with pytest.raises(ModelFailed, match="ended by its owner"):
+        await said(client, UserMessage(text="hi"))
+    assert asked(model) == []
+
+
+async def test_another_name_for_a_session_leaves_the_stand_ins_as_they_are(
+    voices: Voices, model: ModelProcess
+) -> None:
+    model.script({"status": 404, "times": 1})
+    await said(voices.lease("other"), UserMessage(text="hi"))
+    assert asked(model) == ["other", "second"]
+
+
+async def test_without_stand_ins_there_is_nothing_in_between() -> None:
+    async with ModelPool() as pool:
+        client: Any = Voices(ModelSettings(provider=Provider.DEMO), pool, secrets={}).lease()
+        assert type(client).__name__ == "DemoModel"
