@@ -30,7 +30,7 @@ def test_a_tool_step_is_one_folded_line(shared: GatewayProcess, typist: Start) -
     person.sees("> ")
     person.says('[tool terminal {"command": "echo one; sleep 0.3; echo two"}] [then] [text done]')
     person.sees("▸ terminal: echo one; sleep 0.3; echo two … one")
-    person.sees("▸ terminal: echo one; sleep 0.3; echo two … ok 0.")
+    person.sees("▸ terminal: echo one; sleep 0.3; echo two … ok ")
     person.sees("done")
     person.sees("> ")
 

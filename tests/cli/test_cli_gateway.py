@@ -21,34 +21,12 @@ from holdfast.service.paths import Paths, private_dir
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
-SESSION = {
-    "id": "s_1",
-    "route": "api:default:dm:me:",
-    "title": "A talk",
-    "messages": 2,
-    "created_at": 1.0,
-    "active_at": 2.0,
-}
-TRANSCRIPT = [
-    {"seq": 1, "created_at": 1.0, "message": {"type": "user", "text": "what is it?"}},
-    {
-        "seq": 2,
-        "created_at": 2.0,
-        "message": {"type": "assistant", "calls": [{"name": "terminal", "arguments": "{}"}]},
-    },
-]
-
 
 class Answers(BaseHTTPRequestHandler):
     """A control socket's answers, and an echo to see what arrived."""
 
     def do_GET(self) -> None:
-        if self.path == "/sessions?limit=50&offset=0":
-            self._answer({"sessions": [SESSION]})
-        elif self.path == "/sessions/s_1":
-            turns = [{"id": "t_1", "state": "answered"}]
-            self._answer({"session": SESSION, "transcript": TRANSCRIPT, "turns": turns})
-        elif self.path == "/status":
+        if self.path == "/status":
             self._answer({"ledger": {"answered": 3}})
         else:
             self._answer({"error": {"message": f"no {self.path}"}}, status=404)
@@ -131,28 +109,6 @@ def test_status_of_a_hanging_gateway_fails_and_says_so(cli: Cli, paths: Paths) -
             shown = cli("status")
     assert shown.returncode == exits.FAILED
     assert "is hanging" in shown.stdout
-
-
-def test_sessions_are_listed_by_the_gateway(cli: Cli, control: None) -> None:
-    shown = cli("sessions", "list")
-    assert shown.returncode == 0
-    assert "s_1" in shown.stdout
-    assert "A talk" in shown.stdout
-    assert json.loads(cli("sessions", "list", "--json").stdout) == {"sessions": [SESSION]}
-
-
-def test_a_session_is_shown_with_what_was_said_and_done(cli: Cli, control: None) -> None:
-    shown = cli("sessions", "show", "s_1")
-    assert "what is it?" in shown.stdout
-    assert "→ terminal {}" in shown.stdout
-    assert "1 answered" in shown.stdout
-    assert json.loads(cli("sessions", "show", "s_1", "--json").stdout)["transcript"] == TRANSCRIPT
-
-
-def test_a_session_that_is_not_there_is_an_error(cli: Cli, control: None) -> None:
-    missing = cli("sessions", "show", "s_2")
-    assert missing.returncode == exits.FAILED
-    assert "There is no session s_2" in missing.stderr
 
 
 def test_the_client_posts_json_and_raises_what_the_gateway_says(

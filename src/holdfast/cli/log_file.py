@@ -68,13 +68,15 @@ class Log:
             self._file.seek(self._end)
         rest = b""
         while True:
-            *lines, rest = (rest + (self._file.read() if self._file else b"")).split(b"\n")
+            # Before it is read: a file that was moved aside gets no more lines.
+            rotated = self._file is None or _is_rotated(self._path, self._file)
+            written = self._file.read() if self._file is not None else b""
+            *lines, rest = (rest + written).split(b"\n")
             yield from filter(wanted.holds, map(_line, filter(None, lines)))
-            if lines:
-                continue
-            if self._file is None or _is_rotated(self._path, self._file):
-                self._file = _reopened(self._path, self._file)
-            time.sleep(_LOOK_EVERY)
+            if not written:
+                if rotated:
+                    self._file = _reopened(self._path, self._file)
+                time.sleep(_LOOK_EVERY)
 
     def _backwards(self) -> Iterator[LogLine]:
         """Every line, the newest first, then those of the files that were rotated away."""

@@ -1,16 +1,12 @@
 """`holdfast logs`: what the gateway wrote down, for people or as it is."""
 
-from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli.home import chosen_home, home_option
-
-if TYPE_CHECKING:
-    from holdfast.cli.log_file import LogLine
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -42,15 +38,9 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
     shown = log.last(lines, wanted)
     if not shown and not follow:
         click.echo(_why_nothing(path), err=True)
-    for line in chain(shown, _until_interrupted(log.following(wanted)) if follow else ()):
-        click.echo(line.text if as_json else human(line))
-
-
-def _until_interrupted(lines: "Iterator[LogLine]") -> "Iterator[LogLine]":
-    try:
-        yield from lines
-    except KeyboardInterrupt:
-        return  # the way to end it
+    with suppress(KeyboardInterrupt):  # the way to end it
+        for line in chain(shown, log.following(wanted) if follow else ()):
+            click.echo(line.text if as_json else human(line))
 
 
 def _why_nothing(path: Path) -> str:

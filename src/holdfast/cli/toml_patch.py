@@ -22,14 +22,16 @@ def patch_table(text: str, table: str, values: Mapping[str, str | None]) -> str:
     Comments, order and every other key stay as they are. What comes out is parsed, and must say
     exactly what was asked for: else `CannotPatch` is raised and the file is for a person to edit.
     """
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     start, end = _section(lines, table)
     if start < 0:
         lines += ([""] if lines and lines[-1].strip() else []) + [f"[{table}]"]
         start = end = len(lines)
     body, left = _changed(lines[start:end], dict(values))
     place = _last_entry(body)
-    body[place:place] = [f"{key} = {_quoted(value)}" for key, value in left.items() if value]
+    body[place:place] = [
+        f"{key} = {_quoted(value)}" for key, value in left.items() if value is not None
+    ]
     patched = "\n".join([*lines[:start], *body, *lines[end:]]) + "\n"
     _verify(text, patched, table, values)
     return patched
@@ -69,8 +71,8 @@ def _last_entry(body: list[str]) -> int:
 
 
 def _quoted(value: str) -> str:
-    """A basic string; what JSON escapes, TOML escapes alike."""
-    return json.dumps(value, ensure_ascii=False)
+    """A basic string; what JSON escapes, TOML escapes alike, and one character more."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _verify(before: str, after: str, table: str, values: Mapping[str, str | None]) -> None:

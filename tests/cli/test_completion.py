@@ -1,0 +1,60 @@
+"""Shell completion: the scripts are understood by a shell, and offer what there is."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+
+import pytest
+from tests.cli.conftest import HOLDFAST, GatewayProcess
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def offered(words: str, *, environ: dict[str, str]) -> list[str]:
+    """What bash offers for the last word, by running the script in bash."""
+    script = f"""
+        eval "$(holdfast completion bash)"
+        COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _holdfast_completion holdfast
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    path = f"{HOLDFAST.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={"PATH": path, **environ},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_offers_commands_options_and_choices() -> None:
+    assert offered("holdfast se", environ={}) == ["setup", "sessions"]
+    assert "--session" in offered("holdfast chat --", environ={})
+    assert offered("holdfast logs --level w", environ={}) == ["warning"]
+
+
+def test_sessions_are_offered_by_name(shared: GatewayProcess, cli: Cli) -> None:
+    cli("ask", "--session", "orchard", "hi", **shared.where)
+    assert offered("holdfast sessions show orc", environ=shared.where) == ["orchard"]
+    assert offered("holdfast chat --session orc", environ=shared.where) == ["orchard"]
+
+
+def test_nothing_is_offered_and_nothing_breaks_without_a_gateway(tmp_path: object) -> None:
+    assert (
+        offered("holdfast sessions show x", environ={"HOLDFAST_HOME": f"{tmp_path}/no"}) == [""][:0]
+    )
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_get_a_script_too(cli: Cli, shell: str) -> None:
+    script = cli("completion", shell)
+    assert script.returncode == 0
+    assert "_HOLDFAST_COMPLETE" in script.stdout
+    if shutil.which(shell):
+        checked = subprocess.run([shell, "-n"], input=script.stdout, text=True, check=False)
+        assert checked.returncode == 0

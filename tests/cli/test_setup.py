@@ -1,0 +1,223 @@
+"""`holdfast setup`: a model that answers is written down, and nothing else is touched."""
+
+import subprocess
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.conftest import Typist
+
+from holdfast.cli.private_files import set_variable
+from holdfast.cli.toml_patch import CannotPatch, patch_table
+from holdfast.config.dotenv import read_dotenv
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.service import exits
+from holdfast.service.lock import HomeLock
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+KEY = "sk-right-0123456789"
+
+MINE = """\
+# my bot
+[gateway]
+port = 9000  # not 8787
+
+[model]  # chosen in spring
+# cheap and good
+provider = "openrouter"   # for now
+retries = 7
+api_mode = "chat_completions"
+api_key = 'env:OPENROUTER_API_KEY'
+
+[agent]
+instructions = \"\"\"
+[model]
+provider = "not this one"
+\"\"\"
+"""
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ModelProcess]:
+    with ModelProcess("--key", KEY) as process:
+        yield process
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def options(provider: ModelProcess, *more: str) -> list[str]:
+    return ["--provider", "openai", "--base-url", provider.base_url, "--name", "m1", *more]
+
+
+def test_a_right_key_is_tried_and_written_for_its_owner_alone(
+    cli: Cli, home: Path, provider: ModelProcess
+) -> None:
+    arguments = options(provider, "--key-from-env", "MY_KEY")
+    done = cli("setup", *arguments, MY_KEY=KEY)
+    assert done.returncode == 0, done.stderr
+    assert "It answers, after" in done.stdout
+    assert "holdfast run" in done.stdout
+    assert KEY not in done.stdout + done.stderr + (home / "holdfast.toml").read_text()
+    assert (home / ".env").stat().st_mode & 0o777 == 0o600
+    assert read_dotenv(home / ".env").values == {"MY_KEY": KEY}
+    model = tomllib.loads((home / "holdfast.toml").read_text())["model"]
+    assert model["api_key"] == "env:MY_KEY"
+    assert cli("config", "check").returncode == 0
+    before = (home / "holdfast.toml").read_text(), (home / ".env").read_text()
+    assert cli("setup", *arguments, MY_KEY=KEY).returncode == 0
+    assert ((home / "holdfast.toml").read_text(), (home / ".env").read_text()) == before
+
+
+def test_a_wrong_key_writes_nothing_and_says_what_to_do(
+    cli: Cli, home: Path, provider: ModelProcess
+) -> None:
+    refused = cli("setup", *options(provider, "--key-from-env", "MY_KEY"), MY_KEY="sk-wrong")
+    assert refused.returncode == exits.FAILED
+    assert "nothing was written" in refused.stderr
+    assert "key" in refused.stderr
+    assert "sk-wrong" not in refused.stderr + refused.stdout
+    assert "Traceback" not in refused.stderr
+    assert not (home / "holdfast.toml").exists()
+
+
+def test_no_network_is_told_and_no_test_writes_all_the_same(cli: Cli, home: Path) -> None:
+    arguments = ["--provider", "local", "--base-url", "http://127.0.0.1:1/v1", "--name", "m"]
+    refused = cli("setup", *arguments)
+    assert refused.returncode == exits.FAILED
+    assert "127.0.0.1:1" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert cli("setup", *arguments, "--no-test").returncode == 0
+    assert (home / "holdfast.toml").exists()
+
+
+def test_a_missing_key_names_the_page_where_one_is_made(cli: Cli) -> None:
+    refused = cli("setup", "--provider", "anthropic")
+    assert refused.returncode == exits.FAILED
+    assert "https://console.anthropic.com/settings/keys" in refused.stderr
+    unset = cli("setup", "--provider", "openai", "--key-from-env", "NOWHERE")
+    assert "NOWHERE is not set" in unset.stderr
+
+
+def test_with_nobody_to_ask_options_are_asked_for(cli: Cli) -> None:
+    refused = cli("setup")
+    assert refused.returncode == exits.USAGE
+    assert "--provider" in refused.stderr
+
+
+def test_a_person_is_asked_and_the_key_is_not_shown(
+    typist: Callable[..., Typist], home: Path, provider: ModelProcess
+) -> None:
+    person = typist("setup", "--base-url", provider.base_url)
+    person.sees("Number [1]: ")
+    person.says("2")
+    person.sees("https://platform.openai.com/api-keys")
+    person.sees("not shown): ")
+    person.says(KEY)
+    person.sees("Model [")
+    person.says("m1")
+    person.sees("It answers")
+    person.sees('+provider = "openai"')
+    person.sees("Write this? [Y/n]: ")
+    person.says("")
+    assert person.leaves() == 0
+    assert KEY not in person.text
+    assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY": KEY}
+
+
+def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
+    typist: Callable[..., Typist], home: Path, provider: ModelProcess
+) -> None:
+    person = typist("setup", "--base-url", provider.base_url, OPENAI_API_KEY="sk-old")
+    person.sees("Number [1]: ")
+    person.says("2")
+    person.sees("use that? [Y/n]: ")
+    person.says("n")
+    person.sees("not shown): ")
+    person.says(KEY)
+    person.sees("Model [")
+    person.says("m1")
+    person.sees("Write this? [Y/n]: ")
+    person.says("")
+    assert person.leaves() == 0
+    assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
+
+
+def test_a_running_gateway_is_to_be_restarted(cli: Cli, home: Path) -> None:
+    home.mkdir(mode=0o700)
+    with HomeLock(home):
+        done = cli("setup", "--provider", "demo")
+    assert done.returncode == 0
+    assert "A gateway is running with what was there before" in done.stdout
+
+
+def test_only_the_model_is_touched_and_comments_stay() -> None:
+    values = {
+        "provider": "anthropic",
+        "name": "claude",
+        "api_mode": None,
+        "api_key": "env:ANTHROPIC_API_KEY",
+    }
+    patched = patch_table(MINE, "model", values)
+    assert patched == MINE.replace(
+        'provider = "openrouter"   # for now', 'provider = "anthropic"   # for now', 1
+    ).replace('api_mode = "chat_completions"\n', "").replace(
+        "api_key = 'env:OPENROUTER_API_KEY'\n",
+        'api_key = "env:ANTHROPIC_API_KEY"\nname = "claude"\n',
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'model = { provider = "demo" }\n',
+        'model.provider = "demo"\n',
+        '[model]\nprovider = """\ndemo"""\n',
+        "this is no TOML\n",
+        '[agent]\ninstructions = """\n[model]\n"""\n',
+    ],
+)
+def test_what_cannot_be_changed_safely_is_left_to_a_person(text: str) -> None:
+    with pytest.raises(CannotPatch):
+        patch_table(text, "model", {"provider": "openai"})
+
+
+def test_a_file_that_cannot_be_changed_is_shown_what_to_write(cli: Cli, home: Path) -> None:
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text('model.provider = "demo"\n')
+    refused = cli("setup", "--provider", "local", "--base-url", "http://127.0.0.1:1", "--no-test")
+    assert refused.returncode == exits.FAILED
+    assert 'provider = "local"' in refused.stderr
+    assert (home / "holdfast.toml").read_text() == 'model.provider = "demo"\n'
+
+
+KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
+
+
+@given(value=KEYS)
+def test_any_key_comes_back_from_the_env_file(
+    tmp_path_factory: pytest.TempPathFactory, value: str
+) -> None:
+    path = tmp_path_factory.mktemp("env") / ".env"
+    path.write_text("# mine\nOTHER=1\nexport K=old\n")
+    set_variable(path, "K", value)
+    assert read_dotenv(path).values == {"OTHER": "1", "K": value}
+    assert path.read_text().startswith("# mine\nOTHER=1\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@given(name=st.text(max_size=20), provider=st.sampled_from(["openai", "demo"]))
+def test_any_text_can_be_a_value(name: str, provider: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return
+    patched = patch_table(MINE, "model", {"name": name, "provider": provider})
+    model = tomllib.loads(patched)["model"]
+    assert model.get("name", "") == name
+    assert model["retries"] == 7
