@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from holdfast.core.capabilities import Capabilities
-from holdfast.core.events import Event
+from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import (
     CallId,
     DeliveryId,
@@ -249,6 +249,10 @@ class Intake(Protocol):
 
         Raises `NotAllowed` where `authorise` says no, `StoreError` where it cannot be kept.
         """
+        ...
+
+    async def end_of(self, inbox_id: InboxId) -> MessageEnded | None:
+        """The end of an accepted message, waited for; None: the gateway stopped before it."""
         ...
 
     def watch(self, inbox_id: InboxId) -> AbstractAsyncContextManager[AsyncIterator[Event]]:

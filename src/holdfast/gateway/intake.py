@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import IntakeClosed
@@ -78,7 +78,16 @@ class Gatehouse:
         else:
             yield self._past(inbox_id)
 
-    async def _past(self, inbox_id: InboxId) -> AsyncIterator[Event]:
+    async def end_of(self, inbox_id: InboxId) -> MessageEnded | None:
+        if inbox_id in self._house.watchers:
+            return await self._house.watchers.end_of(inbox_id)
+        async with aclosing(self._past(inbox_id)) as events:
+            async for event in events:
+                if isinstance(event, MessageEnded):
+                    return event
+        return None
+
+    async def _past(self, inbox_id: InboxId) -> AsyncGenerator[Event, None]:
         """The end of a message that nobody in this process is working on any more."""
         store = self._house.store
         row = await store.inbox_row(inbox_id)

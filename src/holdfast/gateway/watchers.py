@@ -12,12 +12,20 @@ class _Watched:
     """One message on its way, with those that were merged into it: what the present step has
     said so far, and the queues of all who watch."""
 
-    __slots__ = ("ids", "queues", "streamed")
+    __slots__ = ("ids", "queues", "streamed", "waiting")
 
     def __init__(self, inbox_id: InboxId) -> None:
         self.ids = [inbox_id]
         self.streamed: list[str] = []
         self.queues: list[asyncio.Queue[Event | None]] = []
+        self.waiting: list[asyncio.Future[MessageEnded | None]] = []  # for the end alone
+
+    def settle(self, ended: MessageEnded | None) -> None:
+        for queue in self.queues:
+            queue.put_nowait(ended)
+        for future in self.waiting:
+            if not future.done():
+                future.set_result(ended)
 
 
 class Watchers:
@@ -42,6 +50,7 @@ class Watchers:
         if merged is None or target is None or merged is target:
             return
         target.queues.extend(merged.queues)
+        target.waiting.extend(merged.waiting)
         target.ids.extend(merged.ids)
         self._watched |= dict.fromkeys(merged.ids, target)
 
@@ -64,15 +73,19 @@ class Watchers:
             return  # one that was merged ends with the one it was merged into
         for inbox_id in watched.ids:
             del self._watched[inbox_id]
-        for queue in watched.queues:
-            queue.put_nowait(ended)
+        watched.settle(ended)
 
     def close(self) -> None:
         """The gateway stops: whoever watches hears no more, and asks its successor."""
         for watched in set(self._watched.values()):
-            for queue in watched.queues:
-                queue.put_nowait(None)
+            watched.settle(None)
         self._watched.clear()
+
+    async def end_of(self, inbox_id: InboxId) -> MessageEnded | None:
+        """The end of an open message, for whom the way there does not matter; None: not here."""
+        ended: asyncio.Future[MessageEnded | None] = asyncio.get_running_loop().create_future()
+        self._watched[inbox_id].waiting.append(ended)
+        return await ended
 
     @asynccontextmanager
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:

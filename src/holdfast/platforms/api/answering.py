@@ -53,11 +53,10 @@ class Answering:
         return _answer_or_refuse(await self.end_of(row))
 
     async def end_of(self, row: InboxRow) -> MessageEnded:
-        async with self._intake.watch(row.id) as events:
-            async for event in events:
-                if isinstance(event, MessageEnded):
-                    return event
-        raise _stopped(row)
+        ended = await self._intake.end_of(row.id)
+        if ended is None:
+            raise _stopped(row)
+        return ended
 
     async def pieces(self, row: InboxRow, shape: Shape) -> AsyncGenerator[bytes, None]:
         """The answer as it grows; what goes wrong is its last piece."""

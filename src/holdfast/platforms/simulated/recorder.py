@@ -52,12 +52,15 @@ class RecordingIntake(Intake):
             )
         return Accepted(row=self._rows[event], duplicate=duplicate, route_session=None)
 
+    async def end_of(self, inbox_id: InboxId) -> MessageEnded:
+        return MessageEnded(inbox_id, InboxState.ANSWERED, f"answer to {inbox_id}")
+
     @asynccontextmanager
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
         """Every message is answered with its own number."""
 
         async def ended() -> AsyncIterator[Event]:
-            yield MessageEnded(inbox_id, InboxState.ANSWERED, f"answer to {inbox_id}")
+            yield await self.end_of(inbox_id)
 
         yield ended()
 
