@@ -118,7 +118,9 @@ async def test_what_cannot_be_had_is_refused(site, context, path, says):
 @pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::1]", "[::ffff:127.0.0.1]",
-     "0.0.0.0", "0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "[fe80::1]", "[fd00::1]"],
+     "0.0.0.0", "0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "[fe80::1]", "[fd00::1]",
+     "\uff11\uff12\uff17.0.0.1", "①②⑦.0.0.1", "127。0。0。1", "LOCALHOST", "localhost.",
+     "0177.0.0.1", "[::1%25lo]", "user@127.0.0.1"],
 )  # fmt: skip
 async def test_private_addresses_are_off_limits_however_they_are_spelled(site, context, host):
     port = site.address.rpartition(":")[2]

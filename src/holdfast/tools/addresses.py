@@ -4,10 +4,18 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Callable
-from typing import Any
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Permits = Callable[[Address], bool]
+AddressInfo = tuple[
+    int | socket.AddressFamily,
+    int | socket.SocketKind,
+    int,
+    str,
+    tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
+]
+
+OFF_LIMITS = "is a private address, which is off limits"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
@@ -36,35 +44,21 @@ def literal(host: str) -> Address | None:
 
 
 class AddressRefused(OSError):
-    """A name leads to an address that may not be reached."""
+    """An address that may not be reached."""
 
 
-def make_resolver(permits: Permits) -> Any:
-    """A resolver whose answers are all permitted. The connector uses exactly these answers,
-    so a name that resolves otherwise a moment later gains nothing."""
-    from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: PLC0415 - heavy, rarely used
-    from aiohttp.resolver import ThreadedResolver  # noqa: PLC0415
+def guard(permits: Permits) -> Callable[[AddressInfo], socket.socket]:
+    """A maker of sockets, each for one address that is about to be connected to, or none.
 
-    class Guarded(AbstractResolver):
-        def __init__(self) -> None:
-            self._inner = ThreadedResolver()
+    This is the last place before the network: however a URL spells its host, and whatever a
+    name resolves to a moment later, what is judged here is what is connected to.
+    """
 
-        async def resolve(
-            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-        ) -> list[ResolveResult]:
-            found = await self._inner.resolve(host, port, family)
-            allowed = [one for one in found if _permitted(one["host"], permits)]
-            if not allowed:
-                text = f"{host} leads to a private address, which is off limits"
-                raise AddressRefused(errno.EACCES, text)
-            return allowed
+    def open_socket(info: AddressInfo) -> socket.socket:
+        family, kind, protocol, _, address = info
+        found = literal(str(address[0]))
+        if found is None or not permits(found):
+            raise AddressRefused(errno.EACCES, f"{address[0]} {OFF_LIMITS}")
+        return socket.socket(family, kind, protocol)
 
-        async def close(self) -> None:
-            await self._inner.close()
-
-    return Guarded()
-
-
-def _permitted(host: str, permits: Permits) -> bool:
-    address = literal(host)
-    return address is not None and permits(address)
+    return open_socket

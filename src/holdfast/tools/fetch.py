@@ -7,7 +7,7 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
-from holdfast.tools.addresses import Permits, is_public, literal, make_resolver
+from holdfast.tools.addresses import OFF_LIMITS, Permits, guard, is_public, literal
 from holdfast.tools.arguments import decode, make_schema
 from holdfast.tools.readable import decode_page, page_text
 
@@ -58,9 +58,7 @@ class Fetch:
     async def _fetch(self, url: str) -> str:
         import aiohttp  # noqa: PLC0415 - heavy, and most turns fetch nothing
 
-        connector = aiohttp.TCPConnector(
-            resolver=make_resolver(self._permits), use_dns_cache=False, limit=1
-        )
+        connector = aiohttp.TCPConnector(socket_factory=guard(self._permits), limit=1)
         headers = {"User-Agent": AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             try:
@@ -79,7 +77,7 @@ class Fetch:
         raise ToolFailed(f"more than {REDIRECTS} redirects, the last to {url}")
 
     def _check(self, url: str) -> None:
-        """Before each hop: an address spelled out in the URL never meets the resolver."""
+        """Before each hop, and no more than a courtesy: the guard of the socket decides."""
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port
@@ -89,7 +87,7 @@ class Fetch:
             raise ToolFailed(f"only http:// and https:// addresses can be fetched, not {url}")
         address = literal(host)
         if address is not None and not self._permits(address):
-            raise ToolFailed(f"{host} is a private address, which is off limits")
+            raise ToolFailed(f"{host} {OFF_LIMITS}")
 
     async def _read(self, response: "aiohttp.ClientResponse") -> str:
         kind = response.content_type
