@@ -48,8 +48,8 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             "schemas": components,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                # Each gateway has a name of its own for it, which its login link sets.
-                "login": {"type": "apiKey", "in": "cookie", "name": "holdfast_…"},
+                # ID stands for what each gateway has of its own; its login link sets it.
+                "login": {"type": "apiKey", "in": "cookie", "name": "holdfast_ID"},
             },
         },
         "security": [{"token": []}, {"login": []}],
