@@ -2,18 +2,18 @@
 
 import asyncio
 import sys
-import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli.home import chosen_home, home_option
 from holdfast.cli.output import json_option, print_json, print_table
-from holdfast.core.errors import HoldfastError
 from holdfast.service import exits
 
-_SHOWN = 12  # names of an endpoint's models; some have hundreds
+if TYPE_CHECKING:
+    from holdfast.cli.models_asked import Checked, Listed
+
+_SHOWN = 12  # names of a server's models; some have hundreds
 
 
 @click.group("models")
@@ -21,8 +21,8 @@ _SHOWN = 12  # names of an endpoint's models; some have hundreds
 def command() -> None:
     """List the models that are set up, or check whether they work.
 
-    The models are asked from here, with the keys that the configuration refers to; no gateway
-    needs to run. Keys are never shown.
+    They are asked from here, with the keys that the configuration refers to; no gateway needs
+    to run. Keys are never shown.
     """
 
 
@@ -31,16 +31,16 @@ def command() -> None:
 @json_option
 def list_models(as_json: bool) -> None:
     """The model that answers, why it is that one, and those that stand in for it."""
-    found = asyncio.run(_list(chosen_home()))
+    from holdfast.cli import models_asked  # noqa: PLC0415 - imports every codec
+
+    found = asyncio.run(models_asked.listed(chosen_home()))
     if as_json:
-        print_json({"models": found})
+        print_json({"models": [each.shown() for each in found]})
         return
-    rows = [(each["role"], each["provider"], each["name"], each["api_mode"], each["base_url"])
-            for each in found]  # fmt: skip
+    rows = [(each.role, each.provider, each.name, each.api_mode, each.base_url) for each in found]
     print_table(("ROLE", "PROVIDER", "NAME", "MODE", "ADDRESS"), rows)
     for each in found:
-        click.echo()
-        click.echo(click.style(each["name"], bold=True) + (f": {each['why']}" * bool(each["why"])))
+        click.echo(f"\n{click.style(each.name, bold=True)}: {each.why}")
         click.echo(f"  {_offered(each)}")
 
 
@@ -51,30 +51,44 @@ def list_models(as_json: bool) -> None:
 def check_models(as_json: bool, name: str | None) -> None:
     """Call them: reachable? streams? uses tools? how fast?
 
-    With NAME, that one model: one of those listed, or another of the same provider. Makes two
-    short calls to each, which a provider may charge for. Exits with 1 if one does not answer.
+    With NAME, that one model: one of those listed, or another of the first one's provider. Makes
+    two short calls to each, which a provider may charge for. Exits with 1 if one does not answer.
     """
-    found = asyncio.run(_check(chosen_home(), name))
+    from holdfast.cli import models_asked  # noqa: PLC0415 - imports every codec
+
+    found = asyncio.run(models_asked.checked(chosen_home(), name))
     if as_json:
-        print_json({"models": found})
+        print_json({"models": [each.shown() for each in found]})
     else:
-        headers = ("MODEL", "REACHABLE", "STREAMS", "TOOLS", "FIRST TOKEN", "TOKENS/S")
+        headers = ("MODEL", "PROVIDER", "REACHABLE", "STREAMS", "TOOLS", "FIRST TOKEN", "TOKENS/S")
         print_table(headers, [_row(each) for each in found])
         for each in found:
-            if each["problem"]:
-                click.echo(f"\n{each['name']}: {each['problem']}", err=True)
-    sys.exit(exits.OK if all(each["reachable"] for each in found) else exits.FAILED)
+            if each.checkup.problem:
+                click.echo(f"\n{each.name}: {each.checkup.problem}", err=True)
+    sys.exit(exits.OK if all(each.checkup.reachable for each in found) else exits.FAILED)
 
 
-async def _list(home: Path) -> list[dict[str, Any]]:
-    from holdfast.models.inventory import Inventory  # noqa: PLC0415 - imports every codec
+def _offered(listed: "Listed") -> str:
+    if listed.problem:
+        return f"its models cannot be listed: {listed.problem}"
+    names = ", ".join(listed.offers[:_SHOWN])
+    more = len(listed.offers) - _SHOWN
+    return f"its server has {names}{f' and {more} more' if more > 0 else ''}"
 
-    async with Inventory(_config(home)) as inventory:
-        return [each async for each in inventory.entries()]
+
+def _row(checked: "Checked") -> tuple[str, ...]:
+    found = checked.checkup
+    first, speed = found.first_token_ms, found.tokens_per_second
+    return (
+        checked.name,
+        checked.provider,
+        _answer(found.reachable),
+        _answer(found.streams),
+        _answer(found.tools),
+        "-" if first is None else f"{first:.0f} ms",
+        "-" if speed is None else f"{speed:.0f}",
+    )
 
 
-async def _check(home: Path, name: str | None) -> list[dict[str, Any]]:
-    from holdfast.models.inventory import Inventory  # noqa: PLC0415 - as above
-
-    async with Inventory(_config(home)) as inventory:
-        return [await inventory.check(target, now=time.monotonic) for target in inventory.named(name)]
+def _answer(found: bool | None) -> str:
+    return "-" if found is None else "yes" if found else "no"

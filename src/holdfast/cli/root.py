@@ -20,6 +20,7 @@ COMMANDS = {
         "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
     ),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
+    "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
     "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),
     "completion": Lazy("holdfast.cli.completion", "Print a completion script for your shell."),

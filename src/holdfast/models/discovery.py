@@ -39,6 +39,14 @@ async def find_server(addresses: Iterable[str], *, within: float = PATIENCE) -> 
     return next((server for task in asked if task in done and (server := task.result())), None)
 
 
+def model_names(body: bytes) -> tuple[str, ...] | None:
+    """The names in a listing of models; None: it is none."""
+    try:
+        return tuple(model.id for model in msgspec.json.decode(body, type=_Listing).data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 async def _ask(base_url: str) -> Server | None:
     try:
         answer = await _get(base_url)
@@ -47,10 +55,7 @@ async def _ask(base_url: str) -> Server | None:
     head, _, body = answer.partition(b"\r\n\r\n")
     if b" 200 " not in head.partition(b"\r\n")[0]:
         return None
-    try:
-        listed = [model.id for model in msgspec.json.decode(body, type=_Listing).data]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    listed = model_names(body) or ()
     talkers = tuple(id for id in listed if not any(word in id.lower() for word in _NO_TALKERS))
     return Server(base_url=base_url.rstrip("/"), models=talkers) if talkers else None
 

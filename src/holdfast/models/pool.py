@@ -101,6 +101,20 @@ class ModelPool:
             self._running.discard(patience)
             lease.running.discard(patience)
 
+    async def models(self, target: ModelTarget) -> tuple[str, ...]:
+        """The names of the models that the target's server lists. Raises `ModelFailed`."""
+        if target.provider is Provider.DEMO or target.embedded:
+            return (target.name,)
+        patience = Patience(target, sleep=self._sleep)
+        self._running.add(patience)
+        try:
+            transport = self._transport or await self._opened()
+            codec = self._codec(target.api_mode)
+            return await transport.models(codec=codec, target=target, patience=patience)
+        finally:
+            patience.finish()
+            self._running.discard(patience)
+
     async def _attempt(
         self, request: ModelRequest, *, lease: "Lease", patience: Patience
     ) -> AsyncGenerator[ModelEvent, None]:

@@ -1,0 +1,124 @@
+"""Reading: an answer as its bytes come in, streamed or whole."""
+
+import aiohttp
+
+from holdfast.core.model import ModelEvent, ModelFailed
+from holdfast.models import faults
+from holdfast.models.codec import Decoder
+from holdfast.models.patience import Patience
+from holdfast.models.sse import EventTooLong, SseSplitter
+from holdfast.models.target import ModelTarget
+
+_MAX_BODY = 4 * 1024 * 1024
+_AFTER_FINISH = 5.0  # the reply is whole: usage and the end mark are worth a short wait only
+_AFTER_END = 0.1  # for the end of the body, without which the connection cannot be used again
+SILENT = "did not begin to answer"
+_STALLED = "stopped in the middle of its answer and sent nothing more"
+
+
+class Reading:
+    """Owns the reading of one streamed answer."""
+
+    __slots__ = ("_content", "_decoder", "_patience", "_sse", "_started", "_target", "over")
+
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        decoder: Decoder,
+        target: ModelTarget,
+        patience: Patience,
+    ) -> None:
+        self._content = response.content
+        self._decoder = decoder
+        self._target = target
+        self._patience = patience
+        self._sse = SseSplitter()
+        self._started = False
+        self.over = False
+
+    @property
+    def ended(self) -> bool:
+        return self._sse.ended or self._decoder.ended
+
+    async def next_events(self) -> list[ModelEvent]:
+        """The deltas in what arrives next; sets `over` at the end of the answer."""
+        try:
+            chunk = await self._read()
+        except ModelFailed:
+            if not self._decoder.finished or self._patience.ended:
+                raise
+            chunk = b""  # the reply is whole: it is not lost to a server that does not end
+        try:
+            payloads = self._sse.feed(chunk) if chunk else self._sse.flush()
+        except EventTooLong as error:
+            raise faults.endless(self._target) from error
+        events: list[ModelEvent] = []
+        if payloads:
+            events = self._decoder.feed(payloads)
+            self._started = True
+            self._patience.heard()
+        self.over = not chunk or self.ended
+        if self.ended and not self._content.at_eof():
+            await self._read_end()
+        return events
+
+    async def _read(self) -> bytes:
+        limits = self._target.limits
+        if self._decoder.finished:
+            limit = min(_AFTER_FINISH, limits.between_tokens or _AFTER_FINISH)
+            stage, setting = _STALLED, "between_tokens_timeout"
+        elif self._started:
+            limit, stage, setting = limits.between_tokens, _STALLED, "between_tokens_timeout"
+        else:
+            limit, stage, setting = limits.first_token, SILENT, "first_token_timeout"
+        try:
+            return await self._patience.wait(
+                self._content.readany, limit, stage=stage, setting=setting
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise faults.cut(self._target) from error
+
+    async def _read_end(self) -> None:
+        try:
+            await self._patience.wait(
+                self._content.read, _AFTER_END, stage=_STALLED, setting="whole_timeout"
+            )
+        except (ModelFailed, aiohttp.ClientError, OSError):
+            return  # the reply is whole; only the connection is not worth keeping
+
+
+async def whole(response: aiohttp.ClientResponse, target: ModelTarget, patience: Patience) -> bytes:
+    patience.heard()
+    limit = target.limits.between_tokens
+    read = response.content.readany
+    body = b""
+    try:
+        while len(body) < _MAX_BODY and (
+            chunk := await patience.wait(
+                read, limit, stage=_STALLED, setting="between_tokens_timeout"
+            )
+        ):
+            body += chunk
+    except (aiohttp.ClientError, OSError) as error:
+        raise faults.cut(target) from error
+    return body
+
+
+async def unstreamed(
+    response: aiohttp.ClientResponse, decoder: Decoder, target: ModelTarget, patience: Patience
+) -> list[ModelEvent]:
+    """The events of a server that answers in one piece though it was asked to stream, or that
+    streams under another name."""
+    body = await whole(response, target, patience)
+    if body.lstrip().startswith(b"{"):
+        events = decoder.feed([body])
+        ended = decoder.finished
+    elif body.lstrip().startswith((b"data:", b"event:", b":")):
+        splitter = SseSplitter()
+        events = decoder.feed([*splitter.feed(body), *splitter.flush()])
+        ended = splitter.ended or decoder.finished
+    else:
+        ended = False
+    if not ended:
+        raise faults.no_stream(target, response.content_type, body)
+    return [*events, decoder.complete(ended=True)]
