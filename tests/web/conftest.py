@@ -74,19 +74,33 @@ class _served:
 Visit = Callable[..., Visitor]
 
 
+@pytest.fixture(scope="module")
+def known_browsers(chromium: Any) -> Iterator[dict[str, Any]]:
+    """By the gateway's address, browsers that are logged in and have its files: most tests
+    need nothing of their own, and a first visit costs a second."""
+    contexts: dict[str, Any] = {}
+    yield contexts
+    for context in contexts.values():
+        context.close()
+
+
 @pytest.fixture
-def visit(chromium: Any) -> Iterator[Visit]:
-    """Opens a browser of its own on a gateway, logged in unless told otherwise.
+def visit(chromium: Any, known_browsers: dict[str, Any]) -> Iterator[Visit]:
+    """Opens a page on a gateway, logged in unless told otherwise.
 
     Afterwards: no script broke, the content security policy was not violated, no dialog came
     up, and nothing was asked of any other host.
     """
     visitors: list[Visitor] = []
 
-    def open_one(served: Served, *, login: bool = True, **context: Any) -> Visitor:
-        visitor = Visitor(chromium.new_context(**context), served)
+    def open_one(served: Served, *, login: bool = True, **options: Any) -> Visitor:
+        shared = login and not options
+        context = known_browsers.get(served.address) if shared else None
+        visitor = Visitor(context or chromium.new_context(**options), served, shared=shared)
         visitors.append(visitor)
-        visitor.arrive(login=login)
+        visitor.arrive(login=login and context is None)
+        if shared:
+            known_browsers[served.address] = visitor.context
         return visitor
 
     yield open_one

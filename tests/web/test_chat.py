@@ -11,9 +11,15 @@ def test_a_link_opens_the_page_once_and_the_browser_is_known_from_then_on(
     gateway: Served, visit: Visit
 ) -> None:
     visitor = visit(gateway)
+    link = visitor.link()
+    visitor.page.goto(link)
+    visitor.box.wait_for()
     assert visitor.page.url == f"{gateway.address}/"
     visitor.page.reload()
     visitor.box.wait_for()
+    stranger = visit(gateway, login=False)
+    answer = stranger.context.request.get(link)
+    assert answer.status == 403
 
 
 def test_a_stranger_sees_how_to_get_in_and_nothing_else(gateway: Served, visit: Visit) -> None:

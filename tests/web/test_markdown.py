@@ -48,7 +48,8 @@ CASES = [
     ),
     (
         "3. a\n4. b",
-        '<ol start="3"><li><span class="line">a</span></li><li><span class="line">b</span></li></ol>',
+        '<ol start="3"><li><span class="line">a</span></li>'
+        '<li><span class="line">b</span></li></ol>',
     ),
     (
         "1. a\n\n   ```sh\n   ls\n   ```\n2. b",
@@ -59,7 +60,8 @@ CASES = [
     ("in 2024. it was", "<p>in 2024. it was</p>"),
     (
         "| a | b |\n|:-:|--:|\n| 1 | `x|y` |",
-        '<div><table><thead><tr><th class="to-center">a</th><th class="to-right">b</th></tr></thead>'
+        '<div><table><thead><tr><th class="to-center">a</th>'
+        '<th class="to-right">b</th></tr></thead>'
         '<tbody><tr><td class="to-center">1</td><td class="to-right"><code>x|y</code></td></tr>'
         "</tbody></table></div>",
     ),
@@ -145,7 +147,10 @@ def test_no_text_takes_long_to_draw(drawing: Any, text: str) -> None:
 
 
 def test_code_in_colours_is_the_code(drawing: Any) -> None:
-    code = "def f(x):\n    '''doc\n    more'''\n    return f\"{x}\" // 0x1F  # \\ \"\n\n/* a */ `b ${c}` <d>"
+    code = (
+        "def f(x):\n    '''doc\n    more'''\n    return f\"{x}\" // 0x1F  # \\ \"\n"
+        "\n/* a */ `b ${c}` <d>"
+    )
     joined = drawing.evaluate(
         """async (code) => {
           const { highlight } = await import("/page/highlight.js");

@@ -23,7 +23,9 @@ _SUSPECTS = """() => {
     if (tags.has(node.tagName.toUpperCase()) && !composer) found.push(node.outerHTML);
     for (const { name, value } of node.attributes) {
       if (/^on|^(srcdoc|formaction|ping|xlink:href|style)$/i.test(name)
-          && !(composer && name === "style")) found.push(node.outerHTML);
+          && !(name === "style" && (composer || node.matches(".chunk")))) {
+        found.push(node.outerHTML);
+      }
       if (["href", "src"].includes(name)) {
         const scheme = new URL(value, location.href).protocol;
         const image = name === "src" && /^data:image\\//.test(value);

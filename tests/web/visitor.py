@@ -20,25 +20,26 @@ document.addEventListener("securitypolicyviolation", (event) =>
 
 
 class Visitor:
-    """Owns a browser context with one page, and keeps a record of what it should not do."""
+    """Owns a page, and its browser unless that is shared; keeps a record of what the page should
+    not do."""
 
-    def __init__(self, context: Any, served: Served) -> None:
+    def __init__(self, context: Any, served: Served, *, shared: bool = False) -> None:
         self.context = context
         self.served = served
-        context.set_default_timeout(_PATIENCE)
-        context.add_init_script(_WATCH)
         self.page = context.new_page()
+        self.page.set_default_timeout(_PATIENCE)
+        self.page.add_init_script(_WATCH)
+        self._shared = shared
         self._wrongs: list[str] = []
         self.page.on("pageerror", lambda error: self._wrongs.append(f"script: {error}"))
         self.page.on("console", self._said)
         self.page.on("dialog", self._asked)
-        context.on("request", self._requested)
-        context.on("page", lambda page: self._wrongs.append(f"opened: {page.url}"))
+        self.page.on("request", self._requested)
+        self.page.on("popup", lambda page: self._wrongs.append(f"opened: {page.url}"))
 
     def arrive(self, *, login: bool) -> None:
         self.page.goto(self.link() if login else self.served.address)
-        if login:
-            self.box.wait_for()
+        self.page.locator(".composer, .login").wait_for()
 
     def link(self) -> str:
         return str(ControlClient(self.served.paths).post("/login")["link"])
@@ -94,8 +95,10 @@ class Visitor:
 
     def leave(self) -> list[str]:
         """Close the browser; what went wrong while it was open."""
-        violations = self.page.evaluate("window.violations")
-        self.context.close()
+        violations = self.page.evaluate("localStorage.clear() ?? window.violations")
+        self.page.close()
+        if not self._shared:
+            self.context.close()
         return self._wrongs + violations
 
     def _said(self, message: Any) -> None:

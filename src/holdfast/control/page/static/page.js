@@ -53,7 +53,6 @@ export class Page extends Observed {
 
   goTo(id, seq) {
     location.hash = id ? `#/chat/${encodeURIComponent(id)}${seq ? `/${seq}` : ""}` : "#/new";
-    this.set({ drawer: false });
   }
 
   set(change) {
@@ -115,6 +114,7 @@ export class Page extends Observed {
   #route() {
     const [, kind, id, seq] = location.hash.split("/");
     this.seek = seq ? Number(seq) : null;
+    this.drawer = false;
     if (kind !== "chat" || !id) return this.#show(null);
     const wanted = decodeURIComponent(id);
     if (this.conversation?.id !== wanted) this.#show(wanted);

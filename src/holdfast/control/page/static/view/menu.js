@@ -1,5 +1,5 @@
 // A button that opens a short list of things to do.
-import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
+import { html, useLayoutEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "./icons.js";
 
 /** `items`: {label, help?, icon?, chosen?, danger?, act} or {label, href, download}. */
@@ -7,7 +7,7 @@ export function Menu({ label, icon, title, items, up = false }) {
   const [open, setOpen] = useState(false);
   const box = useRef(null);
   const button = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!open) return undefined;
     (box.current.querySelector("[aria-checked=true]") ?? box.current.querySelector("[role^=menuitem]")).focus();
     const outside = (event) => box.current?.contains(event.target) || setOpen(false);

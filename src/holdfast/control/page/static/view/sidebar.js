@@ -12,7 +12,9 @@ export function Sidebar({ page, narrow }) {
   const list = useRef(null);
   const closed = narrow && !page.drawer;
   const onKey = (event) => walk(event, list.current);
-  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label="Chats" inert=${closed} ref=${list} onKeyDown=${onKey}>
+  // Also for the chat that is open already, which is no change of address.
+  const onClick = (event) => event.target.closest("a") && page.set({ drawer: false });
+  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label="Chats" inert=${closed} ref=${list} onKeyDown=${onKey} onClick=${onClick}>
     <header>
       <a class="brand" href="#/new"><${Logo} /> Holdfast</a>
       ${narrow && html`<button type="button" class="round" aria-label="Close the list of chats" onClick=${() => page.set({ drawer: false })}>

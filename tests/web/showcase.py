@@ -1,0 +1,86 @@
+"""A chat worth a picture: what the page can show, as a transcript that is taken in."""
+
+import json
+import time
+from typing import Any
+
+_PLAN = """\
+Here is what I found. Of the **42 GB** in use, most is old logs:
+
+| folder | size | oldest |
+|:-------|-----:|:-------|
+| `/var/log/journal` | 18.2 GB | March |
+| `~/backups` | 11.4 GB | May |
+| `~/.cache` | 6.1 GB | yesterday |
+
+I would do two things:
+
+1. Keep two weeks of the journal, and say so once and for all
+2. Thin the backups: one a week for those older than a month
+
+```python
+def keep(backup: Path, today: date) -> bool:
+    \"\"\"One a week, once it is older than a month.\"\"\"
+    day = date.fromisoformat(backup.stem)
+    return (today - day).days < 31 or day.isoweekday() == 7  # Sundays
+```
+
+> Nothing is deleted yet. Shall I go on?
+"""
+
+
+def _call(id: str, name: str, **arguments: Any) -> dict[str, str]:
+    return {"id": id, "name": name, "arguments": json.dumps(arguments)}
+
+
+def _result(id: str, name: str, text: str, outcome: str = "ok") -> dict[str, str]:
+    return {"type": "tool", "call_id": id, "name": name, "text": text, "outcome": outcome}
+
+
+_DISK = """\
+Filesystem      Size  Used Avail Use% Mounted on
+/dev/vda1        48G   42G  3.8G  92% /"""
+
+_MESSAGES: list[dict[str, Any]] = [
+    {"type": "user", "text": "The disk of the little server is nearly full. What takes the room?"},
+    {
+        "type": "assistant",
+        "text": "I look at the disk first, and then at what is large.",
+        "reasoning": [{"text": "df first; then du on the usual suspects, largest first."}],
+        "calls": [
+            _call("c1", "terminal", command="df -h /"),
+            _call("c2", "terminal", command="du -xh --max-depth=3 / 2>/dev/null | sort -rh | head"),
+            _call("c3", "read", path="/etc/systemd/journald.conf"),
+        ],
+    },
+    _result("c1", "terminal", _DISK),
+    _result("c2", "terminal", "18.2G\t/var/log/journal\n11.4G\t/home/me/backups"),
+    _result("c3", "read", "there is no such file in the workspace", "error"),
+    {"type": "assistant", "text": _PLAN},
+]
+
+TITLES = [
+    "What takes the room on the disk?",
+    "Rename the photos by date",
+    "A timer for the tide table",
+    "Why does the build fail on Fridays",
+    "Letter to the harbour office",
+    "Compare the two heat pumps",
+]
+
+
+def exported(title: str, messages: list[dict[str, Any]], at: float) -> str:
+    """JSON Lines as `/sessions/import` takes them."""
+    rows = [
+        {"seq": seq, "turn_id": None, "at": at + 2 * seq, "message": message}
+        for seq, message in enumerate(messages, 1)
+    ]
+    return "\n".join(json.dumps(line) for line in ({"id": "s", "title": title}, *rows))
+
+
+def chats() -> list[str]:
+    """Several, the one worth opening last, so that it is the newest."""
+    now = time.time()
+    small = [{"type": "user", "text": "hello"}, {"type": "assistant", "text": "Hello."}]
+    others = [exported(title, small, now - 9e4) for title in reversed(TITLES[1:])]
+    return [*others, exported(TITLES[0], _MESSAGES, now - 60)]

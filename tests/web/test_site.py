@@ -1,0 +1,79 @@
+"""The page's files as they are served: typed, tagged, and complete without a build."""
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import ClientSession, test_utils, web
+
+from holdfast.control.page import site
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[ClientSession]:
+    application = web.Application()
+    application.add_routes(site.routes())
+    async with (
+        test_utils.TestServer(application) as server,
+        ClientSession(base_url=server.make_url("/")) as session,
+    ):
+        yield session
+
+
+async def test_each_file_has_its_type_and_a_tag(http: ClientSession) -> None:
+    types = {
+        "/": "text/html; charset=utf-8",
+        "/page/page.css": "text/css; charset=utf-8",
+        "/page/app.js": "text/javascript; charset=utf-8",
+        "/page/icon.svg": "image/svg+xml",
+    }
+    for path, wanted in types.items():
+        async with http.get(path) as answer:
+            assert answer.status == 200
+            assert answer.headers["Content-Type"] == wanted
+            assert answer.headers["Cache-Control"] == "no-cache"
+            tag = answer.headers["ETag"]
+        async with http.get(path, headers={"If-None-Match": tag}) as answer:
+            assert answer.status == 304
+            assert await answer.read() == b""
+        async with http.get(path, headers={"If-None-Match": '"older"'}) as answer:
+            assert answer.status == 200
+
+
+async def test_nothing_but_the_page_is_served(http: ClientSession) -> None:
+    for path in ("/page/", "/page/../site.py", "/page/%2e%2e/site.py", "/page/vendor/LICENSE-htm"):
+        async with http.get(path) as answer:
+            assert answer.status == 404
+
+
+async def test_a_head_request_says_what_a_get_would(http: ClientSession) -> None:
+    async with http.head("/page/app.js") as answer:
+        assert answer.status == 200
+        assert int(answer.headers["Content-Length"]) > 0
+
+
+def test_every_module_is_named_in_the_page_and_every_import_is_there() -> None:
+    """A module that the page does not name is fetched only when another one has been read."""
+    index = (site.STATIC / "index.html").read_text()
+    modules = {path.relative_to(site.STATIC).as_posix() for path in site.STATIC.rglob("*.js")}
+    assert set(re.findall(r'(?:href|src)="/page/([^"]+\.js)"', index)) == modules
+    for name in modules:
+        path = site.STATIC / name
+        for found in re.findall(r'from "(\.[^"]+)"', path.read_text()):
+            assert (path.parent / found).resolve().is_file(), f"{name} imports {found}"
+
+
+def test_no_script_makes_html_of_a_text() -> None:
+    """Texts become text nodes; what could make more of them is not used anywhere."""
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|"
+        r"createContextualFragment|setHTMLUnsafe|DOMParser"
+    )
+    own = [path for path in site.STATIC.rglob("*.js") if "vendor" not in path.parts]
+    assert [path.name for path in own if forbidden.search(path.read_text())] == []
+    assert not re.search(r"<script>|\sstyle=|\son\w+=", (site.STATIC / "index.html").read_text())
+
+
+def test_what_is_vendored_comes_with_its_licence() -> None:
+    names = {path.name for path in (site.STATIC / "vendor").iterdir()}
+    assert names == {"preact-htm.module.js", "LICENSE-htm", "LICENSE-preact"}
