@@ -24,6 +24,9 @@ CONFIG = """
 [gateway]
 port = 0
 
+[model]
+provider = "demo"
+
 [platforms.simulated]
 base_url = "{vendor}"
 allow = ["ann"]

@@ -30,7 +30,8 @@ class Gateway:
     """Owns one gateway process at a time, all of them on the same home."""
 
     def __init__(self, home: str) -> None:
-        self._environ = {**os.environ, "HOLDFAST_HOME": home, "PYTHONUNBUFFERED": "1"}
+        own = {"HOLDFAST_HOME": home, "HOLDFAST_MODEL_PROVIDER": "demo", "PYTHONUNBUFFERED": "1"}
+        self._environ = {**os.environ, **own}
         token = subprocess.run([*HOLDFAST, "token"], env=self._environ, stdout=-1, check=True)
         self._token = token.stdout.decode().strip()
         self._log = Path(home) / "stderr"

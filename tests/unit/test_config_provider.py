@@ -67,6 +67,17 @@ def test_what_is_written_wins_over_every_key(
     assert (model.provider, model.api_key) == (provider, key)
 
 
+def test_a_key_that_is_for_another_address_is_not_sent_to_the_providers_own(
+    tmp_path: Path,
+) -> None:
+    environ = {"OPENAI_API_KEY": "sk-12345678", "OPENAI_BASE_URL": "http://127.0.0.1:8787/v1"}
+    config = found(tmp_path, environ=environ)
+    assert config.settings.model.provider is Provider.AUTO
+    assert any("OPENAI_BASE_URL" in warning for warning in config.warnings)
+    config = found(tmp_path, environ={**environ, "OPENROUTER_API_KEY": "sk-or-12345678"})
+    assert config.settings.model.provider is Provider.OPENROUTER
+
+
 def test_with_nothing_to_go_by_the_choice_is_left_open(tmp_path: Path) -> None:
     config = found(tmp_path, "", {"HOLDFAST_MODEL_DISCOVER": ""})
     assert config.settings.model.provider is Provider.AUTO

@@ -41,7 +41,8 @@ def list_models(as_json: bool) -> None:
     print_table(("ROLE", "PROVIDER", "NAME", "MODE", "ADDRESS"), rows)
     for each in found:
         click.echo(f"\n{click.style(each.name, bold=True)}: {each.why}")
-        click.echo(f"  {_offered(each)}")
+        if each.offers != (each.name,):
+            click.echo(f"  {_offered(each)}")
 
 
 @command.command("check")

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.config import Config, load
 from holdfast.core.errors import ModelError
+from holdfast.core.settings import Provider
 from holdfast.models.checkup import Checkup, check_up
 from holdfast.models.choice import Chosen, choose
 from holdfast.models.pool import ModelPool
@@ -83,14 +84,18 @@ async def _listed(pool: ModelPool, chosen: Chosen, target: ModelTarget, place: i
 
 
 async def _checked(pool: ModelPool, target: ModelTarget) -> Checked:
-    # Once: whoever checks wants to see the failure, not to wait until it has passed.
-    client = pool.lease(msgspec.structs.replace(target, retries=0))
+    # Once more at the most, for a connection that was kept too long: whoever checks wants to
+    # see the failure, not to wait until it has passed.
+    client = pool.lease(msgspec.structs.replace(target, retries=1))
+    found = await check_up(client, now=time.monotonic)
+    if target.provider is Provider.DEMO:
+        found = msgspec.structs.replace(found, tools=None)  # it uses only those it has a part for
     return Checked(
         provider=target.provider,
         name=target.name,
         api_mode=target.api_mode,
         base_url=target.base_url,
-        checkup=await check_up(client, now=time.monotonic),
+        checkup=found,
     )
 
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.config.rules import KEY_VARIABLES
-from holdfast.core.settings import Provider
+from holdfast.core.settings import KEY_VARIABLES, Provider
 
 
 @dataclass(frozen=True, kw_only=True)

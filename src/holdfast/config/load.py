@@ -63,9 +63,9 @@ def load(
         draft.put(tuple(key.split(".")), value, origin="the command line")
     variables = {**dotenv.values, **environ}
     check(draft)
-    find_provider(draft, variables)
+    told = find_provider(draft, variables)
     settings = _convert(draft, home)
-    warnings = [*home_warnings(home), *dotenv.warnings, *check_rules(draft, settings)]
+    warnings = [*home_warnings(home), *dotenv.warnings, *told, *check_rules(draft, settings)]
     resolved = resolve(draft, settings, home=home, variables=variables)
     return Config(
         home=home,

@@ -6,12 +6,13 @@ from holdfast.config.draft import Draft
 from holdfast.core.settings import KEY_VARIABLES, Provider
 
 
-def find_provider(draft: Draft, variables: Mapping[str, str]) -> None:
+def find_provider(draft: Draft, variables: Mapping[str, str]) -> list[str]:
     """Put a provider in place of "auto" where one can be told, and a reference to its key where
     none is written.
 
     An address of one's own is a server of one's own. What is left as "auto" is for whoever can
     ask the machine. The draft is changed, so that `config show` says what was found, and where.
+    Returns what a person should know of it.
     """
     model = draft.tree.get("model", {})
     wanted, key = model.get("provider", Provider.AUTO), model.get("api_key", "")
@@ -19,13 +20,24 @@ def find_provider(draft: Draft, variables: Mapping[str, str]) -> None:
         if wanted == Provider.AUTO:
             origin = draft.where(("model", "base_url"))
             draft.put(("model", "provider"), Provider.LOCAL.value, origin=origin)
-        return
+        return []
+    told: list[str] = []
     for provider, name in KEY_VARIABLES.items():
         there = key == f"env:{name}" or (not key and variables.get(name, "").strip())
-        if wanted in (Provider.AUTO, provider) and there:
-            origin = f"the variable {name}"
-            if wanted == Provider.AUTO:
-                draft.put(("model", "provider"), provider.value, origin=origin)
-            if not key:
-                draft.put(("model", "api_key"), f"env:{name}", origin=origin)
-            return
+        if wanted not in (Provider.AUTO, provider) or not there:
+            continue
+        elsewhere = name.replace("_API_KEY", "_BASE_URL")
+        if wanted == Provider.AUTO and not key and variables.get(elsewhere):
+            # A key goes to the address it was given for, and that may be this very gateway.
+            told.append(
+                f"{name} is not used: {elsewhere} says that it is for another address; to use "
+                "both, set provider, base_url and api_key under [model]"
+            )
+            continue
+        origin = f"the variable {name}"
+        if wanted == Provider.AUTO:
+            draft.put(("model", "provider"), provider.value, origin=origin)
+        if not key:
+            draft.put(("model", "api_key"), f"env:{name}", origin=origin)
+        break
+    return told

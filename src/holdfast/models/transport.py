@@ -161,6 +161,8 @@ def _told(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         number = error.os_error.errno
         return os.strerror(number) if number else str(error.os_error)
+    if isinstance(error, aiohttp.ClientOSError):
+        return os.strerror(error.errno) if error.errno else "the connection broke"
     if isinstance(error, aiohttp.ServerDisconnectedError):
         return "it closed the connection without an answer"
     return str(error) or type(error).__name__
