@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import signal
 import sys
 
@@ -82,6 +83,23 @@ async def test_nothing_but_the_workspace_can_be_written(bench):
     assert [int(size) for size in sizes] == [512, 64]
 
 
+async def test_no_user_namespace_can_be_made(bench):
+    """Inside one a command is root again: it could mount a tmpfs of any size, or a /proc."""
+    script = """
+        unshare -Ur true; unshare -Urm mount -t tmpfs x /tmp && echo mounted
+        python3 -c 'import ctypes, threading
+libc = ctypes.CDLL(None, use_errno=True)
+print("unshare", libc.unshare(0x10000000), "clone", libc.syscall(56, 0x10000011, 0, 0, 0, 0))
+threading.Thread(target=print, args=("threads still start",)).start()'
+    """
+    result = await bench.run("c", script, limit=20)
+    assert "mounted" not in result.output
+    assert result.output.count("not permitted") == 2, result.output
+    assert "unshare -1" in result.output and "threads still start" in result.output
+    if platform.machine() == "x86_64":
+        assert "clone -1" in result.output
+
+
 async def test_sessions_cannot_see_each_other(runners):
     mine, yours = runners.bench("mine"), runners.bench("yours")
     await mine.run("c", "echo private >note; sleep 100 &", limit=10)
@@ -147,6 +165,20 @@ async def test_planted_processes_are_left_out(runners, home):
     await runners.end("s_1")
     assert await runners.processes("s_1") == []
     assert (await bench.run("c2", "echo well", limit=10)).output == "well\n"
+
+
+async def test_a_terminal_state_that_is_none_costs_nothing_but_itself(runners):
+    bench = runners.bench("s_1")
+    forged = [
+        '{"environment": 5, "cwd": 7}',
+        '{"environment": {"A=": "x", "B": "\\u0000", "C": 1}}',
+    ]
+    for number, state in enumerate(forged):
+        await bench.start_process(f"p{number}", f"echo '{state}' >/run/holdfast/terminal.json")
+        await bench.wait_for_process(f"p{number + 1}", limit=20)
+        await runners.end("s_1")
+        result = await bench.run(f"c{number}", "pwd; echo well", limit=10)
+        assert result.output.splitlines()[-2:] == ["/workspace", "well"]
 
 
 async def test_a_spool_swept_away_costs_the_runner_nothing(bench):

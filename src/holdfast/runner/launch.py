@@ -91,6 +91,7 @@ def _config(
         "listen_fd": fds[0],
         "ready_fd": fds[1],
         "uid": user,
+        "sandboxed": plan.sandboxed,
         "environment": environment(workspace),
         "output_bytes": settings.output_kb * 1024,
         "idle_timeout": settings.idle_timeout,

@@ -6,10 +6,13 @@ import ctypes
 import os
 
 PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 CAPABILITY_VERSION_3 = 0x20080522
+SECCOMP_MODE_FILTER = 2
+FILTER_STEP = 8  # bytes
 IN_MODIFY = 0x2
 IN_NONBLOCK_CLOEXEC = os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -19,6 +22,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def prctl(option: int, value: int = 0) -> bool:
     """Whether the kernel agreed."""
     return bool(_libc.prctl(option, value, 0, 0, 0) == 0)
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+
+def filter_calls(steps: bytes) -> bool:
+    """Whether the kernel took this program, which judges every later system call."""
+    program = _Filter(len(steps) // FILTER_STEP, steps)
+    return bool(_libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0) == 0)
 
 
 def drop_bounding_set() -> None:

@@ -9,6 +9,7 @@ import sys
 
 from .confine import confine
 from .loop import Loop
+from .namespaces import refuse_user_namespaces
 from .server import Server
 
 
@@ -20,6 +21,8 @@ def main() -> None:
     listener.set_inheritable(False)
     os.set_inheritable(int(config["ready_fd"]), False)
     confine(config["uid"])
+    if config["sandboxed"] and not refuse_user_namespaces():
+        print("this kernel filters no calls: user namespaces stay open", file=sys.stderr)
     # Listening here and not in the gateway makes the kernel name *this* process as the
     # peer of whoever connects: that is how a gateway learns and proves our pid.
     listener.listen(8)
