@@ -40,6 +40,7 @@ async def test_paths_follow_the_terminal_and_home(bench):
         ("pipe", "is no plain file"),
         (".", "is a folder of 2: binary, pipe"),
         ("/etc/shadow", "no such file"),
+        ("a\0b", "holds a NUL byte"),
     ],
 )
 async def test_what_cannot_be_read_is_refused_with_a_reason(bench, path, says):

@@ -87,6 +87,16 @@ async def test_one_that_does_not_read_takes_only_what_fits(bench):
         await bench.feed_process(process.id, "x" * 200_000)
 
 
+async def test_what_cannot_be_asked_of_it_is_refused_and_costs_it_nothing(bench):
+    """The runner is pid 1 of the session: an error of its own would end all that runs."""
+    process = await bench.start_process("c", "sleep 100")
+    with pytest.raises(BenchRefused, match="could not"):
+        await bench.read_process_log(process.id, offset=10**30)
+    with pytest.raises(BenchRefused, match="NUL byte"):
+        await bench.start_process("c2", "echo a\0b")
+    assert [one.running for one in await bench.list_processes()] == [True]
+
+
 async def test_those_of_a_runner_that_died_are_reported_as_ended(runners, ledger):
     """J2: in a sandbox that goes away they are reported as ended."""
     bench = runners.bench("s_1")

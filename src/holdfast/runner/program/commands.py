@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import shell
-from .asker import Asker, Refusal
+from .asker import Asker
 from .job import Job, open_null
 from .loop import Loop
 from .shell import Terminal
@@ -24,7 +24,6 @@ from .spool import (
 )
 from .tails import Tail, Tails
 
-LONGEST_COMMAND = 100_000  # bytes; the kernel takes 128 KiB in one argument
 LOST: Record = {"exit_code": None, "output": "", "lost": True}
 
 
@@ -63,10 +62,7 @@ class Commands:
     def run(self, asker: Asker, frame: Mapping[str, Any]) -> None:
         call_id, command = str(frame["call"]), str(frame["command"])
         if call_id not in self._running and read_record(self._spool.call(call_id)) is None:
-            if len(command.encode()) > LONGEST_COMMAND:
-                raise Refusal("the command is too long: write it to a file and run that file")
-            if "\0" in command:
-                raise Refusal("the command holds a NUL byte, which no shell can be given")
+            shell.check(command)
             self._start(call_id, command, float(frame["limit"]))
         self.attach(asker, frame)
 

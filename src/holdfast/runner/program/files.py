@@ -18,6 +18,8 @@ Answer = dict[str, Any]
 
 
 def resolve(path: str, cwd: str, home: str) -> str:
+    if "\0" in path:
+        raise Refusal("the path holds a NUL byte, which no file's name can")
     if path == "~" or path.startswith("~/"):
         path = home + path[1:]
     return os.path.normpath(os.path.join(cwd, path))

@@ -76,7 +76,7 @@ def _become(
         os.chdir(cwd)
         limit_this_process(dict(limits))
         os.execve(argv[0], list(argv), dict(env))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         os.write(2, f"cannot start {argv[0]} in {cwd}: {error}\n".encode())
     finally:
         os._exit(127)

@@ -61,6 +61,7 @@ class Processes:
         call_id, command = str(frame["call"]), str(frame["command"])
         earlier = read_record(self._spool.call(call_id))
         if earlier is None:
+            shell.check(command)
             record = self._start(command)
             try_to_write_durably(
                 self._spool.call(call_id),

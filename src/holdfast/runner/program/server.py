@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -116,6 +117,9 @@ class Server:
         except OSError as error:
             # A full disk or process table: it concerns this request alone.
             asker.refuse(f"the runner could not: {error}")
+        except Exception as error:  # noqa: BLE001 - the edge of a request: our end is everybody's
+            traceback.print_exc()
+            asker.refuse(f"the runner could not: {error!r}")
 
     def _end_if_unclaimed(self) -> None:
         if not self._connections and not self._jobs:

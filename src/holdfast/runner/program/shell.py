@@ -6,7 +6,9 @@ import os
 from typing import Any
 
 from . import spool
+from .asker import Refusal
 
+LONGEST_COMMAND = 100_000  # bytes; the kernel takes 128 KiB in one argument
 LARGEST_STATE = 512 * 1024  # past this the next exec would fail: arguments share the room
 OURS = "__holdfast"
 FLEETING = frozenset({"_", "SHLVL", "PWD"})
@@ -37,6 +39,14 @@ def shell_path() -> str:
     return "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
 
 
+def check(command: str) -> None:
+    """Raise `Refusal` for what no shell can be given."""
+    if len(command.encode()) > LONGEST_COMMAND:
+        raise Refusal("the command is too long: write it to a file and run that file")
+    if "\0" in command:
+        raise Refusal("the command holds a NUL byte, which no shell can be given")
+
+
 def arguments(command: str, state_file: str | None = None) -> list[str]:
     """What to execute; with a `state_file`, the wrapper leaves cwd and variables there."""
     path = shell_path()
@@ -60,16 +70,22 @@ def parse_state(data: bytes) -> tuple[str, dict[str, str]] | None:
     return os.fsdecode(cwd[:-1]), variables
 
 
+def _usable(saved: Any, initial: dict[str, str]) -> dict[str, str]:
+    """The saved variables that can be given to a program: a command may have written them."""
+    if not isinstance(saved, dict):
+        return initial
+    fine = {str(name): str(value) for name, value in saved.items()}
+    return {k: v for k, v in fine.items() if k and "=" not in k and "\0" not in k + v}
+
+
 class Terminal:
     """Owns cwd and exported variables; a successor of this runner finds them in the spool."""
 
     def __init__(self, *, path: str, home: str, environment: dict[str, str]) -> None:
         self._path, self._home = path, home
-        self._initial = environment
         saved: dict[str, Any] = spool.read_record(path) or {}
         self.cwd: str = str(saved.get("cwd", home))
-        variables = saved.get("environment", environment)
-        self.environment: dict[str, str] = {str(k): str(v) for k, v in variables.items()}
+        self.environment = _usable(saved.get("environment"), environment)
 
     def working_folder(self) -> tuple[str, str]:
         """Where the next command runs, and what to say if that is not where the last one ended."""

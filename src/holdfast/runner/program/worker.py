@@ -61,6 +61,7 @@ class Worker:
 
     def do(self, asker: Asker, frame: Mapping[str, Any]) -> None:
         operation = str(frame["op"])
+        path = resolve(str(frame["path"]), self._terminal.working_folder()[0], self._home)
         call_id = str(frame["call"]) if operation in CHANGING else None
         if call_id is not None:
             record = read_record(self._spool.call(call_id))
@@ -68,7 +69,6 @@ class Worker:
                 return _tell(asker, record.get("result"))
             self._check_room(frame)
             write_whole(self._spool.call(call_id), {"call_id": call_id, "command": operation})
-        path = resolve(str(frame["path"]), self._terminal.working_folder()[0], self._home)
         self._fork(asker, call_id, {**frame, "path": path})
 
     def _check_room(self, frame: Mapping[str, Any]) -> None:
