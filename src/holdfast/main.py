@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import msgspec
@@ -243,26 +244,41 @@ class Process:
     def _greet(self) -> None:
         home = self._config.home
         ours = "" if home == Path.home() / ".holdfast" else f" --home {shlex.quote(str(home))}"
+        call = _program()
         lines = [
             f"Holdfast {__version__} listens on {self._address}",
+            *self._another_port(),
             "",
-            "Open it in a browser (this link works once, within ten minutes):",
+            "In a browser (this link works once, within ten minutes):",
             f"  {self._new_link()}",
-            "",
-            "Talk to it:",
+            "In a terminal:",
+            f"  {call} chat{ours}",
+            "From a program:",
             f"  curl {self._address}/v1/chat/completions \\",
-            f'    -H "Authorization: Bearer $(holdfast token{ours})" \\',
+            f'    -H "Authorization: Bearer $({call} token{ours})" \\',
             '    -H "X-Holdfast-Session: me" \\',
             '    -d \'{"messages": [{"role": "user", "content": "run uname -a"}]}\'',
             "",
-            f"See what it does:  holdfast status{ours}",
-            "Stop it:           Ctrl-C",
         ]
         model = self._model.choice
-        lines += ["", f"Model: {model.name} ({model.provider}): {model.why}."]
+        lines += [f"Model: {model.name} ({model.provider}): {model.why}."]
         if model.provider == Provider.DEMO:
-            lines += ["A demo answers until there is a real one. Ask it how to plug one in."]
+            lines += [f"A demo answers until there is a real one: {call} setup{ours}"]
+        lines += ["Ctrl-C stops it."]
         print("\n".join(lines), flush=True)
+
+    def _another_port(self) -> list[str]:
+        wanted = self._config.settings.gateway.port
+        if wanted == 0 or self._address.endswith(f":{wanted}"):
+            return []
+        return [f"(port {wanted} is in use by another program)"]
+
+
+def _program() -> str:
+    """How to call this program again: by its path, where the shell does not know its name."""
+    if which("holdfast") is not None or Path(sys.argv[0]).name != "holdfast":
+        return "holdfast"
+    return shlex.quote(sys.argv[0])
 
 
 def _sandbox(runners: Runners) -> dict[str, Any]:

@@ -38,10 +38,8 @@ def cli() -> None:
     Start it, look at it, talk to it:
       holdfast run
       holdfast status
-      curl -H "Authorization: Bearer $(holdfast token)" \\
-           -H "X-Holdfast-Session: me" -H "Content-Type: application/json" \\
-           -d '{"model": "holdfast", "messages": [{"role": "user", "content": "hi"}]}' \\
-           http://127.0.0.1:8787/v1/chat/completions
+      holdfast chat
+      holdfast ask "How much disk is free?"
 
     Settings are in holdfast.toml in the home directory, or in HOLDFAST_… variables;
     `holdfast config show` lists them all.
