@@ -34,10 +34,15 @@ def build_session_key(source: Source) -> SessionKey:
     parts.append(source.thread_id or "")
     if source.chat_type in (ChatType.GROUP, ChatType.CHANNEL):
         parts.append(source.user_id)
-    return SessionKey(":".join(quote(part, safe="") for part in parts))
+    return SessionKey(":".join(map(_encoded, parts)))
 
 
 def place_of(route: SessionKey) -> tuple[str, str, ChatType, str]:
     """Platform, account, kind and id of the chat that a route names."""
     platform, account, kind, chat = map(unquote, route.split(":")[:4])
     return platform, account, ChatType(kind), chat
+
+
+def _encoded(part: str) -> str:
+    # Most ids are plain, and this is on the way of every message.
+    return part if part.isascii() and part.isalnum() else quote(part, safe="")
