@@ -51,6 +51,14 @@ def gateway(
 
 
 @pytest.fixture
+def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
+    """A gateway as a newcomer meets it: nothing set up, a demo answers."""
+    demo = {"HOLDFAST_MODEL_PROVIDER": "demo", "HOLDFAST_MODEL_NAME": ""}
+    with _served(tmp_path / "home", model, HOLDFAST_MODEL_BASE_URL="", **demo) as served:
+        yield served
+
+
+@pytest.fixture
 def lone_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
     """A gateway for a test that kills it. It keeps its port: the page knows no other."""
     with _served(tmp_path / "home", model) as served:
@@ -58,11 +66,13 @@ def lone_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator
 
 
 class _served:
-    def __init__(self, home: Path, model: ModelProcess) -> None:
+    """A gateway on a port that is its own for good, for as long as the context is open."""
+
+    def __init__(self, home: Path, model: ModelProcess, **variables: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self._served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=str(port))
+        self._served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=str(port), **variables)
 
     def __enter__(self) -> Served:
         return self._served.start()
