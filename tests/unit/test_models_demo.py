@@ -67,7 +67,7 @@ async def test_it_says_what_it_is_and_how_to_get_a_real_model() -> None:
         said = (await ask(request(UserMessage(text=text)))).message.text
         assert "demo model" in said
         assert "[model]" in said
-        assert "HOLDFAST_MODEL_PROVIDER" in said
+        assert "ANTHROPIC_API_KEY" in said
 
 
 @pytest.mark.parametrize("text", ["run uname -a", "please run: `uname -a`", "Run uname -a"])

@@ -174,7 +174,8 @@ api_key = "env:OPENAI_API_KEY"   # a reference, never the key itself
 # base_url = "http://127.0.0.1:8080/v1"   # for provider = "local"
 ```
 
-or set HOLDFAST_MODEL_PROVIDER and HOLDFAST_MODEL_API_KEY in the environment."""
+or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in the environment, or start a \
+model server such as Ollama on this machine: it is found at the next start."""
 
 _PLAYS: Sequence[tuple[str, frozenset[str], Play]] = (
     (r"^\s*(please\s+)?run[\s:]+\S", frozenset({"terminal"}), _run),
