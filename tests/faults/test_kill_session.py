@@ -39,6 +39,25 @@ async def test_a_turn_cut_three_times_is_given_up_and_the_next_message_begins_af
     assert [row.state for row in books.inbox.values()] == ["failed", "answered"]
 
 
+async def test_a_command_of_a_turn_that_is_given_up_does_not_run_on(world: World) -> None:
+    """F7, J2: no turn wants it any more, and its user was told that it has ended."""
+    await world.start()
+    command = "echo $$ > pid; until test -e go; do sleep 0.05; done; echo ran >> effects.log"
+    await world.people.say(f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]')
+    await world.until(lambda: any(world.paths.workspaces.glob("*/pid")))
+    await world.kill()
+    for _ in range(2):
+        await world.begin(CrashPoint.RESUME_COMMITTED)
+        await world.dies()
+    await world.start()
+    await world.settled()
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+    await asyncio.sleep(0.5)
+    assert world.effects() == []
+    assert not (await world.status())["ledger"]["running"]
+
+
 async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh_session(
     world: World,
 ) -> None:

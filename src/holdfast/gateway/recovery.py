@@ -1,7 +1,7 @@
 """Recovery: what an earlier process left open is gone on with, before anything new is taken."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.crash import CrashPoint
@@ -61,10 +61,12 @@ class Recovery:
         undelivered, open_turns = await store.undelivered(), await store.open_turns()
         queued = await store.queued()
         self._house.crash(CrashPoint.RECOVERY_READ)
-        await self._adopt(open_turns)
+        given_up = {one.turn.session_id: await self._hopeless(one) for one in open_turns}
+        # What runs for a turn that is given up goes before its end is told, and for good.
+        await self._adopt(given_up)
         self._delivery.recover(undelivered)
         for open_turn in open_turns:
-            await self._go_on(open_turn)
+            await self._go_on(open_turn, given_up[open_turn.turn.session_id])
         for row in queued:
             await self._readmit(row)
         if undelivered or open_turns or queued:
@@ -76,30 +78,36 @@ class Recovery:
                 extra={"action": "recovered"},
             )
 
-    async def _adopt(self, open_turns: Sequence[OpenTurn]) -> None:
+    async def _hopeless(self, open_turn: OpenTurn) -> str:
+        """Why a cut turn is not gone on with; "": it is."""
+        if self._house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND:
+            return SUSPENDED
+        session = await self._house.store.session(open_turn.turn.session_id)
+        cuts = session.cuts + 1 if session else 1
+        return STUCK.format(cuts=cuts) if cuts >= MAX_CUTS else ""
+
+    async def _adopt(self, given_up: Mapping[SessionId, str]) -> None:
+        """A runner is wanted by a turn that goes on, and by a session that can be gone on with."""
         store = self._house.store
         known = await store.runners()
-        wanted = {open_turn.turn.session_id for open_turn in open_turns}
+        wanted = {session_id for session_id, why in given_up.items() if not why}
         for runner in known:
             session = await store.session(runner.session_id)
-            if session is not None and session.ended_at is None:
+            open_to_more = session and session.ended_at is None and not session.suspended
+            if open_to_more and runner.session_id not in given_up:
                 wanted.add(runner.session_id)
         adopted = await self._runners.adopt(known, wanted=wanted)
         for runner in known:
             if runner.session_id not in adopted:
                 await store.end_runner(runner.session_id)
 
-    async def _go_on(self, open_turn: OpenTurn) -> None:
+    async def _go_on(self, open_turn: OpenTurn, hopeless: str) -> None:
         house = self._house
         for row in reversed(open_turn.rows):  # the last first: the others merge into it
             house.watchers.open(row.id)
             house.watchers.merge(row.id, into=open_turn.rows[-1].id)
-        session = await house.store.session(open_turn.turn.session_id)
-        cuts = session.cuts + 1 if session else 1
-        if house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND:
-            await self._give_up(open_turn, SUSPENDED)
-        elif cuts >= MAX_CUTS:
-            await self._give_up(open_turn, STUCK.format(cuts=cuts))
+        if hopeless:
+            await self._give_up(open_turn, hopeless)
         else:
             self._lanes.resume(open_turn)
 
