@@ -57,6 +57,7 @@ class GatewayProcess:
         self._environ = environment(tmp_path)
         self.home = tmp_path / "home"
         self.where = {"HOLDFAST_HOME": str(self.home)}
+        self._log = tmp_path / "gateway.stderr"
         self._process: subprocess.Popen[bytes] | None = None
 
     def configure(self, toml: str) -> None:
@@ -64,14 +65,15 @@ class GatewayProcess:
         (self.home / "holdfast.toml").write_text(toml)
 
     def start(self) -> None:
-        self._process = subprocess.Popen(
-            [HOLDFAST, "run", "--port", "0"],
-            env=self._environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [HOLDFAST, "run", "--port", "0"],
+                env=self._environ,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
         assert self._process.stdout is not None
-        assert b"listens on" in self._process.stdout.readline()
+        assert b"listens on" in self._process.stdout.readline(), self._log.read_text()
         holder = read_holder(self.home)
         assert holder is not None
         self.address = holder.address

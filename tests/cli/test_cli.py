@@ -56,7 +56,8 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
 
 def test_asking_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) -> None:
     code = (
-        "import sys, holdfast.cli.status, holdfast.cli.sessions, holdfast.config;"
+        "import sys, holdfast.cli.status, holdfast.cli.sessions_read, holdfast.cli.talking;"
+        "import holdfast.cli.asking, holdfast.cli.watching, holdfast.cli.terminal, holdfast.config;"
         "print([m for m in ('asyncio', 'aiohttp', 'apsw') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import Typist
 
@@ -199,6 +199,7 @@ def test_a_file_that_cannot_be_changed_is_shown_what_to_write(cli: Cli, home: Pa
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)
 
 
+@settings(deadline=None)  # each writes a file to the disk
 @given(value=KEYS)
 def test_any_key_comes_back_from_the_env_file(
     tmp_path_factory: pytest.TempPathFactory, value: str

@@ -1,5 +1,6 @@
 """The chat: what is typed goes to the gateway, and what happens there comes to the screen."""
 
+import time
 from collections.abc import Callable
 
 from holdfast.cli.conversation import Conversation
@@ -11,16 +12,19 @@ from holdfast.control.client import ControlRefused, GatewayDown
 from holdfast.control.following import Ended, Followed, Follower, Lost
 from holdfast.control.v1.views import EndedEvent, RecordView, SessionDetail, SessionView
 from holdfast.core.message import UserMessage
+from holdfast.gateway.commands.command import parse
 
 LEAVING = frozenset({"/quit", "/exit"})
 _EARLIER = 60  # records that are looked at for what was said before
+_NOT_CURRENT = 409
 _QUESTIONS = 2  # how many of those are shown, with what came of them
 
 
 class Chat:
     """Owns one person's view of a session, from the first look to leaving.
 
-    `reopen` gives the session as it is now, for a command may have begun another.
+    `reopen` gives the session as it is now, for a command may have begun another. A gateway that
+    is away is waited for, `patience` seconds at the most; None: until the person leaves.
     """
 
     def __init__(
@@ -31,12 +35,17 @@ class Chat:
         screen: Screen,
         keyboard: Keyboard,
         sending: Sending,
+        patience: float | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._reopen = reopen
         self._screen = screen
         self._keyboard = keyboard
         self._sending = sending
+        self._patience = patience
+        self._now = now
+        self._lost_at = 0.0
         self._session_id = ""
         self._conversation = Conversation(screen)
         self._connected = True
@@ -45,25 +54,36 @@ class Chat:
 
     def run(self) -> None:
         """Until the person leaves; raises what the gateway refuses for good."""
-        session: SessionView | None = self._reopen()
-        while session is not None:
-            session = self._converse(session)
+        detail: SessionDetail | None = self._look()
+        while detail is not None:
+            detail = self._converse(detail)
 
-    def _converse(self, session: SessionView) -> SessionView | None:
+    def _look(self) -> SessionDetail:
+        return self._api.session(self._reopen().id, limit=_EARLIER)
+
+    def _converse(self, detail: SessionDetail) -> SessionDetail | None:
         """Returns the session that took this one's place; None: the person left."""
-        self._session_id, self._caught_up = session.id, False
-        detail = self._api.session(session.id, limit=_EARLIER)
+        self._session_id, self._caught_up = detail.session.id, False
         self._conversation = opened(detail, self._screen)
         after = detail.records[-1].seq if detail.records else 0
-        with Follower(self._api, session.id, after=after, wake=self._keyboard.wake) as follower:
+        wake = self._keyboard.wake
+        with Follower(self._api, self._session_id, after=after, wake=wake) as follower:
             while True:
                 for what in follower.take():
                     self._take(what)
-                if self._stale and (other := self._reopen()).id != session.id:
+                if self._stale and (other := self._replaced()) is not None:
                     return other
-                self._stale = False
                 if not self._listen():
                     return None
+
+    def _replaced(self) -> SessionDetail | None:
+        """The session that took this one's place, if one did and the gateway is there to say."""
+        try:
+            detail = self._look()
+        except GatewayDown:
+            return None  # it stays stale, and is looked at again
+        self._stale = False
+        return detail if detail.session.id != self._session_id else None
 
     def _listen(self) -> bool:
         """Wait for whatever comes next; False: the person leaves."""
@@ -83,7 +103,8 @@ class Chat:
         if text.strip() in LEAVING:
             return False
         if text.strip():
-            self._conversation.typed(text)
+            if parse(text) is None:  # a command leaves no record
+                self._conversation.typed(text)
             self._sending.add(text)
             self._send()
         return True
@@ -108,10 +129,11 @@ class Chat:
             self._screen.line("It is sent as soon as the gateway is back.", dim=True)
         except ControlRefused as refused:
             # Somebody may have gone on to another session meanwhile: then it is said there.
-            self._stale = self._reopen().id != self._session_id
-            if not self._stale:
-                self._sending.drop_unsent()
-                self._screen.line(str(refused), fg="red")
+            if refused.status == _NOT_CURRENT and self._conversation.current:
+                self._stale = True
+                return
+            self._sending.drop_unsent()
+            self._screen.line(str(refused), fg="red")
 
     def _take(self, what: Followed) -> None:
         match what:
@@ -135,8 +157,10 @@ class Chat:
     def _tell_lost(self, why: str) -> None:
         self._caught_up = False
         if self._connected:
-            self._connected = False
+            self._connected, self._lost_at = False, self._now()
             self._screen.line(f"reconnecting … ({why})", fg="yellow")
+        elif self._patience is not None and self._now() - self._lost_at > self._patience:
+            raise GatewayDown(why)
 
     def _catch_up(self) -> None:
         """Ends are told once and not again: those that nobody heard are asked for."""

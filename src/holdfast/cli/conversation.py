@@ -133,9 +133,7 @@ class Conversation:
     def _replace(self, live: Live | None) -> None:
         self.running = live is not None
         if live is None:
-            self._settle("")
-            self._turn = None
-            return
+            return  # its last words may be on their way to the log: what is shown stays shown
         if live.turn_id != self._turn:
             self._settle("")
             self._turn = live.turn_id

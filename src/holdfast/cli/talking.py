@@ -18,6 +18,7 @@ from holdfast.control.v1.views import NewMessage, SessionView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbox import OPEN, BusyMode
 
+_AWAY = 60.0  # seconds that a script waits for a gateway which went away
 _WAIT = 15.0  # seconds for /new to be carried out
 
 
@@ -35,7 +36,15 @@ def talk(api: ApiClient, *, name: str, new: bool, mode: str | None, history: Pat
     with _keyboard(api, screen, history=history) as keyboard:
         if sys.stdin.isatty():
             screen.line(f"{name} · Ctrl-D leaves · /help", dim=True)
-        Chat(api, reopen=reopen, screen=screen, keyboard=keyboard, sending=sending).run()
+        chat = Chat(
+            api,
+            reopen=reopen,
+            screen=screen,
+            keyboard=keyboard,
+            sending=sending,
+            patience=None if sys.stdin.isatty() else _AWAY,
+        )
+        chat.run()
     _farewell(sending)
 
 

@@ -1,0 +1,114 @@
+"""What is on the screen, whatever order things come in: each of it once."""
+
+from io import StringIO
+
+import pytest
+
+from holdfast.cli.conversation import Conversation
+from holdfast.cli.markdown import BOLD, CODE, PLAIN, MarkdownStyle
+from holdfast.cli.screen import Screen, safe
+from holdfast.control.following import Happened, read_events
+from holdfast.control.v1.views import Live, RecordView, TextEvent, VoidEvent
+from holdfast.core.ids import CallId
+from holdfast.core.message import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+
+
+def record(seq: int, message: Message, *, turn: str = "t1") -> Happened:
+    return Happened("record", RecordView(seq=seq, turn_id=turn, at=float(seq), message=message))
+
+
+def text(piece: str) -> Happened:
+    return Happened("text", TextEvent(text=piece))
+
+
+def live(so_far: str = "", *, turn: str = "t1") -> Happened:
+    return Happened("live", Live(turn_id=turn, text=so_far))
+
+
+NOTHING_RUNS = Happened("live", None)
+ASKED = record(1, UserMessage(text="why?"))
+ANSWER = record(2, AssistantMessage(text="because"))
+
+
+def screen_after(*events: Happened, typed: str = "") -> str:
+    out = StringIO()
+    conversation = Conversation(Screen(out))
+    if typed:
+        conversation.typed(typed)
+    for event in events:
+        conversation.take(event)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [live(), ASKED, text("be"), text("cause"), ANSWER, NOTHING_RUNS],
+        [live(), text("be"), ASKED, text("cause"), ANSWER, NOTHING_RUNS],
+        [live("because"), NOTHING_RUNS, ASKED, ANSWER],
+        [live(), ASKED, text("because"), NOTHING_RUNS, ANSWER],
+        [live(), ASKED, text("because"), live(""), ANSWER, live("")],
+        [ASKED, ANSWER, ASKED, ANSWER],
+        [live(), ASKED, text("beca"), live("be"), text("cause"), ANSWER],
+        [
+            live(),
+            ASKED,
+            text("beca"),
+            Happened("void", VoidEvent(why="x")),
+            text("because"),
+            ANSWER,
+        ],
+        [live(), ASKED, text("because"), ANSWER, live("because")],
+    ],
+)
+def test_a_question_and_its_answer_are_shown_once(events: list[Happened]) -> None:
+    assert screen_after(*events) == "> why?\nbecause\n"
+
+
+def test_what_was_typed_here_is_not_shown_again() -> None:
+    assert screen_after(ASKED, ANSWER, typed="why?") == "because\n"
+
+
+def test_a_model_that_says_something_else_the_second_time_is_shown_to_do_so() -> None:
+    shown = screen_after(ASKED, live("per"), live("be"), text("cause"), ANSWER, typed="why?")
+    assert shown == "per\n↻ the model was asked again:\nbecause\n"
+
+
+def test_a_step_that_was_never_written_down_does_not_run_into_the_next_turn() -> None:
+    again = record(3, UserMessage(text="and?"), turn="t2")
+    shown = screen_after(ASKED, live("half"), live("", turn="t2"), again, text("more"))
+    assert shown == "> why?\nhalf\n> and?\nmore"
+
+
+def test_calls_are_folded_with_how_they_ended() -> None:
+    call = ToolCall(id=CallId("c1"), name="process", arguments='{"action": "list"}')
+    shown = screen_after(
+        record(1, AssistantMessage(text="I look.", calls=(call,))),
+        record(2, ToolMessage(call_id=CallId("c1"), name="process", text="none")),
+    )
+    assert shown == "I look.\n▸ process: list … ok 1.0 s\n"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_markdown_is_styled_alike_however_it_is_cut(size: int) -> None:
+    source = "# T\n2**3 is **bold** and `a*b`\n```py\nx = '**'\n```\nend **"
+    style = MarkdownStyle()
+    pieces = [source[at : at + size] for at in range(0, len(source), size)]
+    styled = "".join(map(style.feed, pieces)) + style.finish()
+    assert BOLD in styled and CODE in styled
+    plain = styled
+    for code in (BOLD, CODE, PLAIN, "\033[2m"):
+        plain = plain.replace(code, "")
+    assert plain == source.replace("**bold**", "bold")
+
+
+def test_nothing_that_a_terminal_obeys_is_let_through() -> None:
+    assert safe("a\x1b[2J\x9bb\r\n\tc\x07") == "a\ufffd[2J\ufffdb\n\tc\ufffd"
+
+
+def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over() -> None:
+    lines = (
+        b': hi\r\n\r\nevent: text\r\ndata: {"text":\r\ndata: "a"}\r\n\r\nevent: new\ndata: 1\n\n'
+    )
+    [event] = read_events(lines.split(b"\n"))
+    assert event.body == TextEvent(text="a")
