@@ -76,7 +76,12 @@ class Served:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A running gateway with the demo model, for all tests that do not kill theirs."""
     home = tmp_path_factory.mktemp("docs") / "home"
-    environ = {"PATH": os.environ["PATH"], "HOME": str(home.parent), "HOLDFAST_HOME": str(home)}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home.parent),
+        "HOLDFAST_HOME": str(home),
+        "HOLDFAST_MODEL_PROVIDER": "demo",
+    }
     process = subprocess.Popen(
         [HOLDFAST, "run", "--port", "0"], env=environ, stdout=subprocess.PIPE, text=True
     )

@@ -66,7 +66,6 @@ class _Event(msgspec.Struct, gc=False):
     output_index: int | None = None
     summary_index: int = 0
     response: _Response | None = None
-    error: Any = None
     object: str = ""
 
 
