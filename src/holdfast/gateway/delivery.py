@@ -58,6 +58,7 @@ class Delivery:
         self._chats: dict[tuple[str, str, str], _Chat] = {}
         self._accounts: dict[tuple[str, str], Gate] = {}
         self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
+        self._closed = False
 
     def __len__(self) -> int:
         return sum(len(chat.parcels) for chat in self._chats.values())
@@ -101,7 +102,9 @@ class Delivery:
             await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Stop sending. What has no receipt yet is in the store, and a successor's to settle."""
+        """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
+        so is what comes to be owed from now on."""
+        self._closed = True
         tasks = [chat.task for chat in self._chats.values() if chat.task]
         for task in tasks:
             task.cancel()
@@ -109,6 +112,8 @@ class Delivery:
         self._chats.clear()
 
     def _enqueue(self, parcel: Parcel) -> None:
+        if self._closed:
+            return
         key = (parcel.address.platform, parcel.address.account, parcel.address.chat_id)
         chat = self._chats.get(key)
         if chat is None:
@@ -200,13 +205,21 @@ class Delivery:
         message_id: str | None = None,
         error: str = "",
     ) -> None:
-        await self._journal.settle_delivery(
-            parcel.id,
-            state,
-            at=self._clock.now(),
-            platform_message_id=message_id,
-            error=error,
-        )
+        """Write what is known of an attempt, until the store takes it: to try the delivery
+        again instead would send what the platform already has."""
+        while True:
+            try:
+                await self._journal.settle_delivery(
+                    parcel.id,
+                    state,
+                    at=self._clock.now(),
+                    platform_message_id=message_id,
+                    error=error,
+                )
+                return
+            except StoreError as failure:
+                log.error("A receipt waits for the store: %s", failure, extra={"action": "outbox"})
+                await asyncio.sleep(_FIRST_WAIT)
 
     def _account_gate(self, address: Address) -> Gate:
         key = (address.platform, address.account)
