@@ -22,6 +22,7 @@ class Lanes:
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -55,7 +56,12 @@ class Lanes:
         return settled
 
     def admit(self, row: InboxRow, *, known: SessionId | None) -> None:
-        """Give a message to the lane of its session. `known`: where the log has the route."""
+        """Give a message to the lane of its session. `known`: where the log has the route.
+
+        One whose commit comes through while the gateway stops stays in the log for the next.
+        """
+        if self._closed:
+            return
         session_id = self._routes.get(row.route) or known
         fresh = session_id is None
         if session_id is None:
@@ -72,6 +78,7 @@ class Lanes:
 
     async def close(self) -> None:
         """Cut every turn where it stands and end every lane; all that is owed is in the log."""
+        self._closed = True
         running = [lane.task for lane in self if lane.task]
         for lane in self:
             lane.cut()

@@ -37,12 +37,14 @@ class Watchers:
 
     def __init__(self) -> None:
         self._watched: dict[InboxId, _Watched] = {}
+        self._closed = False
 
     def __contains__(self, inbox_id: InboxId) -> bool:
         return inbox_id in self._watched
 
     def open(self, inbox_id: InboxId) -> None:
-        self._watched[inbox_id] = _Watched(inbox_id)
+        if not self._closed:  # its commit came through as the gateway stopped: nobody runs it
+            self._watched[inbox_id] = _Watched(inbox_id)
 
     def merge(self, inbox_id: InboxId, into: InboxId) -> None:
         """Whoever watches the one message hears from now on what happens to the other."""
@@ -77,6 +79,7 @@ class Watchers:
 
     def close(self) -> None:
         """The gateway stops: whoever watches hears no more, and asks its successor."""
+        self._closed = True
         for watched in set(self._watched.values()):
             watched.settle(None)
         self._watched.clear()
