@@ -138,6 +138,15 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()
+        try:
+            await self._start()
+        except BaseException:
+            # Nobody else could: turns that were resumed run already, and doors stand open.
+            await self.__aexit__()
+            raise
+        return self
+
+    async def _start(self) -> None:
         recovery = Recovery(
             self.house,
             self.lanes,
@@ -150,10 +159,21 @@ class Gateway:
         self.intake.open()
         self._parts.progress("connecting")
         for platform in self._doors:
-            await self._connected.enter_async_context(platform.connect(self.intake))
-            self.delivery.connected(platform)
+            await self._connect(platform)
         self._parts.progress("running")
-        return self
+
+    async def _connect(self, platform: Platform) -> None:
+        try:
+            await self._connected.enter_async_context(platform.connect(self.intake))
+        except Exception:  # a platform's edge: a door that does not open keeps no other shut
+            log.exception(
+                "%s:%s could not be connected; what is owed there waits for the next start.",
+                platform.name,
+                platform.account,
+                extra={"action": "connect_failed"},
+            )
+        else:
+            self.delivery.connected(platform)
 
     async def __aexit__(self, *exc: object) -> None:
         await run_phases(self._phases(), progress=self._parts.progress)
