@@ -36,6 +36,7 @@ class AgentCache:
         self._max_agents = max_agents
         self._max_bytes = max_bytes
         self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
+        self._building: set[SessionId] = set()
         self._warned = False
         self.bytes = 0
         self.hits = 0
@@ -60,9 +61,21 @@ class AgentCache:
         else:
             self.misses += 1
             self.drop(session_id)
-            entry = self._entries[session_id] = _Entry(await build())
+            entry = self._entries[session_id] = _Entry(await self._built(session_id, build))
             self._evict()
         return entry.agent
+
+    async def _built(self, session_id: SessionId, build: Build) -> Agent:
+        """Built again where `drop` came meanwhile: what was read before it is not so any more."""
+        while True:
+            self._building.add(session_id)
+            try:
+                agent = await build()
+                if session_id in self._building:
+                    return agent
+            finally:
+                self._building.discard(session_id)
+            agent.release_clients()
 
     def release(self, agent: Agent) -> None:
         """The turn is over. An agent that was dropped meanwhile ends here."""
@@ -77,6 +90,7 @@ class AgentCache:
 
     def drop(self, session_id: SessionId) -> None:
         """Forget the session's agent, after the turn it is leased to, if any."""
+        self._building.discard(session_id)
         entry = self._entries.pop(session_id, None)
         if entry is None:
             return

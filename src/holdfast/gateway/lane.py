@@ -183,13 +183,15 @@ class Lane:
 
     async def _lease(self, first: InboxRow) -> Agent:
         house = self._house
-        return await house.cache.lease(
+        agent = await house.cache.lease(
             self.session_id,
             signature=house.agents.signature,
             build=lambda: house.agents.build(
                 self.session_id, fresh=self._fresh, instructions=first.inbound.instructions
             ),
         )
+        self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
+        return agent
 
     async def _give_up(self, why: str) -> None:
         """End what was to be run next as failed, and tell its sender."""
@@ -212,7 +214,7 @@ class Lane:
         """Begin a turn with the oldest message, and those behind it that belong to it."""
         house, rows = self._house, self._take()
         turn = Turn(TurnId(house.new_id("turn")), agent, rows, house=house)
-        history = rows[0].inbound.history if self._fresh else ()
+        history = () if agent.messages else rows[0].inbound.history
         messages = (*history, *(user_message(row) for row in rows))
         turn.begin(
             BeginTurn(
