@@ -21,7 +21,7 @@ from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.message import Message, ToolCall
 from holdfast.core.model import ModelChoice, ToolSchema
 from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake, Tool
+from holdfast.core.ports import Intake, Platform, Tool
 from holdfast.core.secret import Secret
 from holdfast.core.session import RunnerRow
 from holdfast.core.settings import PlatformSettings, Settings
@@ -128,6 +128,8 @@ class World:
         self.model = ScriptedModel()
         self.runners = NoRunners()
         self.levers = {replay: Lever(replay, replay) for replay in Replay}
+        self.open_store: Callable[[Path], SqliteStore] = SqliteStore
+        self.more_doors: list[Platform] = []
         self.secrets: list[Secret] = []
         self.states: list[str] = []
         self._ids = itertools.count(1)
@@ -135,14 +137,14 @@ class World:
         self.gateway: Gateway
 
     async def start(self) -> None:
-        self.store = SqliteStore(self.path)
+        self.store = self.open_store(self.path)
         await self._open.enter_async_context(self.store)
         tools: list[Tool] = list(self.levers.values())
         self.gateway = Gateway(
             Parts(
                 settings=self.settings,
                 store=self.store,
-                platforms=[SimulatedPlatform(self.service), Fetched()],
+                platforms=[*self.more_doors, SimulatedPlatform(self.service), Fetched()],
                 runners=self.runners,
                 toolbox=Registry(tools).for_toolsets(["test"]),
                 lease=self.model.lease,

@@ -1,0 +1,256 @@
+"""The edges that the machine of `tests/machine` found: windows of a tick, each with its name."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.agent.agent import Agent
+from holdfast.core.capabilities import Capabilities
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import BusyMode, InboxState
+from holdfast.core.message import UserMessage
+from holdfast.core.outbox import DeliveryState
+from holdfast.core.settings import CrashRecovery, GatewaySettings
+from holdfast.gateway.cache import AgentCache
+from holdfast.models.scripted import ScriptedModel
+from holdfast.platforms.simulated.wire import Faults
+from holdfast.store.sqlite import SqliteStore
+from holdfast.tools.registry import Registry
+
+World = Any
+
+
+class Balking(SqliteStore):
+    """A store that refuses so many of the next writes of a kind, and holds others back."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.refused: dict[str, int] = {}
+        self.accepting = asyncio.Event()
+        self.accepting.set()
+
+    def accept(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._held(super().accept(*arguments, **more)))
+
+    def settle_delivery(self, *arguments: Any, **more: Any) -> Any:
+        write = super().settle_delivery
+        return self._refuse("settle_delivery") or write(*arguments, **more)
+
+    def settle_command(self, *arguments: Any, **more: Any) -> Any:
+        write = super().settle_command
+        return self._refuse("settle_command") or write(*arguments, **more)
+
+    def suspend_session(self, *arguments: Any, **more: Any) -> Any:
+        write = super().suspend_session
+        return self._refuse("suspend_session") or write(*arguments, **more)
+
+    async def _held(self, write: Awaitable[Any]) -> Any:
+        result = await write
+        await self.accepting.wait()
+        return result
+
+    def _refuse(self, kind: str) -> asyncio.Future[Any] | None:
+        if not self.refused.get(kind):
+            return None
+        self.refused[kind] -= 1
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_exception(StoreError("the disk is full"))
+        return failed
+
+
+async def _nothing() -> None:
+    return
+
+
+class Runners:
+    """No workbenches; what the test wants happens in the phase that would end them."""
+
+    def __init__(self) -> None:
+        self.at_the_end = _nothing
+
+    def bench(self, session_id: SessionId) -> None:
+        return None
+
+    async def adopt(self, known: Any, *, wanted: Any) -> list[SessionId]:
+        return []
+
+    async def end(self, session_id: SessionId) -> None: ...
+    async def end_all(self) -> None:
+        await self.at_the_end()
+
+
+@pytest.fixture
+async def balking(world: World) -> World:
+    """The world, on a store that can balk."""
+    await world.stop()
+    world.open_store, world.runners = Balking, Runners()
+    await world.start()
+    return world
+
+
+def _tasks(*prefixes: str) -> list[str]:
+    return [t.get_name() for t in asyncio.all_tasks() if t.get_name().startswith(prefixes)]
+
+
+async def test_a_receipt_that_cannot_be_kept_is_written_again_and_nothing_sent_again(
+    balking: World, until: Any
+) -> None:
+    """I2: no reply is there twice without a mark, also where the disk was full for a moment."""
+    balking.store.refused["settle_delivery"] = 1
+    balking.model.say("once")
+    balking.say("hello")
+
+    async def is_sent() -> bool:
+        return (await balking.store.outbox_ledger())[DeliveryState.SENT] == 1
+
+    await until(is_sent)
+    assert await balking.texts(1) == ["once"]
+
+
+async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_next(
+    balking: World,
+) -> None:
+    """C1, C6: nothing is begun behind the phase that ended everything, and nothing is lost."""
+    store, gateway = balking.store, balking.gateway
+    store.accepting.clear()
+    asking = asyncio.create_task(balking.accept("late"))
+    while not (await store.ledger())[InboxState.QUEUED]:
+        await asyncio.sleep(0.01)
+
+    async def late() -> None:
+        store.accepting.set()
+        accepted = await asking
+        assert len(gateway.lanes) == 0
+        assert await balking.events_of(accepted) == []
+
+    balking.runners.at_the_end = late  # behind "interrupt" and "let watchers go"
+    await balking.stop()
+    assert asking.done()
+    assert balking.model.leased == 0
+    balking.runners.at_the_end = _nothing
+    balking.model.say("answered")
+    await balking.start()
+    assert (await balking.end_of(asking.result())).text == "answered"
+
+
+async def test_what_is_owed_after_the_outbox_closed_is_sent_by_the_next(
+    world: World, until: Any
+) -> None:
+    """C6, I1: a command that is through in the last moment leaves a row, and no task."""
+    await world.gateway.delivery.close()
+    world.say("/status")
+
+    async def is_answered() -> bool:
+        return (await world.store.ledger())[InboxState.ANSWERED] == 1
+
+    await until(is_answered)
+    assert len(world.gateway.delivery) == 0
+    assert _tasks("deliver") == []
+    await world.stop()
+    await world.start()
+    assert (await world.texts(1))[0].startswith("Session:")
+
+
+async def test_an_agent_evicted_in_a_sessions_first_turn_is_built_with_what_was_said(
+    world: World,
+) -> None:
+    """A12: whoever is evicted between two turns of a new session loses nothing of it."""
+    queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
+    await world.accept("one", **queue)
+    await world.model.asked(1)
+    second = await world.accept("two", **queue)
+    world.gateway.house.cache.clear()
+    world.model.say("first answer", "second answer")
+    assert (await world.end_of(second)).text == "second answer"
+    request = await world.model.asked(2)
+    assert [m.text for m in request.messages] == ["one", "first answer", "two"]
+
+
+async def test_an_agent_that_is_dropped_while_it_is_built_is_built_again() -> None:
+    """A5: /model that commits while an agent is built does not leave one of before it."""
+    model, cache = ScriptedModel(), AgentCache(max_agents=2, max_bytes=1_000_000)
+    built: list[str] = []
+
+    async def build() -> Agent:
+        built.append("old" if not built else "new")
+        if len(built) == 1:
+            cache.drop(SessionId("s"))  # after it was read, before it is there
+        return Agent(
+            SessionId("s"),
+            signature="x",
+            prompt=built[-1],
+            toolbox=Registry([]).for_toolsets([]),
+            client=model.lease(),
+            messages=[UserMessage(text="hi")],
+            max_steps=1,
+        )
+
+    agent = await cache.lease(SessionId("s"), signature="x", build=build)
+    assert agent.prompt == "new"
+    assert model.leased == 1
+
+
+async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: Any) -> None:
+    """C1: what a start had begun is ended by it, and the next start goes on from the log."""
+    balking.say("answer me")
+    await balking.model.asked(1)
+    balking.service.set_faults(Faults(disconnected=True))
+    balking.model.say("owed")
+    cut = await balking.accept("cut me")
+    await balking.model.asked(2)
+
+    async def is_as_it_should_be() -> bool:
+        owed = await balking.store.undelivered()
+        return bool(owed) and [t.rows[0].id for t in await balking.store.open_turns()] == [
+            cut.row.id
+        ]
+
+    await until(is_as_it_should_be)
+    await balking.die()
+    plain = balking.settings
+    balking.settings = msgspec.structs.replace(
+        plain, gateway=GatewaySettings(crash_recovery=CrashRecovery.SUSPEND)
+    )
+
+    class Full(Balking):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            self.refused = {"suspend_session": 1}
+
+    balking.open_store = Full
+    with pytest.raises(StoreError):
+        await balking.start()
+    await balking.stop()
+    assert _tasks("deliver", "lane", "turn", "feed") == []
+    balking.open_store, balking.settings = Balking, plain
+    balking.model.say("gone on with")
+    balking.service.set_faults(Faults())
+    await balking.start()
+    assert (await balking.end_of(cut)).text == "gone on with"
+    assert await balking.texts(1) == ["owed"]
+
+
+class Shut:
+    """A door that does not open."""
+
+    name = "shut"
+    account = "default"
+    capabilities = Capabilities()
+
+    def connect(self, intake: Any) -> Any:
+        raise ConnectionError("no such host")
+
+
+async def test_a_door_that_does_not_open_keeps_no_other_shut(world: World) -> None:
+    """A platform that cannot be connected is told in the log; the others serve."""
+    await world.stop()
+    world.more_doors = [Shut()]
+    world.model.say("here")
+    await world.start()
+    world.say("anybody there?")
+    assert await world.texts(1) == ["here"]
