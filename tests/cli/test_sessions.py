@@ -96,3 +96,16 @@ def test_a_link_opens_the_page(shared: GatewayProcess, cli: Cli) -> None:
     assert first != second
     assert json.loads(cli("link", "--json", **shared.where).stdout)["link"] != second
     assert cli("link").returncode == exits.GATEWAY_DOWN
+
+
+def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(
+    shared: GatewayProcess, cli: Cli
+) -> None:
+    cli("ask", "--session", "closed", "[text the old one]", **shared.where)
+    listed = json.loads(cli("sessions", "list", "--json", **shared.where).stdout)["sessions"]
+    [old] = [each["id"] for each in listed if each["chat"] == "closed"]
+    assert cli("chat", "--session", "closed", "--new", stdin="", **shared.where).returncode == 0
+    refused = cli("chat", "--session", old, stdin="hello?\n", **shared.where)
+    assert "the old one" in refused.stdout
+    assert "is over" in refused.stdout
+    assert refused.returncode == 0

@@ -129,11 +129,16 @@ class Chat:
             self._screen.line("It is sent as soon as the gateway is back.", dim=True)
         except ControlRefused as refused:
             # Somebody may have gone on to another session meanwhile: then it is said there.
-            if refused.status == _NOT_CURRENT and self._conversation.current:
-                self._stale = True
-                return
-            self._sending.drop_unsent()
-            self._screen.line(str(refused), fg="red")
+            self._stale = refused.status == _NOT_CURRENT and self._is_elsewhere()
+            if not self._stale:
+                self._sending.drop_unsent()
+                self._screen.line(str(refused), fg="red")
+
+    def _is_elsewhere(self) -> bool:
+        try:
+            return self._reopen().id != self._session_id
+        except GatewayDown:
+            return True  # nobody can say: it is kept, and tried again
 
     def _take(self, what: Followed) -> None:
         match what:
