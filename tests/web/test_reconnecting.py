@@ -1,6 +1,7 @@
 """The page when its gateway dies under it: nothing is shown twice, and nothing is lost."""
 
 import json
+import re
 import signal
 from typing import Any
 
@@ -124,3 +125,18 @@ def test_a_message_whose_receipt_was_lost_is_not_said_twice(
     visitor.page.wait_for_function(
         "Object.keys(localStorage).every(key => !key.includes('outbox'))"
     )
+
+
+def test_a_stream_that_repeats_itself_is_shown_once(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("[text the one answer]")
+    from_the_start = re.compile(r"after=\d+")
+    visitor.page.route(
+        "**/events?after=*",
+        lambda route: route.continue_(url=from_the_start.sub("after=0", route.request.url)),
+    )
+    visitor.page.reload()
+    visitor.replies.first.wait_for()
+    visitor.ask("[text another]")
+    assert said(visitor) == ["[text the one answer]", "[text another]"]
+    assert answered(visitor) == ["the one answer", "another"]

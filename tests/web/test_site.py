@@ -76,4 +76,4 @@ def test_no_script_makes_html_of_a_text() -> None:
 
 def test_what_is_vendored_comes_with_its_licence() -> None:
     names = {path.name for path in (site.STATIC / "vendor").iterdir()}
-    assert names == {"preact-htm.module.js", "LICENSE-htm", "LICENSE-preact"}
+    assert names == {"preact-htm.module.js", "LICENSE-htm", "LICENSE-preact", "VERSIONS"}

@@ -72,10 +72,18 @@ class Visitor:
         self.waiting.first.wait_for(state="hidden")
 
     def ask(self, text: str) -> None:
-        """Say it and wait until it is answered."""
+        """Say it and wait until its turn is over and the page shows all of it.
+
+        The gateway is asked whether it is: a page that has not heard of the turn yet looks
+        just like one whose turn is over.
+        """
         before = self.said.count()
         self.say(text)
         self.said.nth(before).wait_for()
+        path = f"/api/v1/sessions/{self.page.url.rpartition('/')[2]}?limit=1"
+        while (detail := self.fetch("GET", path).json())["session"]["state"] != "idle":
+            self.page.wait_for_timeout(30)
+        self.page.locator(f"[data-seq='{detail['records'][-1]['seq']}']").wait_for()
         self.until_idle()
 
     def new_chat(self) -> None:

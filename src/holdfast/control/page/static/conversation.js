@@ -1,5 +1,6 @@
 // One open conversation: its committed records by seq, what is live, and the stream of both.
 import { address, api } from "./api.js";
+import { LiveStep } from "./live_step.js";
 import { Observed } from "./observed.js";
 import { Stream } from "./stream.js";
 
@@ -273,52 +274,6 @@ export class Conversation extends Observed {
     if (this.records.some(({ message }) => message.type === "user" && message.text === asked)) return;
     this.answers = [...this.answers, { id, text: said, asked, state, after: this.last }];
     this.onAnnounce(said);
-  }
-}
-
-/** What is not committed: the present step of the running turn; `step` is null between turns. */
-class LiveStep extends Observed {
-  step = null;
-  since = new Map(); // call id → when this page first saw it running
-  outputs = new Map();
-
-  /** True if a turn began or ended by it, or what waits changed. */
-  replace(step) {
-    const before = this.step;
-    this.step = step && { ...step };
-    const calls = step?.calls ?? [];
-    this.outputs = new Map(calls.map((call) => [call.call_id, call.output ?? ""]));
-    for (const { call_id } of calls) {
-      if (!this.since.has(call_id)) this.since.set(call_id, Date.now());
-    }
-    const waiting = (each) => (each?.queued ?? []).map(({ id }) => id).join();
-    return before?.turn_id !== step?.turn_id || waiting(before) !== waiting(step);
-  }
-
-  add(name, data) {
-    if (name === "tool") {
-      const output = (this.outputs.get(data.call_id) ?? "") + data.text;
-      this.outputs.set(data.call_id, output);
-      return;
-    }
-    this.step ??= { turn_id: "", text: "", reasoning: "", calls: [], queued: [] };
-    if (name === "void") this.empty();
-    else this.step[name] = (this.step[name] ?? "") + data.text;
-  }
-
-  empty() {
-    if (!this.step) return;
-    this.step.text = "";
-    this.step.reasoning = "";
-  }
-
-  finish(call_id) {
-    this.outputs.delete(call_id);
-    if (this.step) this.step.calls = this.step.calls.filter((call) => call.call_id !== call_id);
-  }
-
-  runs(call_id) {
-    return this.outputs.has(call_id);
   }
 }
 

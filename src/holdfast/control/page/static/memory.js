@@ -28,7 +28,8 @@ export function recallText(key, otherwise) {
 
 export function rememberText(key, text) {
   try {
-    localStorage.setItem(`holdfast.${key}`, text);
+    if (text) localStorage.setItem(`holdfast.${key}`, text);
+    else localStorage.removeItem(`holdfast.${key}`);
   } catch {
     // Shown for as long as the page is open.
   }

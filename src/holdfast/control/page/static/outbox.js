@@ -3,6 +3,8 @@ import { api } from "./api.js";
 import { forget, recallAll, remember } from "./memory.js";
 import { Observed } from "./observed.js";
 
+const AGAIN = 3000; // milliseconds, where the gateway is there and takes nothing just now
+
 /**
  * An entry: `message_id` (ours, so that sending twice is sending once), `session` (null until a
  * new chat has one; `name` finds it again), `text`, `mode`, `attachments`, `at`, and
@@ -76,6 +78,7 @@ export class Outbox extends Observed {
       try {
         await this.#deliver(entry);
       } catch (failure) {
+        if (failure.passing) setTimeout(() => this.flush(), AGAIN);
         if (failure.passing || failure.unknownVisitor) return;
         if (failure.code === "message_id_reused") this.drop(entry.message_id); // it is there
         else this.#change(entry.message_id, { state: "refused", error: failure.message });

@@ -102,12 +102,12 @@ export class Page extends Observed {
 
   async rename(session, title) {
     this.chats.put(await api.rename(session.id, title));
-    if (this.conversation?.id === session.id) this.conversation.resume();
   }
 
   async remove(session) {
     await api.remove(session.id);
     this.chats.forget(session.id);
+    this.outbox.drop(...this.outbox.of(session.id).map((entry) => entry.message_id));
     if (this.conversation?.id === session.id) this.goTo(null);
   }
 

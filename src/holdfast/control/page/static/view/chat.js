@@ -27,18 +27,26 @@ function Opened({ page, conversation }) {
   if (conversation.problem && !conversation.problem.passing) {
     return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.message}</p></div>`;
   }
-  const closed = conversation.session && !conversation.session.current;
+  const closed = conversation.session && whyClosed(conversation.session);
   return html`
     <${Transcript} conversation=${conversation} seek=${page.seek} />
     <${Approvals} conversation=${conversation} />
     ${closed
       ? html`<div class="closed">
-          <p>This chat has ended; a newer one took its place.</p>
+          <p>${closed}</p>
           <button type="button" class="primary" onClick=${() => page.goTo(null)}>New chat</button>
         </div>`
       : html`<${Composer} page=${page} place=${conversation.id} running=${conversation.running}
           onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`}
   `;
+}
+
+const OURS = ["web", "api"]; // platforms whose chats can be spoken to from here
+
+function whyClosed({ current, suspended, platform }) {
+  if (!OURS.includes(platform)) return `This chat is on ${platform}: it can be read here, and spoken to there.`;
+  if (current) return "";
+  return suspended ? "This chat is suspended: it was cut too often." : "This chat has ended; a newer one took its place.";
 }
 
 /** Where questions to the person will stand, between what was said and what is being written. */

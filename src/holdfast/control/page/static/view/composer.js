@@ -6,6 +6,8 @@ import { completions, Commands } from "./commands.js";
 import { Icon } from "./icons.js";
 import { MODES, ModeMenu } from "./modes.js";
 
+const COARSE = matchMedia("(hover: none) and (pointer: coarse)");
+
 export function Composer({ page, running, onSend, onStop, place }) {
   const [text, setText] = useState(recallText(`draft.${place}`, ""));
   const [files, setFiles] = useState([]);
@@ -18,7 +20,7 @@ export function Composer({ page, running, onSend, onStop, place }) {
   useEffect(() => {
     setText(recallText(`draft.${place}`, ""));
     setFiles([]);
-    if (matchMedia("(hover: hover)").matches) field.current.focus();
+    if (!COARSE.matches) field.current.focus(); // it would open the keyboard over what one reads
   }, [place]);
   useEffect(() => page.onCompose((words) => change(words, field, setText, place)), [place]);
   useLayoutEffect(() => grow(field.current), [text]);
@@ -52,7 +54,8 @@ export function Composer({ page, running, onSend, onStop, place }) {
   const onKey = (event) => {
     if (event.isComposing) return;
     if (offered.length && steer(event, { offered, picked, setChoice, complete, text })) return;
-    if (event.key === "Enter" && !event.shiftKey) {
+    // The keyboard of a phone has no Shift+Enter, but a button to send beside it.
+    if (event.key === "Enter" && !event.shiftKey && !COARSE.matches) {
       event.preventDefault();
       send();
     }

@@ -1,12 +1,13 @@
 // Markdown on the page. Every word of it becomes a text node: there is no HTML to be unsafe.
-import { blocks, deepest, safeAddress, spans } from "../markdown.js";
+import { blocks, DEEPEST } from "../markdown.js";
+import { safeAddress, spans } from "../spans.js";
 import { h, html } from "../vendor/preact-htm.module.js";
 import { CodeBlock } from "./code.js";
 import { memo } from "./memo.js";
 
 /** Blocks keep their place while a text grows, so only the last one is drawn again. */
 export function Markdown({ text, depth = 0 }) {
-  if (depth > deepest) return html`<p>${text}</p>`;
+  if (depth > DEEPEST) return html`<p>${text}</p>`;
   return blocks(text).map(
     (block, place) => html`<${Block} key=${place} block=${block} source=${block.source} depth=${depth} />`,
   );
@@ -46,7 +47,7 @@ function List({ list, depth }) {
 function Item({ text, loose, depth }) {
   const task = /^\[([ xX])\]\s+/.exec(text);
   const rest = task ? text.slice(task[0].length) : text;
-  const inside = depth >= deepest ? [{ kind: "paragraph", text: rest }] : blocks(rest);
+  const inside = depth >= DEEPEST ? [{ kind: "paragraph", text: rest }] : blocks(rest);
   const drawn = inside.map((block) =>
     block.kind === "paragraph" && !loose
       ? html`<span class="line">${inline(block.text)}</span>`

@@ -72,7 +72,7 @@ export const ChatLink = memo(function ChatLink({ session, open }) {
     <span class=${runs ? "dot running" : suspended ? "dot suspended" : "dot"}
       role=${runs || suspended ? "img" : undefined} aria-label=${runs ? state : suspended ? "suspended" : undefined}></span>
     <span class="title">${title || "New chat"}</span>
-    ${platform && !["api", "page", "web"].includes(platform) && html`<span class="platform">${platform}</span>`}
+    ${platform && !["api", "web"].includes(platform) && html`<span class="platform">${platform}</span>`}
     <time datetime=${iso(active_at)} title=${moment(active_at)}>${when(active_at)}</time>
   </a>`;
 });
