@@ -36,7 +36,8 @@ class Gatehouse:
         self._open = True
 
     def close(self) -> None:
-        """From now on nothing is accepted or acknowledged: the platforms keep it."""
+        """From now on nothing is accepted: the platforms keep it. What is on its way into the
+        log is acknowledged once it is there, and is the next start's to run."""
         self._open = False
 
     async def accept(self, inbound: Inbound) -> Accepted:
@@ -59,7 +60,7 @@ class Gatehouse:
         return accepted
 
     def _accepted(self, done: asyncio.Future[Accepted]) -> None:
-        if done.cancelled() or done.exception():
+        if done.cancelled() or done.exception() or not self._open:
             return
         accepted = done.result()
         if not accepted.duplicate:
