@@ -13,7 +13,7 @@ from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode, InboxState
-from holdfast.core.message import UserMessage
+from holdfast.core.message import Outcome, ToolMessage, UserMessage
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.settings import CrashRecovery, GatewaySettings
 from holdfast.gateway.cache import AgentCache
@@ -41,9 +41,17 @@ class Balking(SqliteStore):
         write = super().settle_delivery
         return self._refuse("settle_delivery") or write(*arguments, **more)
 
-    def settle_command(self, *arguments: Any, **more: Any) -> Any:
-        write = super().settle_command
-        return self._refuse("settle_command") or write(*arguments, **more)
+    def record_reply(self, *arguments: Any, **more: Any) -> Any:
+        write = super().record_reply
+        return self._refuse("record_reply") or write(*arguments, **more)
+
+    def record_finished(self, *arguments: Any, **more: Any) -> Any:
+        write = super().record_finished
+        return self._refuse("record_finished") or write(*arguments, **more)
+
+    def record_steer(self, *arguments: Any, **more: Any) -> Any:
+        write = super().record_steer
+        return self._refuse("record_steer") or write(*arguments, **more)
 
     def suspend_session(self, *arguments: Any, **more: Any) -> Any:
         write = super().suspend_session
@@ -138,6 +146,24 @@ async def test_a_message_that_commits_while_the_gateway_stops_is_left_to_the_nex
     assert (await balking.end_of(asking.result())).text == "answered"
 
 
+async def test_a_command_that_commits_behind_the_last_phase_is_left_to_the_next(
+    balking: World,
+) -> None:
+    """C6, G5: there is nobody left to carry it out; the row is, and whoever starts next does."""
+    store = balking.store
+    store.accepting.clear()
+    asking = asyncio.create_task(balking.accept("/status"))
+    while not (await store.ledger())[InboxState.QUEUED]:
+        await asyncio.sleep(0.01)
+    await balking.gateway.__aexit__()
+    store.accepting.set()
+    accepted = await asking
+    assert _tasks("command") == []
+    await balking.stop()
+    await balking.start()
+    assert (await balking.end_of(accepted)).state is InboxState.ANSWERED
+
+
 async def test_what_is_owed_after_the_outbox_closed_is_sent_by_the_next(
     world: World, until: Any
 ) -> None:
@@ -193,6 +219,49 @@ async def test_an_agent_that_is_dropped_while_it_is_built_is_built_again() -> No
     agent = await cache.lease(SessionId("s"), signature="x", build=build)
     assert agent.prompt == "new"
     assert model.leased == 1
+
+
+async def test_a_reply_that_cannot_be_kept_leaves_no_result_without_its_call(
+    balking: World, call: Any
+) -> None:
+    """H7: a turn that fails because a step was not kept ends with what the log knows of it."""
+    balking.store.refused["record_reply"] = 1
+    balking.model.say([call("safe")], "better now")
+    accepted = await balking.accept("work")
+    assert (await balking.end_of(accepted)).state is InboxState.FAILED
+    session = await balking.only_session()
+    assert [type(m).__name__ for m in await balking.transcript(session)] == ["UserMessage"]
+    assert (await balking.end_of(await balking.accept("again"))).text == "better now"
+    request = await balking.model.asked(2)
+    assert [m.text for m in request.messages] == ["work", "again"]
+
+
+async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its_effect(
+    balking: World, call: Any
+) -> None:
+    """H7: the log has the call, so it gets a result, and not one that says it never began."""
+    balking.store.refused["record_finished"] = 1
+    balking.model.say([call("never")])
+    await balking.end_of(await balking.accept("work"))
+    messages = await balking.transcript(await balking.only_session())
+    assert [m.outcome for m in messages if isinstance(m, ToolMessage)] == [Outcome.CANCELLED]
+
+
+async def test_a_steer_that_cannot_be_kept_runs_next(balking: World, call: Any) -> None:
+    """G3: the turn it was to steer fails, and its own answer is heard by whoever waits for it."""
+    lever = balking.levers["safe"]
+    lever.go.clear()
+    balking.model.say([call("safe")])
+    first = await balking.accept("work")
+    await lever.was_pulled(1)
+    steer = await balking.accept("faster", busy_mode=BusyMode.STEER)
+    waiting = asyncio.create_task(balking.end_of(steer))
+    await asyncio.sleep(0)
+    balking.store.refused["record_steer"] = 1
+    balking.model.say("answered by itself")
+    lever.go.set()
+    assert (await balking.end_of(first)).state is InboxState.FAILED
+    assert (await waiting).text == "answered by itself"
 
 
 async def test_a_start_that_fails_leaves_nothing_running(balking: World, until: Any) -> None:

@@ -1,7 +1,8 @@
 """An agent: what is kept of a session between its turns so that the next one starts at once."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.message import AssistantMessage, Message, ToolMessage, UserMessage
 from holdfast.core.model import ToolSchema
@@ -47,6 +48,24 @@ class Agent:
     def remember(self, message: Message) -> None:
         self.messages.append(message)
         self.size += _OVERHEAD + _length(message)
+
+    async def keep(self, message: Message, durable: Awaitable[None]) -> None:
+        """Remember what is on its way to the log, and forget it again if it did not get there.
+
+        Remembered before the await: a cancel may delay the write, but not part the two.
+        """
+        self.remember(message)
+        try:
+            await durable
+        except StoreError:
+            self._forget(message)
+            raise
+
+    def _forget(self, message: Message) -> None:
+        # By identity: another call's result may stand behind it, or equal it.
+        place = next(n for n, m in enumerate(self.messages) if m is message)
+        del self.messages[place]
+        self.size -= _OVERHEAD + _length(message)
 
     def release_clients(self) -> None:
         """Give the model back and drop the buffer. The session's workbench is not touched."""

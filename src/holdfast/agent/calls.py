@@ -45,9 +45,7 @@ async def _run(agent: Agent, work: Work, call: ToolCall) -> None:
     work.crash(CrashPoint.CALL_RETURNED)
     text = work.redact(output.text)
     result = ToolMessage(call_id=call.id, name=call.name, text=text, outcome=output.outcome)
-    durable = work.called(result)
-    agent.remember(result)
-    await durable
+    await agent.keep(result, work.called(result))
     work.crash(CrashPoint.CALL_FINISHED)
     work.emit(ToolEnded(call.id, call.name, result.outcome, result.text))
 

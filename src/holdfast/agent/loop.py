@@ -50,9 +50,7 @@ async def run_turn(agent: Agent, work: Work) -> Completed:
         if last_chance or not completed.message.calls:
             return _final(completed)
         reply = _with_own_ids(completed.message, f"{work.turn_id}.{replies}")
-        durable = work.replied(reply, completed.usage)
-        agent.remember(reply)
-        await durable
+        await agent.keep(reply, work.replied(reply, completed.usage))
         work.crash(CrashPoint.REPLY_COMMITTED)
         work.emit(StepEnded(reply.text))
         replies += 1
@@ -88,9 +86,7 @@ async def _ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
 
 async def _take_steers(agent: Agent, work: Work) -> None:
     while steer := work.next_steer():
-        message, durable = steer
-        agent.remember(message)
-        await durable
+        await agent.keep(*steer)
 
 
 def _final(completed: Completed) -> Completed:

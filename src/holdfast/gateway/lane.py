@@ -58,8 +58,8 @@ class Lane:
     def in_flight(self) -> int:
         """Messages that were accepted here and have not ended."""
         turn = self._turn
-        running = 0 if turn is None or turn.closed else len(turn.rows) + len(turn.steers)
-        return running + len(self._mailbox)
+        running = 0 if turn is None or turn.closed else len(turn.rows)
+        return running + len(self.waiting)
 
     def resume(self, open_turn: OpenTurn) -> None:
         """Go on with a turn that an earlier process did not end, before anything else."""
@@ -260,10 +260,12 @@ class Lane:
         if not turn.closed:
             await self._run_agent(turn)
         if not await turn.has_begun():
-            self._mailbox.extendleft(reversed(turn.rows))
+            self._mailbox.extendleft(reversed((*turn.rows, *turn.steers)))
             raise StoreError("the turn could not be begun")
-        self._mailbox.extendleft(reversed(turn.steers))  # too late to steer: they run next
         await self._until_durable(turn)
+        # Too late to steer: they run next. Not sooner, since one that was on its way to the log
+        # when the turn ended may have come back.
+        self._mailbox.extendleft(reversed(turn.steers))
 
     async def _run_agent(self, turn: Turn) -> None:
         """Returns once the turn is closed, however; raises only if the lane itself is cancelled."""

@@ -125,7 +125,7 @@ class Turn:
         self._must_be_open()
         self._started.discard(message.call_id)
         self.live.called(message.call_id)
-        return self._told(
+        durable = self._told(
             self._house.store.record_finished(
                 self.turn_id,
                 session_id=self.session_id,
@@ -133,6 +133,8 @@ class Turn:
                 at=self._house.clock.now(),
             )
         )
+        durable.add_done_callback(lambda done: self._called(message.call_id, done))
+        return durable
 
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
         self._must_be_open()
@@ -150,8 +152,8 @@ class Turn:
             )
         )
         durable.add_done_callback(lambda done: self._steered(row, done))
-        self._house.watchers.merge(row.id, into=self.rows[-1].id)
-        return message, durable
+        # Shielded: whether the row has ended is to be heard also where the turn is cancelled.
+        return message, asyncio.shield(durable)
 
     def cut_calls(self) -> tuple[ToolMessage, ...]:
         """A result for each open call: what a provider needs, and all that is known of it."""
@@ -225,17 +227,31 @@ class Turn:
         return durable
 
     def _committed(self, done: asyncio.Future[None]) -> None:
-        if not done.cancelled() and done.exception() is None:
+        if _worked(done):
             self._house.feeds.committed(self.session_id)
+        elif not done.cancelled():
+            # The buffer may hold what the log does not: the next turn reads the log again.
+            self._house.cache.drop(self.session_id)
+
+    def _called(self, call_id: CallId, done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and not _worked(done):
+            self._started.add(call_id)  # as far as the log knows, it runs
 
     def _steered(self, row: InboxRow, done: asyncio.Future[None]) -> None:
-        if not done.cancelled() and done.exception() is None:
-            merged = MessageEnded(row.id, InboxState.MERGED, "", self.turn_id, self.session_id)
-            self._house.feeds.ended(merged)
+        if not _worked(done):
+            self.steers.appendleft(row)  # it is still queued, and runs next
+            return
+        self._house.watchers.merge(row.id, into=self.rows[-1].id)
+        merged = MessageEnded(row.id, InboxState.MERGED, "", self.turn_id, self.session_id)
+        self._house.feeds.ended(merged)
 
     def _must_be_open(self) -> None:
         if self.closed:
             raise TurnClosed(f"turn {self.turn_id} has ended")
+
+
+def _worked(done: asyncio.Future[None]) -> bool:
+    return not done.cancelled() and done.exception() is None
 
 
 def user_message(row: InboxRow) -> UserMessage:
