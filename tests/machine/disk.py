@@ -1,0 +1,186 @@
+"""The store on its real file, its threads taken out: what they would do at some instant is done at
+an instant that the test has drawn, so that a run can be repeated."""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from holdfast.core.crash import never
+from holdfast.core.errors import StoreError
+from holdfast.store.jobs import Job
+from holdfast.store.journal import SqliteJournal
+from holdfast.store.library import SqliteLibrary
+from holdfast.store.opening import open_reader, open_writer
+from holdfast.store.reader import Reader
+from holdfast.store.writer import Writer
+
+T = TypeVar("T")
+
+COMMIT, READ = "COMMIT", "READ"
+WRITES = (
+    *("accept", "decide", "begin", "reply", "started", "finished", "steer", "resume", "end"),
+    *("suspend", "settle_command", "begin_attempt", "settle"),
+)
+FULL = "the disk is full; nothing of this was written"
+
+
+class Weather:
+    """How the disk is today: how slow, and what it refuses how often."""
+
+    def __init__(self) -> None:
+        self.latency = 0  # ticks from a write to its commit
+        self.read_latency = 0
+        self.stale = False  # a slow read has seen the file when it was asked for, not later
+        self.refusing = False  # every write
+        self.refusals: Counter[str] = Counter()  # so many of the next of that kind
+        self.refused = 0
+
+    def refuses(self, kind: str) -> bool:
+        if not (self.refusing and kind != READ) and not self.refusals[kind]:
+            return False
+        self.refusals[kind] -= bool(self.refusals[kind])
+        self.refused += 1
+        return True
+
+    def clear(self) -> None:
+        self.latency = self.read_latency = 0
+        self.refusing = False
+        self.refusals.clear()
+
+
+def after(ticks: int, do: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    if ticks > 0:
+        loop.call_soon(after, ticks - 1, do)
+    else:
+        loop.call_soon(do)
+
+
+class SteppedWriter(Writer):
+    """Owns the writing connection. Group commit as in the thread: what queued up is committed
+    at once, each write in its savepoint."""
+
+    def __init__(self, path: Path, weather: Weather) -> None:
+        super().__init__(path, vfs=None, crash=never)
+        self.db = open_writer(path, vfs=None)
+        self.jobs: list[Job] = []
+        self.open = True
+        self.dead = False  # with its process: whoever asks waits for ever
+        self._weather = weather
+
+    def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self.dead:
+            return future
+        if not self.open:
+            raise StoreError("the store is closed: nothing can be written to it now")
+        self.jobs.append(Job(future, self._spoiled(work)))
+        if len(self.jobs) == 1:
+            after(self._weather.latency, self.commit)
+        return future
+
+    def commit(self) -> None:
+        jobs, self.jobs = self.jobs, []
+        if not self.open or not jobs:
+            return
+        if self._weather.refuses(COMMIT):
+            self._fail(jobs, StoreError(FULL))
+        else:
+            self._commit(self.db, jobs)
+        for job in jobs:
+            _resolve(job)
+
+    def _spoiled(self, work: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
+        kind = work.func.__name__ if isinstance(work, partial) else ""
+
+        def spoiled(cursor: apsw.Cursor) -> T:
+            if self._weather.refuses(kind):
+                raise StoreError(FULL)
+            return work(cursor)
+
+        return spoiled
+
+
+class SteppedReader(Reader):
+    """Owns the reading connection; reads are done in the order in which they were asked for."""
+
+    def __init__(self, path: Path, weather: Weather) -> None:
+        super().__init__(path, vfs=None)
+        self.db = open_reader(path, vfs=None)
+        self.open = True
+        self.dead = False  # with its process: whoever asks waits for ever
+        self._weather = weather
+        self._jobs: deque[tuple[Job, bool]] = deque()
+
+    def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self.dead:
+            return future
+        if not self.open:
+            raise StoreError("the store is closed: nothing can be read from it now")
+        job = Job(future, work)
+        if self._weather.stale:
+            self._run(self.db, job)
+        self._jobs.append((job, self._weather.stale))
+        after(self._weather.read_latency, self._next)
+        return future
+
+    def _next(self) -> None:
+        job, done = self._jobs.popleft()
+        if not self.open:
+            return
+        if self._weather.refuses(READ):
+            job.error = StoreError("the disk failed; nothing was read")
+        elif not done:
+            self._run(self.db, job)
+        _resolve(job)
+
+
+def _resolve(job: Job) -> None:
+    if job.future.done():
+        return
+    if job.error is None:
+        job.future.set_result(job.result)
+    else:
+        job.future.set_exception(job.error)
+
+
+class SteppedStore(SqliteJournal, SqliteLibrary):
+    """`core.ports.Store` for one life of a gateway."""
+
+    def __init__(self, path: Path, weather: Weather) -> None:
+        self.writer = SteppedWriter(path, weather)
+        self.reader = SteppedReader(path, weather)
+        SqliteJournal.__init__(self, self.writer)
+        SqliteLibrary.__init__(self, self.reader)
+
+    async def __aenter__(self) -> "SteppedStore":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.writer.commit()
+        self._close()
+
+    def die(self) -> None:
+        """What is not committed now never is, and nobody hears of it."""
+        self.writer.dead = self.reader.dead = True
+        self._close()
+
+    def _close(self) -> None:
+        if self.writer.open:
+            self.writer.open = self.reader.open = False
+            self.writer.db.close()
+            self.reader.db.close()
+
+    def look(self, read: Callable[..., T], **arguments: Any) -> T:
+        """What is in the file right now."""
+        job = Job(None, partial(read, **arguments))  # type: ignore[arg-type]  # nobody waits
+        self.reader._run(self.reader.db, job)
+        if job.error is not None:
+            raise job.error
+        return job.result  # type: ignore[no-any-return]

@@ -1,0 +1,213 @@
+"""What the gateway of the machine meets: a model that says what it is told to, tools that wait to
+be let go, and a door that can be torn off its hinges."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+
+from holdfast.core.bench import Bench
+from holdfast.core.capabilities import Capabilities
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.message import AssistantMessage, StopReason, ToolCall, UserMessage
+from holdfast.core.model import (
+    Completed,
+    Fault,
+    ModelEvent,
+    ModelFailed,
+    ModelRequest,
+    TextDelta,
+    ToolSchema,
+)
+from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.ports import Intake
+from holdfast.core.projection import problems
+from holdfast.core.session import RunnerRow
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turn import Usage
+from holdfast.platforms.simulated.feed import Feed
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Update
+
+USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
+FAILS = "fails"
+
+Line = str | Sequence[str]  # a text, or the names of tools to call
+
+
+class Ask:
+    """A request that waits for its answer. `session` is the first thing that was said in it,
+    which no other session begins with."""
+
+    def __init__(self, request: ModelRequest, name: str) -> None:
+        self.name = name
+        self.session = next(m.text for m in request.messages if isinstance(m, UserMessage))
+        self.messages = request.messages
+        self.tools = request.tools
+        self.line: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
+
+
+class Voice:
+    """Owns the requests that wait, and what was wrong with any of them."""
+
+    def __init__(self, complaints: list[str]) -> None:
+        self.asks: list[Ask] = []
+        self.leased = 0
+        self.complaints = complaints
+
+    def lease(self, override: str | None) -> "VoiceClient":
+        self.leased += 1
+        return VoiceClient(self, override or "scripted")
+
+    @contextmanager
+    def hear(self, ask: Ask) -> Iterator[None]:
+        if wrong := problems(ask.messages):
+            self.complaints.append(f"a request that no provider takes: {wrong}")
+        if any(other.session == ask.session for other in self.asks):
+            self.complaints.append(f"two turns at once in the session of {ask.session!r}")
+        self.asks.append(ask)
+        try:
+            yield
+        finally:
+            self.asks.remove(ask)
+
+
+class VoiceClient:
+    def __init__(self, voice: Voice, name: str) -> None:
+        self.name = name
+        self.released = False
+        self._voice = voice
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        ask = Ask(request, self.name)
+        with self._voice.hear(ask):
+            line = await ask.line
+            if line == FAILS:
+                raise ModelFailed("the model is ill", fault=Fault.SERVER)
+            if isinstance(line, str):
+                for word in line.split(" "):
+                    yield TextDelta(f"{word} ")
+                    await asyncio.sleep(0)
+        if isinstance(line, str):
+            yield Completed(AssistantMessage(text=line, model=self.name), USAGE)
+        else:
+            calls = tuple(
+                ToolCall(id=CallId(f"call_{number}"), name=name, arguments="{}")
+                for number, name in enumerate(line)
+            )
+            reply = AssistantMessage(calls=calls, model=self.name, stop=StopReason.TOOL_CALLS)
+            yield Completed(reply, USAGE)
+
+    def release(self) -> None:
+        if self.released:
+            self._voice.complaints.append("a client was given back twice")
+        self.released = True
+        self._voice.leased -= 1
+
+
+class Lever:
+    """A tool that waits until it is let go. It outlives the gateway, as a runner does: `attach`
+    finds what was pulled by an earlier life."""
+
+    toolset = "test"
+    danger = Danger.NONE
+
+    def __init__(self, replay: Replay) -> None:
+        self.schema = ToolSchema(name=replay, description="x", parameters={"type": "object"})
+        self.replay = replay
+        self.pulled: Counter[CallId] = Counter()
+        self.held: list[asyncio.Event] = []
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        self.pulled[context.call_id] += 1
+        return await self._let_go(context)
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        if not self.pulled[context.call_id]:
+            return None
+        return await self._let_go(context)
+
+    async def _let_go(self, context: ToolContext) -> ToolOutput:
+        go = asyncio.Event()
+        self.held.append(go)
+        try:
+            context.progress("it moves")
+            await go.wait()
+        finally:
+            self.held.remove(go)
+        return ToolOutput(text=f"{context.call_id} is pulled")
+
+
+class Door(SimulatedPlatform):
+    """The chat service's door. Torn off, nothing passes in either direction any more."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service)
+        self.torn = False
+        self._never = asyncio.Event()
+
+    def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
+        return _Feeding(Feed(self, intake=intake))
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        await self._pass()
+        return await super().send(outbound)
+
+    async def updates(self) -> Sequence[Update]:
+        await self._pass()
+        return await super().updates()
+
+    async def ack(self, up_to: int) -> None:
+        await self._pass()
+        await super().ack(up_to)
+
+    async def _pass(self) -> None:
+        if self.torn:
+            await self._never.wait()
+
+
+class _Feeding(AbstractAsyncContextManager[None]):
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._feed.run(), name="feed")
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+class Fetched:
+    """A platform whose replies are fetched, as the API's are; the machine is its client."""
+
+    name = "api"
+    account = "default"
+    capabilities = Capabilities(fetchable=True)
+
+    def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
+        return _Nothing()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise AssertionError("a fetched reply is never sent")
+
+
+class _Nothing(AbstractAsyncContextManager[None]):
+    async def __aexit__(self, *exc: object) -> None:
+        return None
+
+
+class NoRunners:
+    """The workbenches of a gateway whose tools need none."""
+
+    def bench(self, session_id: SessionId) -> Bench:
+        return None  # type: ignore[return-value]  # no tool here touches it
+
+    async def adopt(
+        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+    ) -> list[SessionId]:
+        return []
+
+    async def end(self, session_id: SessionId) -> None: ...
+    async def end_all(self) -> None: ...
