@@ -17,7 +17,9 @@ from holdfast.core.message import (
 from holdfast.core.projection import NO_RESULT, open_calls, problems, project
 
 IDS = st.sampled_from(["a", "b", "c", "d"]).map(CallId)
-ARGUMENTS = st.sampled_from(["{}", '{"x": 1}', "", "[1]", '{"x":', "null", "\x00", "\ud800"]) | st.text()
+ARGUMENTS = (
+    st.sampled_from(["{}", '{"x": 1}', "", "[1]", '{"x":', "null", "\x00", "\ud800"]) | st.text()
+)
 CALLS = st.builds(
     ToolCall, id=IDS, name=st.sampled_from(["terminal", "read", ""]), arguments=ARGUMENTS
 )
