@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.agent.agent import Agent
 from holdfast.core.capabilities import Capabilities
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode, InboxState
 from holdfast.core.message import Outcome, ToolMessage, UserMessage
@@ -323,3 +323,20 @@ async def test_a_door_that_does_not_open_keeps_no_other_shut(world: World) -> No
     await world.start()
     world.say("anybody there?")
     assert await world.texts(1) == ["here"]
+
+
+async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None:
+    """C1: a task that was never to fail ends the gateway in its phases, as an error of ours."""
+
+    async def fail() -> None:
+        raise ValueError("a bug")
+
+    async def serve() -> None:
+        async with world.gateway.__class__(world.gateway._parts) as gateway:
+            gateway._tasks.create_task(fail())
+            await asyncio.Event().wait()
+
+    await world.gateway.__aexit__()
+    with pytest.raises(HoldfastError, match="ValueError: a bug"):
+        await asyncio.wait_for(serve(), 10)
+    assert _tasks("lane", "deliver", "feed") == []

@@ -327,8 +327,8 @@ def _told_the_truth(books: Books, watch: Watch, end: MessageEnded) -> Iterator[s
     text = "\n\n".join(delivery.text for delivery in books.replies_to(told))
     if end.text != text:
         yield f"a watcher of {row.id} heard {end.text!r}, the reply is {text!r}"
-    streamed = _last_stream(watch)
-    if end.state is InboxState.ANSWERED and streamed and streamed.strip() != end.text:
+    streamed = _last_stream(watch).strip()
+    if end.state is InboxState.ANSWERED and streamed and streamed != end.text:
         yield f"a watcher of {row.id} saw {streamed!r} stream, and the reply is {end.text!r}"
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.bench import Bench
 from holdfast.core.crash import Crash
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Accepted
 from holdfast.core.model import ModelChoice
@@ -71,6 +72,16 @@ class Parts:
     progress: Callable[[str], None]
 
 
+class Broken(HoldfastError):
+    """A bug of ours: the gateway has stopped, phase by phase, rather than go on without a part."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"an internal error stopped the gateway ({type(error).__name__}: {error}). Nothing "
+            "that was accepted is lost: start it again. The log has the details; please report it"
+        )
+
+
 class Gateway:
     """Owns the life of the house: entered, it has recovered and takes messages; left, it has
     stopped phase by phase, and all that is owed is in the store."""
@@ -81,6 +92,7 @@ class Gateway:
         self._redact = Redaction(parts.secrets)
         self._connected = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
+        self._broken: Exception | None = None  # what ended a task that was never to fail
         self.delivery = Delivery(
             self._doors,
             journal=parts.store,
@@ -177,6 +189,8 @@ class Gateway:
 
     async def __aexit__(self, *exc: object) -> None:
         await run_phases(self._phases(), progress=self._parts.progress)
+        if self._broken is not None:
+            raise Broken(self._broken) from self._broken
 
     def _phases(self) -> list[Phase]:
         return [
@@ -202,7 +216,11 @@ class Gateway:
         self.house.cache.clear()
 
     async def _end_tasks(self) -> None:
-        await self._tasks.__aexit__(None, None, None)
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        except ExceptionGroup as failures:
+            self._broken = failures.exceptions[0]
+            raise
 
     def _admit(self, accepted: Accepted) -> None:
         if not self.desk.take(accepted):
