@@ -2,23 +2,17 @@
 
 import asyncio
 import logging
-import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
-from shutil import which
 from typing import Any
 
 import msgspec
 from aiohttp.web import RouteDef
 
-from holdfast import __version__
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
+from holdfast.control.greeting import greeting
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.listener import HttpListener
 from holdfast.control.login import Login
@@ -34,7 +28,7 @@ from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings, Provider, SandboxMode
+from holdfast.core.settings import PlatformSettings, SandboxMode
 from holdfast.gateway.gateway import Gateway, Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.choice import Chosen, choose
@@ -47,10 +41,12 @@ from holdfast.runner.runners import Runners
 from holdfast.service import exits
 from holdfast.service.clock import SystemClock
 from holdfast.service.crashing import crash_at
+from holdfast.service.event_loop import allow_many_connections, loop_factory
 from holdfast.service.ids import Ids
 from holdfast.service.lock import HomeInUse, HomeLock
 from holdfast.service.logs import logging_to
 from holdfast.service.paths import Paths
+from holdfast.service.signals import stop_signal
 from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.registry import Registry, default_tools
@@ -65,11 +61,12 @@ def run(config: Config) -> int:
         with HomeLock(config.home) as lock:
             token = api_token(paths, configured=config.secret("platforms.api.token"))
             redact = Redaction([*config.secrets.values(), token])
+            allow_many_connections()
             with (
                 logging_to(paths.log_file, config.settings.log, redact=redact),
                 _warned(config),
                 StatusThread(paths, clock=clock) as status,
-                asyncio.Runner(loop_factory=_loop_factory()) as runner,
+                asyncio.Runner(loop_factory=loop_factory()) as runner,
             ):
                 runner.run(Process(config, lock=lock, status=status, token=token).serve())
         return exits.OK
@@ -107,7 +104,7 @@ class Process:
     async def serve(self) -> None:
         """Start everything, in order, serve until a signal, and stop it in the reverse order."""
         loop = asyncio.get_running_loop()
-        with Heartbeat(loop, clock=self._clock) as heartbeat, _stop_signal(loop) as stop:
+        with Heartbeat(loop, clock=self._clock) as heartbeat, stop_signal(loop) as stop:
             self._status.watch(heartbeat)
             self._enter("opening the store")
             async with AsyncExitStack() as stack:
@@ -125,9 +122,12 @@ class Process:
                 room = self._room(gateway, store, runners)
                 await self._listen(stack, room, api, lag=lambda: heartbeat.lag)
                 await stack.enter_async_context(gateway)
-                self._greet()
+                log.info("Ready at %s.", self._address, extra={"action": "ready"})
+                await self._greet(runners)
                 await stop.wait()
+                log.info("Asked to stop.", extra={"action": "stopping"})
         self._enter("stopped")
+        log.info("Stopped; all that is owed is in the store.", extra={"action": "stopped"})
 
     def _runners(self, store: SqliteStore) -> Runners:
         return Runners(
@@ -241,44 +241,21 @@ class Process:
             facts |= more()
         return facts
 
-    def _greet(self) -> None:
-        home = self._config.home
-        ours = "" if home == Path.home() / ".holdfast" else f" --home {shlex.quote(str(home))}"
-        call = _program()
-        lines = [
-            f"Holdfast {__version__} listens on {self._address}",
-            *self._another_port(),
-            "",
-            "In a browser (this link works once, within ten minutes):",
-            f"  {self._new_link()}",
-            "In a terminal:",
-            f"  {call} chat{ours}",
-            "From a program:",
-            f"  curl {self._address}/v1/chat/completions \\",
-            f'    -H "Authorization: Bearer $({call} token{ours})" \\',
-            '    -H "X-Holdfast-Session: me" \\',
-            '    -d \'{"messages": [{"role": "user", "content": "run uname -a"}]}\'',
-            "",
-        ]
-        model = self._model.choice
-        lines += [f"Model: {model.name} ({model.provider}): {model.why}."]
-        if model.provider == Provider.DEMO:
-            lines += [f"A demo answers until there is a real one: {call} setup{ours}"]
-        lines += ["Ctrl-C stops it."]
-        print("\n".join(lines), flush=True)
-
-    def _another_port(self) -> list[str]:
-        wanted = self._config.settings.gateway.port
-        if wanted == 0 or self._address.endswith(f":{wanted}"):
-            return []
-        return [f"(port {wanted} is in use by another program)"]
-
-
-def _program() -> str:
-    """How to call this program again: by its path, where the shell does not know its name."""
-    if which("holdfast") is not None or Path(sys.argv[0]).name != "holdfast":
-        return "holdfast"
-    return shlex.quote(sys.argv[0])
+    async def _greet(self, runners: Runners) -> None:
+        """Tell the person who started it; by now it is known whether commands are confined."""
+        await runners.probe()
+        off = self._config.settings.runner.sandbox is SandboxMode.OFF
+        print(
+            greeting(
+                home=self._config.home,
+                address=self._address,
+                wanted_port=self._config.settings.gateway.port,
+                link=self._new_link(),
+                model=self._model.choice,
+                unsandboxed="runner.sandbox is off" if off else runners.why_unsandboxed,
+            ),
+            flush=True,
+        )
 
 
 def _sandbox(runners: Runners) -> dict[str, Any]:
@@ -291,30 +268,3 @@ def _warned(config: Config) -> Iterator[None]:
     for warning in config.warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
     yield
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed (`holdfast[fast]`), asyncio's own loop otherwise."""
-    if find_spec("uvloop") is None:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
-    return factory
-
-
-@contextmanager
-def _stop_signal(loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Event]:
-    """An event that SIGTERM and SIGINT set; a second signal ends the process at once."""
-    stop = asyncio.Event()
-
-    def asked() -> None:
-        stop.set()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)
-
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, asked)
-    try:
-        yield stop
-    finally:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(each)
