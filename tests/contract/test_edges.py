@@ -17,6 +17,7 @@ from holdfast.core.message import Outcome, ToolMessage, UserMessage
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.settings import CrashRecovery, GatewaySettings
 from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.leaving import stop
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.wire import Faults
 from holdfast.store.sqlite import SqliteStore
@@ -40,6 +41,10 @@ class Balking(SqliteStore):
     def settle_delivery(self, *arguments: Any, **more: Any) -> Any:
         write = super().settle_delivery
         return self._refuse("settle_delivery") or write(*arguments, **more)
+
+    def settle_command(self, *arguments: Any, **more: Any) -> Any:
+        write = super().settle_command
+        return self._refuse("settle_command") or write(*arguments, **more)
 
     def record_reply(self, *arguments: Any, **more: Any) -> Any:
         write = super().record_reply
@@ -340,3 +345,23 @@ async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None
     with pytest.raises(HoldfastError, match="ValueError: a bug"):
         await asyncio.wait_for(serve(), 10)
     assert _tasks("lane", "deliver", "feed") == []
+
+
+@pytest.mark.parametrize("how", ["stop", "/new"])
+async def test_what_could_not_be_dropped_is_answered(balking: World, how: str) -> None:
+    """G3: a message that was taken from its lane to be ended is not forgotten with the write."""
+    queue = {"busy_mode": BusyMode.QUEUE, "mergeable": False}
+    await balking.accept("first", **queue)
+    await balking.model.asked(1)
+    waiting = await balking.accept("second", **queue)
+    house, lanes = balking.gateway.house, balking.gateway.lanes
+    balking.store.refused["settle_command"] = 1
+    balking.model.say("answered", "answered")
+    if how == "stop":
+        (lane,) = lanes
+        lane.stop([], [])  # its end is on its way: what waits is ended by itself
+        with pytest.raises(StoreError):
+            await stop(house, lanes, lane.session_id)
+    else:
+        await balking.accept("/new")
+    assert (await balking.end_of(waiting)).text == "answered"

@@ -1,7 +1,7 @@
 """The lanes: one for each session that has something to do, and none for those that have not."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.inbox import InboxRow
@@ -69,6 +69,11 @@ class Lanes:
         lane = self._lanes.get(session_id) or self._open(session_id, fresh=fresh)
         self._hold(row.route, lane)
         lane.admit(row)
+
+    def give_back(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
+        """What was taken from a lane to be ended, and could not be, is run after all."""
+        for row in rows:
+            self.admit(row, known=session_id)
 
     def resume(self, open_turn: OpenTurn) -> None:
         lane = self._open(open_turn.turn.session_id, fresh=False)

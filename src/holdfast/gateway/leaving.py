@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.session import CommandEffect
 from holdfast.gateway.commands.answer import settle
@@ -29,7 +30,11 @@ async def stop(house: House, lanes: Lanes, session_id: SessionId) -> bool:
                 return True
     if waiting:
         at = house.clock.now()
-        await settle(house, CommandEffect(inbox_ends=ends, session_id=session_id, at=at))
+        try:
+            await settle(house, CommandEffect(inbox_ends=ends, session_id=session_id, at=at))
+        except StoreError:
+            lanes.give_back(waiting, session_id)
+            raise
     return bool(waiting)
 
 

@@ -1,6 +1,6 @@
 """/new: leave this conversation and begin another."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
@@ -45,15 +45,21 @@ class New:
             new_session=fresh,
             supersede_before=row.id,
         )
-        return self._finish(effect, old, pointed)
+        return self._finish(effect, old, pointed, waiting)
 
     async def _finish(
-        self, effect: CommandEffect, old: SessionId | None, pointed: Callable[..., None]
+        self,
+        effect: CommandEffect,
+        old: SessionId | None,
+        pointed: Callable[..., None],
+        waiting: Sequence[InboxRow],
     ) -> None:
         try:
             await settle(self._house, effect)
         except StoreError:
             pointed(undo=True)
+            if old:
+                self._lanes.give_back(waiting, old)
             raise
         pointed()
         if old:

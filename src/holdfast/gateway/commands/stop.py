@@ -1,8 +1,12 @@
 """/stop: end the running turn for good, without the agent's help."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
-from holdfast.gateway.commands.answer import answer, answer_to
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.session import CommandEffect
+from holdfast.gateway.commands.answer import answer, answer_to, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.endings import superseded
 from holdfast.gateway.house import House
@@ -29,7 +33,17 @@ class Stop:
             return _nothing()  # the row ends in the commit that ends the turn
         if not waiting:
             return answer(self._house, asked.row, "Nothing is running.")
-        return answer(self._house, asked.row, "Stopped.", inbox_ends=ends, deliveries=(reply,))
+        effect = prepare(self._house, asked.row, "Stopped.", inbox_ends=ends, deliveries=(reply,))
+        return self._drop(waiting, lane.session_id, effect)
+
+    async def _drop(
+        self, waiting: Sequence[InboxRow], session_id: SessionId, effect: CommandEffect
+    ) -> None:
+        try:
+            await settle(self._house, effect)
+        except StoreError:
+            self._lanes.give_back(waiting, session_id)
+            raise
 
 
 async def _nothing() -> None:
