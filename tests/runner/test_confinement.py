@@ -225,7 +225,8 @@ async def test_a_workspace_link_cannot_make_us_give_files_away(runners, home):
 async def test_the_socket_is_for_the_gateway_alone(bench, home):
     await bench.run("c", "true", limit=10)
     folder = Place(home, "s_1").run
-    assert folder.stat().st_mode & 0o777 == 0o700
+    for private in (folder, folder.parent, home / "workspaces"):
+        assert private.stat().st_mode & 0o777 == 0o700
     result = await bench.run("c2", "find / -type s 2>/dev/null", limit=20)
     assert result.output == ""
 

@@ -19,6 +19,7 @@ def copy_program(runs: Path, python: str) -> Path:
     target = runs / f".program-{digest.hexdigest()[:16]}"
     if target.exists():
         return target
+    runs.mkdir(mode=0o700, exist_ok=True)
     draft = runs / f".draft-{os.getpid()}"
     shutil.rmtree(draft, ignore_errors=True)
     (draft / "program").mkdir(parents=True)

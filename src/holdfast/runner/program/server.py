@@ -78,7 +78,6 @@ class Server:
         )
         operations: dict[str, Operation] = dict.fromkeys(OPERATIONS, worker.do)
         operations.update(run=commands.run, attach=commands.attach, cancel=commands.cancel)
-        operations.update(recorded=worker.recorded, end=self._end_by_request)
         operations.update(start=processes.start, started=processes.started, list=processes.list)
         operations.update(poll=processes.poll, log=processes.log, wait=processes.wait)
         operations.update(feed=processes.feed, kill=processes.kill)
@@ -130,10 +129,6 @@ class Server:
         if left <= 0 and not tree.living_descendants(os.getpid()):
             return self.end()
         self._loop.after(left if left > 0 else self._idle_timeout, self._end_if_idle)
-
-    def _end_by_request(self, asker: Asker, frame: Mapping[str, Any]) -> None:
-        asker.answer(None)
-        self.end()
 
     def end(self) -> None:
         tree.kill_descendants(os.getpid())

@@ -54,11 +54,6 @@ class Worker:
         self._loop, self._spool, self._terminal, self._quota = loop, spool, terminal, quota
         self._home, self._limits = home, limits
 
-    def recorded(self, asker: Asker, frame: Mapping[str, Any]) -> None:
-        """What became of a change asked for earlier; None: never heard of."""
-        record = read_record(self._spool.call(str(frame["call"])))
-        asker.answer(record and {"outcome": record.get("result")})
-
     def do(self, asker: Asker, frame: Mapping[str, Any]) -> None:
         operation = str(frame["op"])
         path = resolve(str(frame["path"]), self._terminal.working_folder()[0], self._home)
