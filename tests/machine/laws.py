@@ -264,7 +264,8 @@ def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
         command = parse(row.inbound.text) if row.inbound.commands else None
         if command and command[0] == "new":
             before = last.pop(row.route, None)
-            if before is not None and books.sessions[before].ended_at is None:
+            left = books.sessions[before] if before is not None else None
+            if left is not None and left.ended_at is None and not left.suspended:
                 yield f"/new did not end {before}"
             last[f"left {row.route}"] = before or SessionId("")
             continue
