@@ -130,10 +130,15 @@ class SteppedReader(Reader):
         after(self._weather.read_latency, self._next)
         return future
 
+    def finish(self) -> None:
+        """A close stands behind the last read."""
+        while self._jobs:
+            self._next()
+
     def _next(self) -> None:
-        job, done = self._jobs.popleft()
-        if not self.open:
+        if not self.open or not self._jobs:
             return
+        job, done = self._jobs.popleft()
         if self._weather.refuses(READ):
             job.error = StoreError("the disk failed; nothing was read")
         elif not done:
@@ -164,6 +169,7 @@ class SteppedStore(SqliteJournal, SqliteLibrary):
 
     async def __aexit__(self, *exc: object) -> None:
         self.writer.commit()
+        self.reader.finish()
         self._close()
 
     def die(self) -> None:
