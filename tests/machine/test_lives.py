@@ -381,7 +381,7 @@ unawaited = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:Ru
 @pytest.mark.timeout(900)  # a failure is made small first, which takes minutes
 def test_nothing_is_lost_in_any_life(machine: type[Lives]) -> None:
     """G3, H2, H5, H7, I2, I3: whatever happens in whatever order, what was accepted ends once."""
-    _run(machine, examples=150, steps=40)
+    _run(machine, examples=100, steps=40)
 
 
 @unawaited
