@@ -168,7 +168,10 @@ async def test_killing_everything_inside_leaves_the_runner_well(bench):
 
 async def test_signals_and_input_are_those_of_a_fresh_process(bench):
     result = await bench.run("c", "yes | head -n 1; cat; grep SigIgn /proc/self/status", limit=10)
-    assert result.output == "y\nSigIgn:\t0000000000000000\n"
+    said, ignored = result.output.split("\nSigIgn:\t")
+    assert said == "y"
+    # 32 and 33 are the C library's own: no program can set them back.
+    assert int(ignored, 16) & ~(3 << 31) == 0
 
 
 async def test_an_unknown_call_is_never_heard_of(bench):

@@ -21,5 +21,8 @@ def live_of(room: Room, session_id: SessionId) -> Live | None:
             LiveCall(call_id=call.id, name=call.name, arguments=call.arguments, output=call.output)
             for call in step.calls
         ],
-        queued=[QueuedMessage(id=row.id, text=row.inbound.text) for row in lane.waiting],
+        queued=[
+            QueuedMessage(id=row.id, message_id=row.inbound.message_id, text=row.inbound.text)
+            for row in lane.waiting
+        ],
     )

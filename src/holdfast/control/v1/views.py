@@ -74,6 +74,7 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message that is accepted and that no turn has taken yet."""
 
     id: int
+    message_id: str  # its sender's own
     text: str
 
 

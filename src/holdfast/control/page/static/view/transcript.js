@@ -105,8 +105,9 @@ function useSought(scroller, conversation, seek, follow) {
 
 function OnItsWay({ conversation, outbox }) {
   useObserved(outbox, conversation.live);
-  const accepted = new Set(outbox.of(conversation.id).map((entry) => entry.id));
-  const queued = (conversation.live.step?.queued ?? []).filter(({ id }) => !accepted.has(id));
+  // By the id we gave it: the stream may tell of a message before its own request is answered.
+  const ours = new Set(outbox.of(conversation.id).map((entry) => entry.message_id));
+  const queued = (conversation.live.step?.queued ?? []).filter((each) => !ours.has(each.message_id));
   return html`
     ${queued.map(({ id, text }) => html`<${Waiting} key=${`q${id}`} entry=${{ text, state: "accepted" }} busy />`)}
     ${outbox.of(conversation.id).map((entry) => html`<${Waiting}
