@@ -10,7 +10,7 @@ from holdfast.control.client import ControlClient
 
 # What a browser itself writes when the gateway is away, which some tests see to.
 _AWAY = re.compile(r"Failed to load resource|ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY")
-_PATIENCE = 15_000
+_PATIENCE = 30_000
 
 _WATCH = """
 window.violations = [];
