@@ -29,7 +29,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings, SandboxMode
-from holdfast.gateway.gateway import Gateway, Parts
+from holdfast.gateway.gateway import Broken, Gateway, Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.choice import Chosen, choose
 from holdfast.models.pool import ModelPool
@@ -76,6 +76,9 @@ def run(config: Config) -> int:
     except BadTarget as error:
         print(error, file=sys.stderr)
         return exits.CONFIG_EXIT
+    except Broken as error:
+        print(f"holdfast stopped: {error}", file=sys.stderr)
+        return exits.FAILED
     except HoldfastError as error:
         print(f"holdfast could not start: {error}", file=sys.stderr)
         return exits.FAILED

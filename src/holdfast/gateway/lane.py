@@ -288,18 +288,16 @@ class Lane:
             turn.end(end)
 
     async def _until_durable(self, turn: Turn) -> None:
-        """The closing write: made again until the store takes it, then announced."""
+        """The closing write, made again until the store takes it."""
         wait = _FIRST_WAIT
         while True:
             try:
-                end = await turn.ended()
-                break
+                await turn.ended()
+                return
             except StoreError as error:
                 log.error("The end of a turn waits: %s", error, extra={"action": "end_waits"})
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, _LONGEST_WAIT)
-        self._house.crash(CrashPoint.END_COMMITTED)
-        self._house.announcer.turn(end)
 
     def _become(self, state: LaneState) -> None:
         self.state = move(self.state, state)

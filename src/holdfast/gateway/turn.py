@@ -194,17 +194,27 @@ class Turn:
         for message in end.messages:
             self.agent.remember(message)
         self.live = LiveStep()
-        self._ended = self._told(self._house.store.end_turn(end))
-        # A turn that could not be begun has no end to wait for.
-        self._ended.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._ended = self._write_end(end)
 
-    async def ended(self) -> EndTurn:
-        """What closed the turn, once it is durable. Asking again after a failure writes again."""
+    async def ended(self) -> None:
+        """Returns once what closed the turn is durable. After a failure, asking writes again."""
         assert self._ending is not None, "only a turn that was ended has an end"
-        writing = self._ended or self._told(self._house.store.end_turn(self._ending))
+        writing = self._ended or self._write_end(self._ending)
         self._ended = None
         await asyncio.shield(writing)
-        return self._ending
+
+    def _write_end(self, end: EndTurn) -> asyncio.Future[None]:
+        """Announced by the commit itself, so that what was committed first goes out first."""
+
+        def announce(done: asyncio.Future[None]) -> None:
+            # One that fails is written again, or belongs to a turn that could not be begun.
+            if not done.cancelled() and done.exception() is None:
+                self.crash(CrashPoint.END_COMMITTED)
+                self._house.announcer.turn(end)
+
+        writing = self._told(self._house.store.end_turn(end))
+        writing.add_done_callback(announce)
+        return writing
 
     def cut(self) -> None:
         """The gateway kills what runs: those calls get their result, and the turn stays open."""

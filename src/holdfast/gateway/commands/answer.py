@@ -1,5 +1,7 @@
 """Answering a command: the text, the effect and the end of its row in one commit."""
 
+import asyncio
+
 import msgspec
 
 from holdfast.core.inbox import InboxEnd, InboxRow, InboxState
@@ -28,9 +30,15 @@ def prepare(house: House, row: InboxRow, text: str, **effect: object) -> Command
 
 
 async def settle(house: House, effect: CommandEffect) -> Superseded:
-    superseded = await house.store.settle_command(effect)
-    announce(house, effect, superseded)
-    return superseded
+    """Announced by the commit itself, so that what was committed first goes out first."""
+
+    def settled(done: asyncio.Future[Superseded]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            announce(house, effect, done.result())
+
+    settling = asyncio.ensure_future(house.store.settle_command(effect))
+    settling.add_done_callback(settled)
+    return await asyncio.shield(settling)
 
 
 def announce(house: House, effect: CommandEffect, superseded: Superseded) -> None:
