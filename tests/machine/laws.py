@@ -14,7 +14,7 @@ from holdfast.core.events import MessageEnded, StepEnded, StreamVoided, TextStre
 from holdfast.core.ids import DeliveryId, InboxId, SessionId
 from holdfast.core.inbox import ENDS, BusyMode, InboxRow, InboxState
 from holdfast.core.message import AssistantMessage, Message, ToolMessage, UserMessage
-from holdfast.core.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.session import SessionRow
 from holdfast.core.tool import Replay
 from holdfast.core.turn import TurnRow, TurnState
@@ -239,20 +239,16 @@ def deliveries_are_settled(books: Books) -> Iterator[str]:
 
 
 def chats_are_in_order(books: Books) -> Iterator[str]:
-    """I3: a chat gets the replies of a conversation in the order in which they were owed.
-
-    Two conversations in one group, or a command beside a turn, that commit in the same instant
-    have no order that anybody could tell.
-    """
+    """I3: a chat gets what it is owed in the order in which that was committed, whichever
+    conversation or command of that chat it comes from."""
     owed = {delivery.id: delivery for delivery in books.outbox}
-    last: dict[SessionId | None, int] = {}
+    last: dict[str, int] = {}
     for delivery_id in _sent(books.home):
         delivery = owed[DeliveryId(delivery_id)]
-        if delivery.kind is not DeliveryKind.REPLY:
-            continue
-        if delivery.seq < last.get(delivery.session_id, 0):
-            yield f"{delivery_id} overtook another of {delivery.session_id}"
-        last[delivery.session_id] = delivery.seq
+        chat = delivery.address.chat_id
+        if delivery.seq < last.get(chat, 0):
+            yield f"{delivery_id} overtook another of chat {chat}"
+        last[chat] = max(delivery.seq, last.get(chat, 0))
 
 
 def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
