@@ -56,10 +56,10 @@ class Lane:
 
     @property
     def in_flight(self) -> int:
-        """Messages that were accepted here and have not ended."""
+        """Messages that were accepted here and whose end is not yet durable and told."""
         turn = self._turn
-        running = 0 if turn is None or turn.closed else len(turn.rows)
-        return running + len(self.waiting)
+        running = 0 if turn is None else len(turn.rows) + len(turn.steers)
+        return running + len(self._mailbox)
 
     def resume(self, open_turn: OpenTurn) -> None:
         """Go on with a turn that an earlier process did not end, before anything else."""
