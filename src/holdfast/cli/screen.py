@@ -3,7 +3,7 @@
 import os
 import shutil
 import unicodedata
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -109,8 +109,8 @@ class Screen:
             self._out.write(_CLEAR)
             self._passing = ""
 
-    def style(self, text: str, **style: bool | str) -> str:
-        return click.style(text, **style) if self._styled and style else text  # type: ignore[arg-type]
+    def style(self, text: str, **style: Any) -> str:
+        return click.style(text, **style) if self._styled and style else text
 
     def _fit(self, text: str, *, spare: int = 0) -> str:
         room = max(20, shutil.get_terminal_size().columns - 1 - spare)
