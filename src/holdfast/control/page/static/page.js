@@ -27,6 +27,8 @@ export class Page extends Observed {
       onAccepted: (id, said) => this.conversation?.id === id && this.conversation.accepted(said),
     });
     this.chats = new Chats({ onState: (state) => this.#connection("chats", state) });
+    // At once: a quick hand writes before the gateway has said how it is.
+    this.newName = this.#waitingName();
   }
 
   async start() {
@@ -122,10 +124,13 @@ export class Page extends Observed {
   }
 
   #show(id) {
-    this.conversation?.close();
+    const before = this.conversation;
+    before?.close();
     this.#states.delete("conversation");
     this.conversation = id && this.#opened(id);
-    this.newName = id ? null : this.#waitingName();
+    if (id) this.newName = null;
+    // Who is in a new chat already stays in it: what was said there may be on its way.
+    else if (before || !this.newName) this.newName = this.#waitingName();
     if (!id) document.title = "Holdfast";
     this.changed();
   }
