@@ -91,10 +91,8 @@ class Lane:
         if turn is None or turn.closed:
             self._mailbox.append(row)
             return
-        mode = row.inbound.busy_mode or self._house.busy_mode(row.inbound.source.platform)
-        decided = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
-        asyncio.ensure_future(decided).add_done_callback(_report_failure)
-        row = msgspec.structs.replace(row, decision=mode)
+        row = self._decide(row)
+        mode = row.decision
         if mode is BusyMode.STEER:
             turn.steers.append(row)
             return
@@ -103,6 +101,15 @@ class Lane:
             turn.end(interrupted(turn, by=row.id, at=self._house.clock.now()))
             self._house.watchers.merge(turn.inbox_ids[-1], into=row.id)
             turn.cancel()
+
+    def _decide(self, row: InboxRow) -> InboxRow:
+        """The row with its decision, which is on its way to the log; an earlier one stands."""
+        if row.decision is not None:
+            return row
+        mode = row.inbound.busy_mode or self._house.busy_mode(row.inbound.source.platform)
+        decided = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
+        asyncio.ensure_future(decided).add_done_callback(_report_failure)
+        return msgspec.structs.replace(row, decision=mode)
 
     def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
         """End the running turn for good; False: nothing is running.
@@ -124,10 +131,14 @@ class Lane:
         """Forget the messages that no turn has begun with. To end them is the caller's: one that
         ended while it was still here could never begin, nor anything behind it."""
         steers = self._turn.steers if self._turn is not None else deque[InboxRow]()
-        waiting = [*steers, *self._mailbox]
+        waiting = [*steers, *self._empty_mailbox()]
         steers.clear()
-        self._mailbox.clear()
         return waiting
+
+    def _empty_mailbox(self) -> list[InboxRow]:
+        rows = list(self._mailbox)
+        self._mailbox.clear()
+        return rows
 
     def cut(self) -> None:
         """The gateway stops: results for the calls that die with it; the turn stays open."""
@@ -256,6 +267,8 @@ class Lane:
         stops, self._stops = self._stops, []
         if stops:
             self.stop([e for ends, _ in stops for e in ends], [d for _, ds in stops for d in ds])
+        if turn.resumed:
+            self._admit_again(turn.resumed)
         turn.emit(TurnStarted(self.session_id, turn.turn_id, bool(turn.resumed)))
         if not turn.closed:
             await self._run_agent(turn)
@@ -266,6 +279,14 @@ class Lane:
         # Too late to steer: they run next. Not sooner, since one that was on its way to the log
         # when the turn ended may have come back.
         self._mailbox.extendleft(reversed(turn.steers))
+
+    def _admit_again(self, resumed: OpenTurn) -> None:
+        """Nobody could act on the turn before it had gone on; now those do who came after it."""
+        for row in self._empty_mailbox():
+            if row.accepted_at < resumed.turn.started_at:
+                self._mailbox.append(row)
+            else:
+                self.admit(row)
 
     async def _run_agent(self, turn: Turn) -> None:
         """Returns once the turn is closed, however; raises only if the lane itself is cancelled."""
