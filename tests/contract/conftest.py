@@ -47,6 +47,8 @@ class Clock:
 class NoRunners:
     """The workbenches of a gateway whose tools need none; it remembers which it was to end."""
 
+    name = "runner"
+
     def __init__(self) -> None:
         self.ended: list[SessionId] = []
         self.all_ended = 0

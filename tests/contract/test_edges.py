@@ -83,6 +83,8 @@ async def _nothing() -> None:
 class Runners:
     """No workbenches; what the test wants happens in the phase that would end them."""
 
+    name = "runner"
+
     def __init__(self) -> None:
         self.at_the_end = _nothing
 

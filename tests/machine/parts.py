@@ -201,6 +201,8 @@ class _Nothing(AbstractAsyncContextManager[None]):
 class NoRunners:
     """The workbenches of a gateway whose tools need none."""
 
+    name = "runner"
+
     def bench(self, session_id: SessionId) -> Bench:
         return None  # type: ignore[return-value]  # no tool here touches it
 

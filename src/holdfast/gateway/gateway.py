@@ -23,6 +23,7 @@ from holdfast.gateway.agents import Agents
 from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.authorise import Authority
 from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.closing import Closing, Holder
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.help import Help
 from holdfast.gateway.commands.model import Model
@@ -45,11 +46,10 @@ from holdfast.tools.registry import Toolbox
 log = logging.getLogger(__name__)
 
 
-class Workbenches(Adopter, Protocol):
+class Workbenches(Adopter, Holder, Protocol):
     """What the gateway asks of whoever owns the runners."""
 
     def bench(self, session_id: SessionId) -> Bench: ...
-    async def end(self, session_id: SessionId) -> None: ...
     async def end_all(self) -> None: ...
 
 
@@ -101,6 +101,8 @@ class Gateway:
             crash=parts.crash,
         )
         self.house = self._house()
+        self.closing = Closing(self.house.cache)
+        self.closing.add([parts.runners])
         self.lanes = Lanes(self.house, tasks=self._tasks)
         authority = Authority(parts.settings.platforms)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
@@ -141,7 +143,7 @@ class Gateway:
         self.desk.add(
             [
                 Help(house, commands=self.desk.listed),
-                New(house, lanes, end_session=self._parts.runners.end),
+                New(house, lanes, close=self.closing.close),
                 Stop(house, lanes),
                 Status(house, lanes),
                 Model(house),

@@ -39,6 +39,8 @@ class _NotThere(RunnerError):
 class Runners:
     """Owns the links to all live runners; each is opened by one task, however many want it."""
 
+    name = "runner"
+
     def __init__(
         self,
         home: Path,

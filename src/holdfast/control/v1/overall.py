@@ -10,6 +10,7 @@ from holdfast.control.metrics import balance
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import CommandView, Found, Status
+from holdfast.core.commands import CommandSpec
 
 _AROUND = 80  # characters on each side of what was found
 
@@ -37,7 +38,11 @@ async def status(room: Room, call: Call[NoQuery, None]) -> web.Response:
 
 async def commands(room: Room, call: Call[NoQuery, None]) -> web.Response:
     listed = room.gateway.desk.listed()
-    return room.say([CommandView(name=command.name, help=command.help) for command in listed])
+    return room.say([_shown(command) for command in listed])
+
+
+def _shown(command: CommandSpec) -> CommandView:
+    return CommandView(name=command.name, help=command.help, arguments=command.arguments)
 
 
 async def search(room: Room, call: Call[SearchQuery, None]) -> web.Response:

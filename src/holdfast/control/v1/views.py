@@ -163,6 +163,7 @@ class FileView(msgspec.Struct, frozen=True, kw_only=True):
 class CommandView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str
+    arguments: str = ""  # as shown: "[NAME]" may be left out
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a command is: a name, a line of help, and what it does."""
+"""What carries a command out; `core/commands.py` says what there is to carry out."""
 
 import re
 from collections.abc import Awaitable
@@ -21,9 +21,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Command(Protocol):
-    name: str
-    help: str
-    outlives_restart: bool  # False: one typed before this start is not carried out any more
+    name: str  # as the table has it
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         """What must happen at this instant happens before this returns; the rest is awaited.

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Iterable
 
 import msgspec
 
+from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.events import MessageEnded
 from holdfast.core.inbox import Accepted, InboxEnd, InboxState
@@ -35,8 +36,9 @@ class CommandDesk:
     def add(self, commands: Iterable[Command]) -> None:
         self._commands |= {command.name: command for command in commands}
 
-    def listed(self) -> list[Command]:
-        return [self._commands[name] for name in sorted(self._commands)]
+    def listed(self) -> list[CommandSpec]:
+        """What can be asked here: the rows of the table that somebody carries out."""
+        return [spec for spec in COMMANDS if spec.name in self._commands]
 
     def take(self, accepted: Accepted, *, late: bool = False) -> bool:
         """Carry the row out if it is a command; `late`: it was typed before this start."""
@@ -58,10 +60,11 @@ class CommandDesk:
             self._authority.authorise(principal_of(source), Action.COMMAND, source)
         except NotAllowed as error:
             return answer(self._house, asked.row, str(error))
-        command = self._commands.get(name)
-        if command is None:
+        spec = BY_NAME.get(name)
+        command = self._commands.get(spec.name) if spec else None
+        if spec is None or command is None:
             return answer(self._house, asked.row, self._unknown(name))
-        if late and not command.outlives_restart:
+        if late and not spec.outlives_restart:
             return self._drop(asked)
         return command.begin(asked)
 

@@ -2,21 +2,20 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from holdfast.core.commands import CommandSpec
 from holdfast.gateway.commands.answer import answer
-from holdfast.gateway.commands.command import Asked, Command
+from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
 
 
 class Help:
     name = "help"
-    help = "show what the gateway itself can do"
-    outlives_restart = True
 
-    def __init__(self, house: House, *, commands: Callable[[], Iterable[Command]]) -> None:
+    def __init__(self, house: House, *, commands: Callable[[], Iterable[CommandSpec]]) -> None:
         self._house = house
         self._commands = commands
 
     def begin(self, asked: Asked) -> Awaitable[None]:
-        lines = [f"/{command.name} - {command.help}" for command in self._commands()]
+        lines = [f"{command.usage} - {command.help}" for command in self._commands()]
         text = "\n".join(["Anything else you write goes to the agent.", *lines])
         return answer(self._house, asked.row, text)

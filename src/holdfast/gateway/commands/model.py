@@ -10,8 +10,6 @@ from holdfast.gateway.house import House
 
 class Model:
     name = "model"
-    help = "show the model; /model NAME uses another one in this session, /model default undoes it"
-    outlives_restart = True
 
     def __init__(self, house: House) -> None:
         self._house = house

@@ -12,18 +12,16 @@ from holdfast.gateway.endings import superseded
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 
-EndSession = Callable[[SessionId], Awaitable[None]]
+Close = Callable[[SessionId], Awaitable[None]]
 
 
 class New:
     name = "new"
-    help = "begin a new conversation; the old one is kept"
-    outlives_restart = True
 
-    def __init__(self, house: House, lanes: Lanes, *, end_session: EndSession) -> None:
+    def __init__(self, house: House, lanes: Lanes, *, close: Close) -> None:
         self._house = house
         self._lanes = lanes
-        self._end_session = end_session
+        self._close = close
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         house, row, old = self._house, asked.row, asked.session_id
@@ -63,5 +61,4 @@ class New:
             raise
         pointed()
         if old:
-            self._house.cache.drop(old)
-            await self._end_session(old)
+            await self._close(old)

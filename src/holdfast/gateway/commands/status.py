@@ -11,8 +11,6 @@ from holdfast.gateway.lanes import Lanes
 
 class Status:
     name = "status"
-    help = "show what this session and the gateway are doing"
-    outlives_restart = True
 
     def __init__(self, house: House, lanes: Lanes) -> None:
         self._house = house

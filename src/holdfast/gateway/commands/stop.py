@@ -15,8 +15,6 @@ from holdfast.gateway.lanes import Lanes
 
 class Stop:
     name = "stop"
-    help = "stop what the agent is doing, and drop what waits behind it"
-    outlives_restart = False  # what it was to stop died with the process it was typed to
 
     def __init__(self, house: House, lanes: Lanes) -> None:
         self._house = house

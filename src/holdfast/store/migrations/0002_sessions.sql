@@ -1,0 +1,1 @@
+-- Sessions: why one is fresh, what is to be resumed, and what was said of it.

@@ -1,0 +1,1 @@
+-- Approvals: what waits for a person's word, and the words that stand.

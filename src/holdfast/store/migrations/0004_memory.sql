@@ -1,0 +1,1 @@
+-- Memory: notes about people and their world.

@@ -1,0 +1,1 @@
+-- Children: agents that work for another.

@@ -1,0 +1,1 @@
+-- Expiry: what has been finalised, and what may be pruned.

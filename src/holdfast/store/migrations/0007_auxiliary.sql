@@ -1,0 +1,1 @@
+-- Compaction and auxiliary calls: what they cost.
