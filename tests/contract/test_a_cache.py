@@ -216,10 +216,13 @@ async def test_a_lane_with_nothing_to_do_goes_away(world: World, until: Any) -> 
     assert world.gateway.snapshot()["in_flight"] == 0
 
 
-async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(world: World) -> None:
+async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(
+    world: World, until: Any
+) -> None:
     """A6: requests that carry their own past do not push out those who will be back."""
     world.model.say("1", "2")
     await world.end_of(await world.accept("one"))
     await world.end_of(await world.accept("two", chat="once", lasting=False))
+    await until(lambda: len(world.gateway.lanes) == 0)  # an end is told before its lane is left
     assert world.gateway.snapshot()["agents"]["cached"] == 1
     assert world.model.leased == 1
