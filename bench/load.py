@@ -104,7 +104,8 @@ class Load:
 
     async def run(self) -> Report:
         connections = await self._connect()
-        sessions = [f"{self._options.prefix}{i}" for i in range(self._options.sessions)]
+        first, number = self._options.first, self._options.sessions
+        sessions = [f"{self._options.prefix}{i}" for i in range(first, first + number)]
         shares = [sessions[i :: len(connections)] for i in range(len(connections))]
         began = time.perf_counter()
         pairs = zip(connections, shares, strict=True)
@@ -201,6 +202,7 @@ def main() -> None:
         "--connections", type=int, default=0, help="sessions at a time; 0: all of them"
     )
     parser.add_argument("--prefix", default="s", help="of the session names")
+    parser.add_argument("--first", type=int, default=0, help="number of the first session")
     parser.add_argument("--text", default="", help="what is said; empty: differs in each turn")
     report = asyncio.run(Load(parser.parse_args()).run())
     print(msgspec.json.encode(report).decode(), flush=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from children import BenchFailed, cpu_of, model
+from known_sessions import known_sessions
 from measures import Pace, Probing, memory_per_session, model_stats, pace, request_bytes, typical
 from subjects import HOLDFAST, Subject, floor, gateway
 from table import Limit, Row, as_json, render
@@ -32,10 +33,23 @@ class Plan:
     waiting: int  # sessions on the slow model
     cached: int  # sessions whose memory is measured
     starts: int
+    known: int  # sessions in the store
+    visited: int  # of them, one after another
 
 
-FULL = Plan(rounds=9, sessions=64, turns=20, waiting=1000, cached=2000, starts=5)
-QUICK = Plan(rounds=3, sessions=64, turns=10, waiting=1000, cached=300, starts=2)
+FULL = Plan(
+    rounds=9,
+    sessions=64,
+    turns=20,
+    waiting=1000,
+    cached=2000,
+    starts=5,
+    known=10_000,
+    visited=1000,
+)
+QUICK = Plan(
+    rounds=3, sessions=64, turns=10, waiting=1000, cached=300, starts=2, known=2000, visited=300
+)
 
 
 class Bench:
@@ -48,7 +62,14 @@ class Bench:
         self._figures: dict[str, dict[str, float]] = {}
 
     def run(self) -> list[Row]:
-        for measure in (self._paces, self._slow, self._memory, self._starts, self._version):
+        for measure in (
+            self._paces,
+            self._slow,
+            self._memory,
+            self._known,
+            self._starts,
+            self._version,
+        ):
             began = time.perf_counter()
             measure()
             say(f"{measure.__name__.strip('_')} took {time.perf_counter() - began:.0f} s")
@@ -121,6 +142,23 @@ class Bench:
                 kb = memory_per_session(subject, sessions=self._plan.cached)
                 self._note("agent", name, kb)
 
+    def _known(self) -> None:
+        """The cache as it is by default. The figures stand beside each other, not beside the
+        floor, which has no agents."""
+        if "gateway" not in self._subjects:
+            return
+        with (
+            model(self._directory) as url,
+            gateway(self._directory, model_url=url) as subject,
+        ):
+            found = known_sessions(subject, known=self._plan.known, visited=self._plan.visited)
+        self._note("new session", "gateway", found.new)
+        self._note("stored session", "gateway", found.stored)
+        for figure in ("new session", "stored session"):
+            self._note(figure, "floor", found.cached)
+        self._note("memory", "gateway", found.after)
+        self._note("memory", "floor", found.before)
+
     def _starts(self) -> None:
         with model(self._directory) as url:
             for name, start in self._subjects.items():
@@ -150,6 +188,7 @@ class Bench:
             self._row("1 session: latency, median", "ms", "p50 1"),
             self._row(waiting, "s", "slow", ratio, 1.4),
             *self._probe_rows(),
+            *self._known_rows(),
             self._row("start to ready", "s", "start", at_most, 0.8),
             self._row("idle, resident", "MB", "idle", at_most, 60),
             self._row("one more cached agent", "kB", "agent", at_most, 50),
@@ -157,6 +196,28 @@ class Bench:
             self._row("holdfast --version, CPU", "ms", "version", at_most, 80),
         ]
         return rows
+
+    def _known_rows(self) -> list[Row]:
+        if "memory" not in self._figures:
+            return []
+        cached = Limit.CACHED_AT_MOST
+        return [
+            self._row(
+                f"{self._plan.known:,} known: CPU of a new session's turn",
+                "ms",
+                "new session",
+                cached,
+                1.5,
+            ),
+            self._row("  of one in the store alone", "ms", "stored session", cached, 1.5),
+            self._row(
+                f"  resident after {self._plan.visited:,} visits",
+                "MB",
+                "memory",
+                Limit.BEFORE_AT_MOST,
+                1.05,
+            ),
+        ]
 
     def _probe_rows(self) -> list[Row]:
         rows = []
