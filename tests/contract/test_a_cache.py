@@ -84,16 +84,24 @@ class Agents:
         build = self.build(name, signature=signature)
         return await cache.lease(SessionId(name), signature=signature, build=build)
 
-    async def use(self, cache: AgentCache, name: str, *, says: str = "") -> Agent:
+    async def use(
+        self, cache: AgentCache, name: str, *, says: str = "", at: float | None = None
+    ) -> Agent:
         agent = await self.lease(cache, name)
         if says:
             agent.remember(UserMessage(text=says))
+        agent.active_at = at
         cache.release(agent)
         return agent
 
 
-def cache_of(agents: int = 2, size: int = 10**9) -> AgentCache:
-    return AgentCache(max_agents=agents, max_bytes=size)
+def cache_of(agents: int = 2, size: int = 10**9, ttl: float = 3600) -> AgentCache:
+    return AgentCache(max_agents=agents, max_bytes=size, idle_ttl=ttl)
+
+
+async def loop_turn() -> None:
+    """An evicted agent gives back what it holds when this turn of the loop is over."""
+    await asyncio.sleep(0)
 
 
 async def test_the_same_signature_gives_the_same_agent() -> None:
@@ -140,6 +148,7 @@ async def test_concurrent_inserts_settle_at_the_cap() -> None:
             await agents.use(cache, f"{number}-{turn}")
 
     await asyncio.gather(*(worker(number) for number in range(8)))
+    await loop_turn()
     assert len(cache) == 16
     assert agents.model.leased == 16
 
@@ -149,7 +158,9 @@ async def test_eviction_gives_the_client_back_and_drops_the_buffer() -> None:
     agents, cache = Agents(), cache_of(1)
     first = await agents.use(cache, "a", says="hello")
     await agents.use(cache, "b")
+    await loop_turn()
     assert (first.client, first.messages, first.size) == (None, [], 0)
+    assert (await agents.lease(cache, "c")).client is not None
 
 
 async def test_the_byte_budget_evicts_the_oldest_until_it_fits() -> None:
@@ -160,7 +171,59 @@ async def test_the_byte_budget_evicts_the_oldest_until_it_fits() -> None:
     assert [name in cache for name in "abc"] == [False, True, True]
     assert 80_000 < cache.bytes < 100_000
     cache.clear()
+    await loop_turn()
     assert (len(cache), cache.bytes, agents.model.leased) == (0, 0, 0)
+
+
+async def test_who_was_idle_too_long_is_swept() -> None:
+    """A7: the sweep says how many, and when there will be another to sweep."""
+    agents, cache = Agents(), cache_of(9, ttl=60)
+    assert cache.next_sweep() is None
+    await agents.use(cache, "old", at=100)
+    await agents.use(cache, "young", at=130)
+    assert cache.next_sweep() == 160
+    assert cache.sweep(159.9) == 0
+    assert cache.sweep(160) == 1
+    assert ["old" in cache, "young" in cache] == [False, True]
+    assert (cache.next_sweep(), cache.sweep(160)) == (190, 0)
+
+
+async def test_an_agent_that_never_reported_activity_is_left_alone() -> None:
+    """A7: nobody knows for how long it has been idle."""
+    agents, cache = Agents(), cache_of(9, ttl=60)
+    await agents.use(cache, "a")
+    assert (cache.next_sweep(), cache.sweep(1e12)) == (None, 0)
+    assert "a" in cache
+
+
+async def test_an_agent_in_its_turn_is_not_swept_however_old() -> None:
+    """A7, A8: busy is from lease to release."""
+    agents, cache = Agents(), cache_of(9, ttl=60)
+    await agents.use(cache, "a", at=100)
+    busy = await agents.lease(cache, "a")
+    assert (cache.next_sweep(), cache.sweep(1e12)) == (None, 0)
+    cache.release(busy)
+    assert cache.sweep(1e12) == 1
+    await loop_turn()
+    assert busy.client is None
+
+
+async def test_a_turn_reports_activity_and_its_agent_is_swept_when_idle(world: World) -> None:
+    """A7, A12: what is swept is built again for the same session by the next message."""
+    world.model.say("hello", "again")
+    cache = world.gateway.house.cache
+    first = await world.end_of(await world.accept("hi"))
+    await lanes_left(world)
+    due = cache.next_sweep()
+    assert due is not None
+    assert (cache.sweep(due - 1), cache.sweep(due)) == (0, 1)
+    assert (await world.end_of(await world.accept("hi again"))).session_id == first.session_id
+    assert len(world.model.requests[1].messages) == 3
+
+
+async def lanes_left(world: World) -> None:
+    """An end is told before its lane is left."""
+    await asyncio.gather(*(lane.task for lane in world.gateway.lanes if lane.task))
 
 
 async def test_an_agent_dropped_in_its_turn_ends_with_it() -> None:

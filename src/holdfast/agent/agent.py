@@ -38,6 +38,7 @@ class Agent:
         self.messages: list[Message] = []
         self.max_steps = max_steps
         self.size = 0  # bytes the buffer takes, about
+        self.active_at: float | None = None  # when its last turn did something; None: none has
         for message in messages:
             self.remember(message)
 

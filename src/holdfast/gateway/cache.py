@@ -1,8 +1,9 @@
-"""The agent cache: agents kept between turns, bounded in number and in bytes."""
+"""The agent cache: agents kept between turns, bounded in number, in bytes and in idle time."""
 
+import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 
 from holdfast.agent.agent import Agent
@@ -30,11 +31,15 @@ class AgentCache:
     Busy means that this very instance is leased to a turn, from `lease` to `release`. A busy
     agent is never evicted; nor is a younger one sacrificed in its place, so the cache may stay
     over its bounds while turns run, and the next lease or release looks again.
+
+    It belongs to the event loop: every method but `lease` is a plain function that is done
+    when it returns, and none may be called from another thread.
     """
 
-    def __init__(self, *, max_agents: int, max_bytes: int) -> None:
+    def __init__(self, *, max_agents: int, max_bytes: int, idle_ttl: float = 3600) -> None:
         self._max_agents = max_agents
         self._max_bytes = max_bytes
+        self._idle_ttl = idle_ttl
         self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
         self._building: set[SessionId] = set()
         self._warned = False
@@ -102,6 +107,25 @@ class AgentCache:
         for session_id in list(self._entries):
             self.drop(session_id)
 
+    def sweep(self, now: float) -> int:
+        """Evict whose `idle_ttl` is over at `now` (seconds since the epoch), and say how many.
+
+        One that never reported activity, or is mid-turn, is left alone.
+        """
+        idle = [session_id for session_id, until in self._idle_until() if until <= now]
+        for session_id in idle:
+            self._evict_one(session_id)
+        return len(idle)
+
+    def next_sweep(self) -> float | None:
+        """When an agent will have been idle long enough, if nothing happens; None: never."""
+        return min((until for _, until in self._idle_until()), default=None)
+
+    def _idle_until(self) -> Iterator[tuple[SessionId, float]]:
+        for session_id, entry in self._entries.items():
+            if not entry.busy and entry.agent.active_at is not None:
+                yield session_id, entry.agent.active_at + self._idle_ttl
+
     def _evict(self) -> None:
         excess = self._excess()
         spared = 0
@@ -109,7 +133,7 @@ class AgentCache:
             if self._entries[session_id].busy:
                 spared += 1
             else:
-                self.drop(session_id)
+                self._evict_one(session_id)
         if spared and not self._warned:
             log.warning(
                 "The agent cache is over its bounds; %d of the oldest agents are mid-turn.",
@@ -117,6 +141,13 @@ class AgentCache:
                 extra={"action": "cache_over"},
             )
         self._warned = bool(spared)
+
+    def _evict_one(self, session_id: SessionId) -> None:
+        """Out of the cache now; what it holds is given back when this turn of the loop is over,
+        for the message that pushed it out is not to wait for that."""
+        entry = self._entries.pop(session_id)
+        self.bytes -= entry.counted
+        asyncio.get_running_loop().call_soon(entry.agent.release_clients)
 
     def _excess(self) -> int:
         """How many of the oldest entries are past the bounds, by number or by bytes."""

@@ -134,6 +134,7 @@ class Gateway:
             cache=AgentCache(
                 max_agents=parts.settings.cache.max_agents,
                 max_bytes=parts.settings.cache.max_mb * 1_000_000,
+                idle_ttl=parts.settings.cache.idle_ttl,
             ),
             bench=parts.runners.bench,
         )

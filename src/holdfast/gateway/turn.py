@@ -232,6 +232,7 @@ class Turn:
 
     def _told(self, write: Awaitable[None]) -> asyncio.Future[None]:
         """The write; those who look at the session hear of it from the commit itself."""
+        self.agent.active_at = self._house.clock.now()
         durable = asyncio.ensure_future(write)
         durable.add_done_callback(self._committed)
         return durable
