@@ -13,6 +13,7 @@ from holdfast.core.settings import (
     FallbackModel,
     ModelSettings,
     Provider,
+    SessionSettings,
     Settings,
 )
 
@@ -43,7 +44,27 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
     for index, host in enumerate(settings.gateway.allowed_hosts):
         _check_host(draft, ("gateway", "allowed_hosts", index), host)
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
+    _check_sessions(draft, settings.sessions)
     return _warnings(settings)
+
+
+def _check_sessions(draft: Draft, sessions: SessionSettings) -> None:
+    for index, rule in enumerate(sessions.rules):
+        if rule.platform:
+            _check_name(draft, ("sessions", "rules", index, "platform"), rule.platform, PLATFORMS)
+    if not sessions.time_zone:
+        return
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most configurations never need
+
+    try:
+        ZoneInfo(sessions.time_zone)
+    except (ValueError, LookupError, OSError):  # unknown, not a name at all, or a folder of them
+        raise draft.refuse(
+            ("sessions", "time_zone"),
+            "is no time zone that this machine knows",
+            value=sessions.time_zone,
+            allowed='a name such as "Europe/Berlin" or "UTC", or "" for the machine\'s own',
+        ) from None
 
 
 def _warnings(settings: Settings) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.inbox import BusyMode
+from holdfast.core.reset import Hour, Minutes, ResetMode, ResetRule
 
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
@@ -63,6 +64,14 @@ class ApiMode(StrEnum):
     ANTHROPIC_MESSAGES = "anthropic_messages"
 
 
+class Sight(StrEnum):
+    """Whether a model is shown pictures."""
+
+    AUTO = "auto"  # by its name
+    YES = "yes"
+    NO = "no"
+
+
 class FallbackModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A model to turn to when the first one fails for good."""
 
@@ -86,6 +95,25 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     between_tokens_timeout: Seconds = 60
     whole_timeout: Seconds = 900
     retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 4
+    context_window: Annotated[int, msgspec.Meta(ge=0)] = 0  # tokens; 0: known by the name
+    sight: Sight = Sight.AUTO
+
+
+class AuxiliarySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auxiliary]`: calls beside the conversation."""
+
+    model: str = ""  # "": the one that answers
+    titles: bool = True
+    summaries: bool = True
+    vision: bool = True
+    timeout: Seconds = 120
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[compaction]`: shares of the context window."""
+
+    at: Annotated[float, msgspec.Meta(ge=0.1, le=0.95)] = 0.8
+    keep: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.25
 
 
 class Reasoning(StrEnum):
@@ -107,6 +135,14 @@ class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_agents: Count = 128
     idle_ttl: Seconds = 3600
     max_mb: Count = 256
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[memory]`: who remembers, and how much."""
+
+    providers: tuple[str, ...] = ("notes",)
+    max_chars: Annotated[int, msgspec.Meta(ge=100, le=100_000)] = 4000
+    prefetch_timeout: Seconds = 1
 
 
 class SandboxMode(StrEnum):
@@ -134,6 +170,28 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     idle_timeout: Seconds = 3600
 
 
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[sessions]`: who shares a conversation, and when one is left for a fresh one."""
+
+    group_sessions_per_user: bool = True
+    thread_sessions_per_user: bool = False
+    reset: ResetMode = ResetMode.NONE
+    idle_minutes: Minutes = 1440
+    daily_hour: Hour = 4
+    time_zone: str = ""  # "": this machine's
+    rules: tuple[ResetRule, ...] = ()  # the first that speaks of a chat has its word
+
+
+class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[browser]`: the browser tool, where it is installed."""
+
+    chromium: str = ""  # a name or a path; "": the system's
+    max_browsers: Count = 4  # open at a time; the longest unused one makes way
+    idle_timeout: Seconds = 600
+    action_timeout: Seconds = 30
+    allow_private: bool = False  # pages of this machine and its network
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -158,8 +216,13 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gateway: GatewaySettings = GatewaySettings()
     model: ModelSettings = ModelSettings()
+    auxiliary: AuxiliarySettings = AuxiliarySettings()
+    compaction: CompactionSettings = CompactionSettings()
     agent: AgentSettings = AgentSettings()
     cache: CacheSettings = CacheSettings()
+    memory: MemorySettings = MemorySettings()
     runner: RunnerSettings = RunnerSettings()
+    sessions: SessionSettings = SessionSettings()
+    browser: BrowserSettings = BrowserSettings()
     log: LogSettings = LogSettings()
     platforms: dict[str, PlatformSettings] = {}
