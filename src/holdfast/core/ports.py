@@ -21,7 +21,6 @@ from holdfast.core.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery, Outbound, Receipt
 from holdfast.core.session import (
     CommandEffect,
-    FoundRecord,
     ImportedSession,
     ProcessRow,
     RunnerRow,
@@ -31,6 +30,7 @@ from holdfast.core.session import (
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, StepRow, TurnRow, Usage
 
+from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 
 class Clock(Protocol):
     def now(self) -> float:
@@ -165,8 +165,9 @@ class Library(Protocol):
         """Part of a transcript, in order: the first after a seq, else the last (before one)."""
         ...
 
-    async def search(self, text: str, *, limit: int) -> list[FoundRecord]:
-        """Messages that hold the text in any case of its letters, the newest first."""
+    async def search(self, query: SearchQuery) -> list[FoundRecord]:
+        """Messages that hold all the words, the best first; it knows all that was durable when
+        it was called, unless the index is being made anew and that takes long."""
         ...
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
@@ -197,7 +198,30 @@ class Library(Protocol):
     async def meta(self, key: str) -> str | None: ...
 
 
-class Store(Journal, Library, Protocol):
+    async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
+        """Whose memory an enrolled session has."""
+        ...
+
+
+
+class Forgetting(Protocol):
+    """What is needed so that deleted words are gone from the disk, and not only from sight."""
+
+    async def forget(self, session_id: SessionId) -> None:
+        """The search index has nothing of the session any more."""
+        ...
+
+    async def scrub(self) -> None:
+        """Nothing that was deleted before can be read from the store's files any more, unless
+        somebody reads an older state of them at this instant; then from the next quiet one."""
+        ...
+
+    async def rebuild_search(self) -> SearchState:
+        """Throw the search index away and make it anew from the store."""
+        ...
+
+
+class Store(Journal, Library, Forgetting, Protocol):
     """Open while its context is; entering raises `StoreUnusable` and writes nothing if the
     file is damaged, foreign, newer than the program or cannot be written."""
 
@@ -238,6 +262,8 @@ class Tool(Protocol):
         None: it never began, so it may be run. A tool that cannot know says so in its output,
         with the outcome `unknown`.
         """
+    async def search_state(self) -> SearchState: ...
+
         ...
 
 

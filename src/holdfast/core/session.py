@@ -33,15 +33,6 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class FoundRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that holds what was searched for."""
-
-    session: SessionRow
-    seq: int
-    text: str
-    created_at: float
-
-
 class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     """What a command does, one commit: its effect, its answer and the end of its inbox row.
 

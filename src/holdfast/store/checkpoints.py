@@ -5,10 +5,13 @@ from pathlib import Path
 
 import apsw
 
+from holdfast.store.opening import BUSY_MS
+
 log = logging.getLogger(__name__)
 
 _GAP = 0.02  # seconds without a command that count as idle
 _LONG = 1000  # pages of log worth folding in when idle
+_SCRUB_MS = 250
 _TOO_LONG = 16_000  # pages of log that are folded in even under load
 
 
@@ -52,3 +55,16 @@ class Checkpoints:
             )
             return False
         return True
+
+
+def scrub(cursor: apsw.Cursor) -> None:
+    """Fold all of the log and empty it. It waits a moment for who reads an older state, and
+    then leaves it: the log is begun anew when the next fold finds nobody there."""
+    db = cursor.connection
+    db.set_busy_timeout(_SCRUB_MS)
+    try:
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    except apsw.BusyError:
+        log.info("The log of the store is in use and is emptied later.", extra={"action": "scrub"})
+    finally:
+        db.set_busy_timeout(BUSY_MS)

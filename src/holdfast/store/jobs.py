@@ -20,6 +20,11 @@ class Job:
     error: Exception | None = None
 
 
+@dataclass(slots=True)
+class Aside(Job):
+    """Work that cannot be done inside a transaction; done between two of them."""
+
+
 def settle(loop: asyncio.AbstractEventLoop, jobs: Iterable[Job]) -> None:
     """Wakes all who wait for these jobs, with one wake-up of the loop. From any thread."""
     try:

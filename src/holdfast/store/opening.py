@@ -9,7 +9,7 @@ from holdfast.store import faults
 from holdfast.store.inspection import APPLICATION_ID, has_log, inspect
 from holdfast.store.schema import Migration, migrate, migrations
 
-_BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
+BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
 _CACHE_KB = 16 * 1024
 _LOG_LIMIT = 64 * 1024 * 1024
 
@@ -59,7 +59,7 @@ def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
 
 
 def _tune(db: apsw.Connection) -> None:
-    db.set_busy_timeout(_BUSY_MS)
+    db.set_busy_timeout(BUSY_MS)
     db.pragma("cache_size", -_CACHE_KB)
     # Savepoints copy the pages they change aside: into memory, not into a temporary file.
     db.pragma("temp_store", "memory")
@@ -80,6 +80,7 @@ def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
         raise faults.no_log(path, mode)
     db.pragma("synchronous", "full")
     db.pragma("journal_size_limit", _LOG_LIMIT)
+    db.pragma("secure_delete", 1)  # what is deleted is overwritten: people are told it is gone
     db.wal_autocheckpoint(0)
     for migration in known[version:]:
         migrate(db, migration)

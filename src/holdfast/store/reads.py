@@ -10,8 +10,8 @@ from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
-from holdfast.core.session import FoundRecord, ProcessRow, RunnerRow, SessionRow
-from holdfast.core.turn import OpenTurn, StepRow, TurnRow
+from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import rows
 from holdfast.store.writes import inbox, transcript
 
@@ -75,21 +75,6 @@ def records(
     )
     listed = [rows.record(row) for row in found]
     return listed[::-1] if after is None else listed
-
-
-def search(cursor: apsw.Cursor, text: str, limit: int) -> list[FoundRecord]:
-    found = cursor.execute(
-        "SELECT session_id, seq, json_extract(body, '$.text'), created_at FROM messages"
-        " WHERE json_extract(body, '$.text') LIKE ? ESCAPE '!'"
-        " ORDER BY created_at DESC, session_id, seq DESC LIMIT ?",
-        (_like(text), limit),
-    ).fetchall()
-    known = {row[0]: session(cursor, SessionId(str(row[0]))) for row in found}
-    return [
-        FoundRecord(session=where, seq=row[1], text=row[2], created_at=row[3])  # type: ignore[arg-type]  # as the columns are
-        for row in found
-        if (where := known[row[0]]) is not None
-    ]
 
 
 def inbox_of(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:

@@ -85,6 +85,10 @@ def record(row: Row) -> Record:
     return Record(seq=row[0], turn_id=row[1], message=_message.decode(row[2]), created_at=row[3])
 
 
+def message(body: str) -> Message:
+    return _message.decode(body)
+
+
 USAGE = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"
 
 

@@ -6,12 +6,16 @@ from pathlib import Path
 
 from holdfast.core.crash import Crash, never
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.session import FoundRecord
+from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.store import reads
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
 from holdfast.store.reader import Reader
+from holdfast.store.search.index import SearchIndex
+from holdfast.store.touched import Touched
 from holdfast.store.writer import Writer
+
+SEARCH_FILE = "search.db"
 
 
 class SqliteStore(SqliteJournal, SqliteLibrary):
@@ -24,7 +28,9 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
     def __init__(self, path: Path, *, crash: Crash = never, vfs: str | None = None) -> None:
         self._path = path
         self._vfs = vfs
-        self._writer = Writer(path, vfs=vfs, crash=crash)
+        self._index = SearchIndex(path.with_name(SEARCH_FILE), state=path, vfs=vfs)
+        touched = Touched(self._index.touched)
+        self._writer = Writer(path, vfs=vfs, crash=crash, touched=touched)
         self._reader = Reader(path, vfs=vfs)
         SqliteJournal.__init__(self, self._writer)
         SqliteLibrary.__init__(self, self._reader)
@@ -35,16 +41,27 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
             # The writer first: it may refuse the file, and a reader must not have touched it.
             await opening.enter_async_context(self._writer)
             await opening.enter_async_context(self._reader)
+            await opening.enter_async_context(self._index)
             self._open = opening.pop_all()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
 
-    async def search(self, text: str, *, limit: int) -> list[FoundRecord]:
-        """On a connection of its own: it looks at every message there is."""
-        async with Reader(self._path, vfs=self._vfs) as reader:
-            return await reader.read(partial(reads.search, text=text, limit=limit))
+    async def search(self, query: SearchQuery) -> list[FoundRecord]:
+        return await self._index.search(query)
+
+    async def search_state(self) -> SearchState:
+        return await self._index.state()
+
+    async def rebuild_search(self) -> SearchState:
+        return await self._index.rebuild()
+
+    async def forget(self, session_id: SessionId) -> None:
+        await self._index.forget(session_id)
+
+    async def scrub(self) -> None:
+        await self._writer.scrub()
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         async with Reader(self._path, vfs=self._vfs) as reader:

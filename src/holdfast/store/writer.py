@@ -12,9 +12,10 @@ import apsw
 from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.store import faults
-from holdfast.store.checkpoints import Checkpoints
-from holdfast.store.jobs import Job, settle
+from holdfast.store.checkpoints import Checkpoints, scrub
+from holdfast.store.jobs import Aside, Job, settle
 from holdfast.store.opening import open_writer
+from holdfast.store.touched import Touched
 from holdfast.store.worker import Worker
 
 T = TypeVar("T")
@@ -30,10 +31,13 @@ class Writer(AbstractAsyncContextManager["Writer"]):
     fails undoes nothing but itself. If the commit fails, all of the transaction failed.
     """
 
-    def __init__(self, path: Path, *, vfs: str | None, crash: Crash) -> None:
+    def __init__(
+        self, path: Path, *, vfs: str | None, crash: Crash, touched: Touched | None = None
+    ) -> None:
         self._path = path
         self._vfs = vfs
         self._crash = crash
+        self._touched = touched
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._worker = Worker("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
@@ -61,9 +65,19 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._queue.put(Job(future, work))
         return future
 
+    def scrub(self) -> asyncio.Future[None]:
+        """Fold the log into the file and begin it anew, so that it holds nothing old."""
+        if self._loop is None or self._worker.ended:
+            raise StoreError(f"{self._path} is closed: nothing can be written to it now")
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._queue.put(Aside(future, scrub))
+        return future
+
     def _work(self, ready: Callable[[], None]) -> None:
         db = open_writer(self._path, vfs=self._vfs)
         try:
+            if self._touched is not None:
+                self._touched.watch(db)
             ready()
             self._serve(db)
         finally:
@@ -87,7 +101,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             jobs = [job for job in batch if job is not None]
             closing = len(jobs) < len(batch)
             if jobs:
-                self._commit(db, jobs)
+                self._do(db, jobs)
                 settle(jobs[0].future.get_loop(), jobs)
         if not checkpoints.fold():
             # Closing would try again, and fail again where nobody can be told.
@@ -106,6 +120,16 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             batch.append(self._queue.get_nowait())
         return batch
 
+    def _do(self, db: apsw.Connection, jobs: list[Job]) -> None:
+        asides = [job for job in jobs if isinstance(job, Aside)]
+        if len(asides) < len(jobs):
+            self._commit(db, [job for job in jobs if not isinstance(job, Aside)])
+        for job in asides:
+            try:
+                job.work(db.cursor())
+            except apsw.Error as error:
+                self._fail([job], error)
+
     def _commit(self, db: apsw.Connection, jobs: list[Job]) -> None:
         if self._damage is not None:
             self._fail(jobs, self._damage)
@@ -123,6 +147,8 @@ class Writer(AbstractAsyncContextManager["Writer"]):
                 cursor.execute("ROLLBACK")
         else:
             self._crash(CrashPoint.AFTER_COMMIT)
+            if self._touched is not None:
+                self._touched.committed()
 
     def _run(self, cursor: apsw.Cursor, job: Job) -> None:
         cursor.execute("SAVEPOINT job")

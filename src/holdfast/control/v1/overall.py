@@ -9,15 +9,22 @@ from holdfast import __version__
 from holdfast.control.metrics import balance
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import CommandView, Found, Status
+from holdfast.control.v1.views import CommandView, Found, SearchView, Status
+from holdfast.core import search as core_search
 from holdfast.core.commands import CommandSpec
+from holdfast.core.ids import SessionId
 
-_AROUND = 80  # characters on each side of what was found
+Name = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    q: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    """`session`, `platform` and `since` (seconds since the epoch) leave out what is elsewhere."""
+
+    q: Annotated[str, msgspec.Meta(min_length=1, max_length=core_search.MOST_WORDS)]
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
+    session: Name = ""
+    platform: Name = ""
+    since: Annotated[float, msgspec.Meta(ge=0)] = 0
 
 
 async def status(room: Room, call: Call[NoQuery, None]) -> web.Response:
@@ -46,22 +53,30 @@ def _shown(command: CommandSpec) -> CommandView:
 
 
 async def search(room: Room, call: Call[SearchQuery, None]) -> web.Response:
-    found = await room.store.search(call.query.q, limit=call.query.limit)
-    return room.say(
-        [
-            Found(
-                session=room.view_of(each.session),
-                seq=each.seq,
-                at=each.created_at,
-                snippet=_snippet(each.text, call.query.q),
-            )
-            for each in found
-        ]
+    asked = call.query
+    found = await room.store.search(
+        core_search.SearchQuery(
+            words=asked.q,
+            limit=asked.limit,
+            session_id=SessionId(asked.session) if asked.session else None,
+            platform=asked.platform,
+            since=asked.since,
+        )
+    )
+    return room.say([_found(room, each) for each in found])
+
+
+def _found(room: Room, found: core_search.FoundRecord) -> Found:
+    return Found(
+        session=room.view_of(found.session),
+        seq=found.seq,
+        role=found.role,
+        at=found.created_at,
+        snippet=found.snippet,
+        marked=list(found.pieces),
     )
 
 
-def _snippet(text: str, words: str) -> str:
-    at = max(text.lower().find(words.lower()), 0)
-    first, last = max(at - _AROUND, 0), at + len(words) + _AROUND
-    piece = " ".join(text[first:last].split())
-    return f"{'…' if first else ''}{piece}{'…' if last < len(text) else ''}"
+async def rebuild_search(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    state = await room.store.rebuild_search()
+    return room.say(SearchView(**msgspec.structs.asdict(state)))

@@ -22,6 +22,7 @@ from holdfast.control.v1.views import (
     NewMessage,
     NewSession,
     ProcessView,
+    SearchView,
     SessionChange,
     SessionDetail,
     SessionList,
@@ -56,6 +57,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=overall.search,
         query=overall.SearchQuery,
         gives=list[Found],
+    ),
+    Endpoint(
+        method="POST",
+        path="/search/rebuild",
+        about="Throw the search index away and make it anew; answered when it is whole.",
+        handler=overall.rebuild_search,
+        gives=SearchView,
     ),
     Endpoint(
         method="GET",

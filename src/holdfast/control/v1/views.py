@@ -167,13 +167,25 @@ class CommandView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """A place where the words that were searched for stand."""
+    """A place where the words that were searched for stand.
+
+    `marked` is the snippet in pieces: every second one is what was found.
+    """
 
     session: SessionView
     seq: int
     at: float
     snippet: str
 
+    marked: list[str]
+
+
+class SearchView(msgspec.Struct, frozen=True, kw_only=True):
+    """The search index: how many messages it has, and how many sessions it is behind with."""
+
+    messages: int
+    behind: int
+    bytes: int
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, and why it is this one."""

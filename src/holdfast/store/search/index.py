@@ -1,0 +1,186 @@
+"""The search index: a thread of its own that follows the store, a step behind it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.search import FoundRecord, SearchQuery, SearchState
+from holdfast.store import faults
+from holdfast.store.jobs import Job, settle
+from holdfast.store.search import file, finding, taking
+from holdfast.store.worker import Worker
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Sessions = frozenset[SessionId]
+
+_GAP = 0.3  # seconds in which what is said is gathered, so that one transaction takes it
+_PATIENCE = 5.0  # seconds that a question waits for an index that is far behind
+
+
+class SearchIndex:
+    """Owns `search.db` and its thread. The file is opened when it is first needed.
+
+    Nothing in it is true by itself: it can be removed at any time, and is made anew from the
+    store. Trouble with it is logged, told to whoever searches, and keeps nobody else.
+    """
+
+    def __init__(self, path: Path, *, state: Path, vfs: str | None) -> None:
+        self._path, self._state, self._vfs = path, state, vfs
+        self._queue: SimpleQueue[Job | Sessions | None] = SimpleQueue()
+        self._worker = Worker("store-search", self._work)
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
+        self._db: apsw.Connection | None = None
+        self._pending: dict[SessionId, None] = {}  # in the order in which they are owed
+
+    async def __aenter__(self) -> "SearchIndex":
+        self._loop = asyncio.get_running_loop()
+        await self._worker.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._loop = None
+        self._queue.put(None)
+        await self._worker.join()
+
+    def touched(self, sessions: Sessions) -> None:
+        """These have changed in the store. From any thread; it never waits."""
+        self._queue.put(sessions)
+
+    async def search(self, query: SearchQuery) -> list[FoundRecord]:
+        def ask(cursor: apsw.Cursor) -> list[FoundRecord]:
+            self._catch_up(until=time.monotonic() + _PATIENCE)
+            return finding.find(cursor, query)
+
+        return await self._ask(ask)
+
+    async def forget(self, session_id: SessionId) -> None:
+        await self._ask(partial(self._forget, session_id))
+
+    async def state(self) -> SearchState:
+        return await self._ask(self._describe)
+
+    async def rebuild(self) -> SearchState:
+        def anew(_: apsw.Cursor) -> SearchState:
+            self._discard()
+            self._catch_up()
+            return self._describe(self._opened().cursor())
+
+        return await self._ask(anew)
+
+    def _ask(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        if self._loop is None or self._worker.ended:
+            raise StoreError(f"{self._path} is closed: nothing can be searched now")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(Job(future, work))
+        return future
+
+    def _work(self, ready: Callable[[], None]) -> None:
+        ready()
+        try:
+            self._serve()
+        finally:
+            self._close()
+
+    def _serve(self) -> None:
+        """Until the close. What is owed is taken when it has been gathered for a while, or when
+        somebody asks."""
+        while True:
+            try:
+                item = self._queue.get(timeout=_GAP if self._pending else None)
+            except Empty:
+                self._quietly_catch_up()
+                continue
+            if item is None:
+                return
+            if isinstance(item, Job):
+                self._answer(item)
+            elif self._db is not None or not self._pending:
+                # Before the file is open one name is enough to have it opened, and then all
+                # that it lacks is found.
+                self._pending.update(dict.fromkeys(item))
+
+    def _answer(self, job: Job) -> None:
+        try:
+            job.result = self._mended(job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+            job.error = faults.explain(error, self._path)
+            self._close()
+        settle(job.future.get_loop(), (job,))
+
+    def _mended(self, job: Job) -> object:
+        """A file that turns out to be damaged is made anew, once, and asked again."""
+        try:
+            return job.work(self._opened().cursor())
+        except faults.DAMAGE as error:
+            log.warning(
+                "%s is damaged (%s); it is made anew from the store.",
+                self._path,
+                error,
+                extra={"action": "search_rebuilt"},
+            )
+            self._discard()
+            return job.work(self._opened().cursor())
+
+    def _quietly_catch_up(self) -> None:
+        try:
+            self._catch_up()
+        except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
+            log.warning(
+                "The search index could not follow: %s",
+                faults.explain(error, self._path),
+                extra={"action": "search_behind"},
+            )
+            self._pending.clear()
+            self._discard() if isinstance(error, faults.DAMAGE) else self._close()
+
+    def _opened(self) -> apsw.Connection:
+        """Once it is open, all that it lacks is owed."""
+        if self._db is None:
+            self._db = file.open_index(self._path, state=self._state, vfs=self._vfs)
+            self._pending = dict.fromkeys(taking.behind(self._db.cursor()))
+        return self._db
+
+    def _catch_up(self, *, until: float | None = None) -> None:
+        """What is owed, session by session; with `until`, as much as can be done by then."""
+        db = self._opened()
+        while self._pending and (until is None or time.monotonic() < until):
+            session_id = next(iter(self._pending))
+            with db:
+                more = taking.take(db.cursor(), session_id)
+            if not more:
+                del self._pending[session_id]
+        with db:
+            taking.hear(db.cursor())
+
+    def _forget(self, session_id: SessionId, cursor: apsw.Cursor) -> None:
+        self._pending.pop(session_id, None)
+        with cursor.connection:
+            taking.hear(cursor)
+            taking.forget(cursor, session_id)
+        # Its words are in the log still, which is begun anew here.
+        cursor.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _describe(self, cursor: apsw.Cursor) -> SearchState:
+        messages = cursor.execute("SELECT count(*) FROM entries").get
+        size = sum(path.stat().st_size for path in file.files(self._path) if path.exists())
+        return SearchState(messages=int(messages), behind=len(self._pending), bytes=size)
+
+    def _discard(self) -> None:
+        self._close()
+        file.remove(self._path)
+
+    def _close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None

@@ -1,0 +1,106 @@
+"""Taking in: what the store has and the index has not, found and indexed in small pieces."""
+
+import apsw
+
+from holdfast.core.ids import SessionId
+from holdfast.store import rows
+from holdfast.store.search.question import spaced
+from holdfast.store.search.said import said_in
+
+_AT_ONCE = 500  # messages in one transaction: while it lasts the store's log cannot be folded
+_STAMP = "created_at || ':' || length(body)"
+
+
+def behind(cursor: apsw.Cursor) -> list[SessionId]:
+    """Every session whose index is not as far as it is, or that is there no more."""
+    found = cursor.execute(
+        f"SELECT s.id FROM state.sessions s LEFT JOIN places p ON p.session_id = s.id"
+        f" WHERE (SELECT seq || '/' || {_STAMP} FROM state.messages m"
+        " WHERE m.session_id = s.id ORDER BY seq DESC LIMIT 1) IS NOT p.seq || '/' || p.stamp"
+        " UNION ALL SELECT p.session_id FROM places p"
+        " WHERE NOT EXISTS (SELECT 1 FROM state.sessions s WHERE s.id = p.session_id)"
+    )
+    return [SessionId(str(row[0])) for row in found]
+
+
+def take(cursor: apsw.Cursor, session_id: SessionId) -> bool:
+    """Index the next messages of a session, or forget one that is gone; True: there are more."""
+    if not cursor.execute("SELECT 1 FROM state.sessions WHERE id = ?", (session_id,)).fetchone():
+        forget(cursor, session_id)
+        return False
+    place = _place(cursor, session_id)
+    found = cursor.execute(
+        f"SELECT seq, body, created_at, {_STAMP} FROM state.messages"
+        " WHERE session_id = ? AND seq > ? ORDER BY seq LIMIT ?",
+        (session_id, place, _AT_ONCE),
+    ).fetchall()
+    for seq, body, created_at, _ in found:
+        _index(cursor, session_id, int(seq), str(body), float(created_at))  # type: ignore[arg-type]  # as the columns are
+    if found:
+        cursor.execute(
+            "INSERT OR REPLACE INTO places VALUES (?, ?, ?)",
+            (session_id, found[-1][0], found[-1][3]),
+        )
+    return len(found) == _AT_ONCE
+
+
+def _place(cursor: apsw.Cursor, session_id: SessionId) -> int:
+    """How far the session is indexed. Where the last message that was indexed is not there any
+    more, or is another one now, all of it is read again."""
+    known = cursor.execute(
+        "SELECT seq, stamp FROM places WHERE session_id = ?", (session_id,)
+    ).fetchone()
+    if known is None:
+        return 0
+    still = cursor.execute(
+        f"SELECT 1 FROM state.messages WHERE session_id = ? AND seq = ? AND {_STAMP} = ?",
+        (session_id, *known),
+    ).fetchone()
+    if still is None:
+        _unindex(cursor, session_id)
+        return 0
+    return int(known[0])
+
+
+def _index(cursor: apsw.Cursor, session_id: SessionId, seq: int, body: str, at: float) -> None:
+    said = said_in(rows.message(body))
+    if said is None or not said.text.strip():
+        return
+    cursor.execute(
+        "INSERT INTO entries (session_id, seq, created_at) VALUES (?, ?, ?)", (session_id, seq, at)
+    )
+    cursor.execute(
+        "INSERT INTO words (rowid, said, done) VALUES (?, ?, ?)",
+        (cursor.connection.last_insert_rowid(), spaced(said.said), spaced(said.done)),
+    )
+
+
+def _unindex(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    cursor.execute(
+        "DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session_id = ?)",
+        (session_id,),
+    )
+    for table in ("entries", "places"):
+        cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+
+
+def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """Not a word of it stays, nor who spoke in it."""
+    _unindex(cursor, session_id)
+    cursor.execute("DELETE FROM speakers WHERE session_id = ?", (session_id,))
+
+
+def hear(cursor: apsw.Cursor) -> None:
+    """Who spoke in which session, from the inbox. Rows that are still open are looked at again:
+    they get their session when a turn takes them."""
+    last = cursor.execute("SELECT inbox_id FROM heard").get
+    cursor.execute(
+        "INSERT OR IGNORE INTO speakers SELECT principal, session_id FROM state.inbox"
+        " WHERE id > ? AND session_id IS NOT NULL",
+        (last,),
+    )
+    cursor.execute(
+        "UPDATE heard SET inbox_id = max(inbox_id, coalesce("
+        "(SELECT min(id) - 1 FROM state.inbox WHERE ended_at IS NULL),"
+        " (SELECT max(id) FROM state.inbox), 0))"
+    )
