@@ -170,6 +170,8 @@ class Library(Protocol):
         it was called, unless the index is being made anew and that takes long."""
         ...
 
+    async def search_state(self) -> SearchState: ...
+
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         """Every message that was ever said to a session. It looks at the whole inbox."""
         ...
@@ -196,11 +198,6 @@ class Library(Protocol):
     async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
     async def cursor(self, platform: str, account: str, name: str) -> str | None: ...
     async def meta(self, key: str) -> str | None: ...
-
-
-    async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
-        """Whose memory an enrolled session has."""
-        ...
 
 
 
@@ -262,8 +259,6 @@ class Tool(Protocol):
         None: it never began, so it may be run. A tool that cannot know says so in its output,
         with the outcome `unknown`.
         """
-    async def search_state(self) -> SearchState: ...
-
         ...
 
 
