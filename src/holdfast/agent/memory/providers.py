@@ -1,0 +1,48 @@
+"""The providers that the settings name: the built-in one, and those that other packages bring."""
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.agent.memory.builtin import NotesProvider
+from holdfast.agent.memory.notes import Notes
+from holdfast.core.errors import HoldfastError
+from holdfast.core.memory import MemoryProvider, ProviderContext
+
+GROUP = "holdfast.memory_providers"
+BUILT_IN = NotesProvider.name
+
+
+def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[MemoryProvider]:
+    """In the order of the names. Raises where one cannot be had: an operator who asked for a
+    memory is not to find out later that there was none."""
+    return [
+        NotesProvider(notes) if name == BUILT_IN else _brought(name, home)
+        for name in dict.fromkeys(names)
+    ]
+
+
+def _brought(name: str, home: Path) -> MemoryProvider:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and most need none
+
+    found = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in found:
+        raise HoldfastError(_unknown(name, [BUILT_IN, *sorted(found)]))
+    context = ProviderContext(directory=str(home / "memory" / name))
+    try:
+        provider: MemoryProvider = found[name].load()(context)
+    except Exception as error:  # the edge of somebody else's package
+        raise HoldfastError(
+            f"the memory provider {name!r} ({found[name].value}) cannot be made: "
+            f"{type(error).__name__}: {error}. Mend it, or take it out of memory.providers"
+        ) from error
+    return provider
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return (
+        f"memory.providers names {name!r}, which is not installed.{hint} There are: "
+        f"{', '.join(known)}. A package brings one by an entry point of the group {GROUP}"
+    )
