@@ -6,12 +6,13 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.core.approval import REQUESTER
 from holdfast.core.inbox import BusyMode
 from holdfast.core.reset import Hour, Minutes, ResetMode, ResetRule
 
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
-TOOLSETS = ("terminal", "files", "web", "todo")
+TOOLSETS = ("terminal", "files", "web", "todo", "memory", "delegate", "sessions")
 PLATFORMS = ("api", "web", "simulated")
 LOCAL_SERVERS = (
     "http://127.0.0.1:11434/v1",  # Ollama
@@ -145,6 +146,17 @@ class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     prefetch_timeout: Seconds = 1
 
 
+class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[delegate]`: how many children an agent may have, and how far they go."""
+
+    depth: Count = 2  # 1: children have no children of their own
+    max_tasks: Count = 32  # of one call
+    parallel: Count = 8  # of those at the same time; the others wait
+    max_background: Count = 8  # of one conversation
+    max_steps: Count = 50
+    time_limit: Seconds = 3600
+
+
 class SandboxMode(StrEnum):
     AUTO = "auto"
     REQUIRED = "required"
@@ -192,6 +204,22 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     allow_private: bool = False  # pages of this machine and its network
 
 
+class ApprovalMode(StrEnum):
+    """What is done about a command that is judged dangerous; hopeless ones are always refused."""
+
+    ASK = "ask"
+    REFUSE = "refuse"  # without asking: for a gateway that nobody looks after
+    OFF = "off"  # it runs
+
+
+class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[approvals]`: who is asked before a dangerous command runs, and for how long."""
+
+    mode: ApprovalMode = ApprovalMode.ASK
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 3600
+    approvers: tuple[str, ...] = (REQUESTER,)
+
+
 class LogLevel(StrEnum):
     DEBUG = "debug"
     INFO = "info"
@@ -210,6 +238,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     token: str = ""  # a reference
     base_url: str = ""
     allow: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()  # who may also run the gateway from there
     busy_mode: BusyMode | None = None  # None: the gateway's
 
 
@@ -220,9 +249,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compaction: CompactionSettings = CompactionSettings()
     agent: AgentSettings = AgentSettings()
     cache: CacheSettings = CacheSettings()
+    delegate: DelegateSettings = DelegateSettings()
     memory: MemorySettings = MemorySettings()
     runner: RunnerSettings = RunnerSettings()
     sessions: SessionSettings = SessionSettings()
     browser: BrowserSettings = BrowserSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
     log: LogSettings = LogSettings()
     platforms: dict[str, PlatformSettings] = {}

@@ -1,0 +1,94 @@
+"""The walls around a browser: its own profile to write, the system to read, nothing else."""
+
+import asyncio
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+_NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+_READ = ("/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/alternatives", "/etc/chromium")
+_READ_TOO = ("/etc/chromium.d", "/etc/localtime", "/etc/machine-id", "/etc/resolv.conf", "/opt")
+_FLAGS = (
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    # Without these a page's own traffic could go past the proxy.
+    "--proxy-bypass-list=<-loopback>",
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+)
+
+
+class Walls(msgspec.Struct, frozen=True, kw_only=True):
+    """How a browser is started: the program, and whether bubblewrap stands around it."""
+
+    chromium: str
+    bwrap: str | None  # None: it has only the sandbox it brings along, if that
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        # Chromium's own sandbox does not work inside another one, nor for root.
+        bare = self.bwrap is not None or os.geteuid() == 0
+        return (*_FLAGS, "--no-sandbox") if bare else _FLAGS
+
+    def launcher(self, profile: Path) -> Path:
+        """A program to start in chromium's place. Written anew: the walls are this process's."""
+        inside = self._inside(profile) if self.bwrap else [self.chromium]
+        script = profile / "start"
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(inside)} "$@"\n', encoding="utf-8")
+        script.chmod(0o700)
+        return script
+
+    def _inside(self, profile: Path) -> list[str]:
+        return [
+            *_wrapped(str(self.bwrap)),
+            *("--bind", str(profile), str(profile)),
+            *("--setenv", "HOME", str(profile), "--chdir", str(profile)),
+            *("--", self.chromium),
+        ]
+
+
+def find_chromium(named: str = "") -> str | None:
+    """The one that was named, else the system's; None: there is none."""
+    wanted: Sequence[str] = (named,) if named else _NAMES
+    return next((found for name in wanted if (found := shutil.which(name, path=_path()))), None)
+
+
+async def find_walls(chromium: str, *, bwrap: str = "bwrap") -> Walls:
+    """By trying: a bubblewrap that is installed may still be forbidden to work."""
+    found = shutil.which(bwrap, path=SYSTEM_PATH)
+    works = found is not None and await _works(found)
+    return Walls(chromium=chromium, bwrap=found if works else None)
+
+
+async def _works(bwrap: str) -> bool:
+    trial = await asyncio.create_subprocess_exec(
+        *_wrapped(bwrap),
+        *("--", "/usr/bin/true"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    return await trial.wait() == 0
+
+
+def _wrapped(bwrap: str) -> list[str]:
+    argv = [bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
+    argv += ["--uid", "1000", "--gid", "1000", "--die-with-parent", "--clearenv"]
+    argv += ["--setenv", "PATH", SYSTEM_PATH, "--setenv", "LANG", "C.UTF-8"]
+    argv += ["--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for name in ("bin", "sbin", "lib", "lib64"):
+        argv += ["--symlink", f"usr/{name}", f"/{name}"]
+    for name in (*_READ, *_READ_TOO):
+        argv += ["--ro-bind-try", name, name]
+    return argv
+
+
+def _path() -> str:
+    return f"{SYSTEM_PATH}:/snap/bin:/opt/google/chrome"

@@ -1,0 +1,301 @@
+"""The browser tool in a real chromium, on a real site of this machine."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.settings import BrowserSettings
+from holdfast.core.tool import ToolContext, ToolFailed
+from holdfast.tools.browser.browsers import Browsers
+from holdfast.tools.browser.tool import BrowserTool
+
+pytest.importorskip("playwright.async_api", reason="needs playwright: make test")
+if shutil.which("chromium") is None:
+    pytest.skip("needs chromium: apt install chromium fonts-noto-core", allow_module_level=True)
+
+ANN, BEN = SessionId("s-ann"), SessionId("s-ben")
+FRONT = """<!doctype html><title>Shop</title><h1>Tea</h1>
+<form action="/buy"><label>Name <input name="name"></label><button>Buy</button></form>
+<a href="/about">About us</a> <a href="/file">Price list</a>
+<button onclick="alert('closed on Sundays')">Hours</button>
+<a href="/about" target="_blank">In a new window</a>"""
+
+Use = Callable[..., Awaitable[str]]
+
+
+class Site:
+    """A shop that gives its visitors a cookie for the visit, and counts them."""
+
+    def __init__(self) -> None:
+        self.visits = 0
+        self.url = ""
+
+    async def front(self, request: web.Request) -> web.Response:
+        return web.Response(text=FRONT, content_type="text/html")
+
+    async def buy(self, request: web.Request) -> web.Response:
+        response = web.Response(
+            text=f"<title>Sold</title><p>Sold to {request.query['name']}</p>",
+            content_type="text/html",
+        )
+        response.set_cookie("customer", request.query["name"])
+        return response
+
+    async def about(self, request: web.Request) -> web.Response:
+        self.visits += 1
+        name = request.cookies.get("customer", "a stranger")
+        page = f"<title>About</title><p>Hello, {name}</p><script>visit = 1</script>"
+        return web.Response(text=page, content_type="text/html")
+
+    async def file(self, request: web.Request) -> web.Response:
+        headers = {"Content-Disposition": 'attachment; filename="prices.csv"'}
+        return web.Response(body=b"tea,3\n", headers=headers)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Site"]:
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/", self.front),
+                web.get("/buy", self.buy),
+                web.get("/about", self.about),
+                web.get("/file", self.file),
+            ]
+        )
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with Site().open() as site:
+        yield site
+
+
+class House:
+    """Where browsers live in a test: a home, and what they put into workspaces."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.files: dict[str, bytes] = {}
+
+    async def keep(self, session_id: SessionId, name: str, data: bytes) -> str:
+        self.files[name] = data
+        return name
+
+    @asynccontextmanager
+    async def browsers(self, **settings: Any) -> AsyncIterator[Browsers]:
+        made = BrowserSettings(**({"allow_private": True} | settings))
+        browsers = Browsers(self.home, made, keep=self.keep)
+        try:
+            yield browsers
+        finally:
+            await browsers.end_all()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    return House(tmp_path)
+
+
+@pytest.fixture
+async def browsers(house: House) -> AsyncIterator[Browsers]:
+    async with house.browsers() as browsers:
+        yield browsers
+
+
+async def use(browsers: Browsers, session_id: SessionId = ANN, /, **arguments: object) -> str:
+    context = ToolContext(
+        session_id=session_id,
+        principal=PrincipalId("p"),
+        call_id=CallId("c"),
+        bench=None,  # type: ignore[arg-type]  # this tool has no use for it
+    )
+    return (await BrowserTool(browsers, limit=40).run(context, arguments)).text
+
+
+def ref_of(tree: str, name: str) -> str:
+    line = next(line for line in tree.splitlines() if name in line)
+    return line.partition("[ref=")[2].partition("]")[0]
+
+
+async def test_a_page_is_read_and_used_by_its_refs(browsers: Browsers, site: Site) -> None:
+    """Open, read as an accessibility tree, type, click."""
+    tree = await use(browsers, action="open", url=site.url)
+    assert 'heading "Tea"' in tree
+    await use(browsers, action="type", ref=ref_of(tree, 'textbox "Name"'), text="Ann")
+    sold = await use(browsers, action="click", ref=ref_of(tree, 'button "Buy"'))
+    assert "Sold to Ann" in sold
+    assert "Tea" in await use(browsers, action="back")
+
+
+async def test_what_happens_by_itself_is_told(browsers: Browsers, site: Site, house: House) -> None:
+    """A dialog is answered and told, a download is in the workspace, a pop-up is a tab."""
+    tree = await use(browsers, action="open", url=site.url)
+    hours = await use(browsers, action="click", ref=ref_of(tree, "Hours"))
+    assert "closed on Sundays" in hours
+    await use(browsers, action="click", ref=ref_of(tree, "Price list"))
+    told = await use(browsers, action="read")
+    assert house.files["prices.csv"] == b"tea,3\n", told
+    opened = await use(browsers, action="click", ref=ref_of(tree, "In a new window"))
+    opened = await use(browsers, action="read") if "tab 2" not in opened else opened
+    assert "tab 2" in opened
+    assert "Tea" in await use(browsers, action="tab", tab=1)
+
+
+async def test_a_screenshot_is_a_picture_in_the_workspace(
+    browsers: Browsers, site: Site, house: House
+) -> None:
+    await use(browsers, action="open", url=site.url)
+    told = await use(browsers, action="screenshot")
+    assert "screenshot.png" in told
+    assert house.files["screenshot.png"].startswith(b"\x89PNG")
+
+
+async def test_cookies_and_open_addresses_survive_the_browser(house: House, site: Site) -> None:
+    """J2: the profile and the open addresses are there for the next process."""
+    async with house.browsers() as first:
+        tree = await use(first, action="open", url=site.url)
+        await use(first, action="type", ref=ref_of(tree, 'textbox "Name"'), text="Ann", submit=True)
+        await use(first, action="open", url=f"{site.url}/about")
+    async with house.browsers() as second:
+        assert "Hello, Ann" in await use(second, action="read")
+
+
+async def test_cookies_and_open_addresses_survive_a_kill(house: House, site: Site) -> None:
+    """J2: chromium writes cookies down late; what an act had said is kept all the same."""
+    async with house.browsers() as browsers:
+        tree = await use(browsers, action="open", url=f"{site.url}/buy?name=Ben")
+        assert "Sold to Ben" in tree
+        pids = _chromiums(house.home)
+        assert pids
+        for pid in pids:
+            with suppress(ProcessLookupError):  # killed with another of them
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ToolFailed):  # or it was noticed before
+            await use(browsers, action="read")
+        assert "Sold to Ben" in await use(browsers, action="read")
+        assert "Hello, Ben" in await use(browsers, action="open", url=f"{site.url}/about")
+
+
+OTHER_PROCESS = """
+import asyncio, sys
+from pathlib import Path
+from tests.tools.test_browser import House, use
+async def main():
+    async with House(Path(sys.argv[1])).browsers() as browsers:
+        await use(browsers, action="open", url=sys.argv[2] + "/buy?name=Cem")
+        print("open", flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+async def test_a_gateway_that_is_killed_leaves_no_browser_and_loses_no_tab(
+    house: House, site: Site
+) -> None:
+    """J2: its process need not survive, and does not; what was open in it does."""
+    command = [sys.executable, "-c", OTHER_PROCESS, str(house.home), site.url]
+    other = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert other.stdout is not None
+    assert await other.stdout.readline() == b"open\n"
+    other.kill()
+    await other.communicate()
+    while _chromiums(house.home):
+        await asyncio.sleep(0.05)
+    async with house.browsers() as browsers:
+        assert "Sold to Cem" in await use(browsers, action="read")
+
+
+async def test_each_session_has_a_profile_of_its_own(browsers: Browsers, site: Site) -> None:
+    await use(browsers, action="open", url=f"{site.url}/buy?name=Ann")
+    assert "a stranger" in await use(browsers, BEN, action="open", url=f"{site.url}/about")
+    assert "Hello, Ann" in await use(browsers, action="open", url=f"{site.url}/about")
+
+
+async def test_the_end_of_a_session_leaves_no_process(browsers: Browsers, site: Site) -> None:
+    """A11: `close()` closes the browser too; and once more is nothing."""
+    await use(browsers, action="open", url=site.url)
+    await browsers.end(ANN)
+    await browsers.end(ANN)
+    assert len(browsers) == 0
+    assert _chromiums(browsers._profiles.parent) == []
+
+
+async def test_a_forgotten_session_has_no_profile(browsers: Browsers, site: Site) -> None:
+    await use(browsers, action="open", url=site.url)
+    profile = browsers._profiles / ANN
+    assert profile.stat().st_mode & 0o777 == 0o700
+    await browsers.forget(ANN)
+    assert not profile.exists()
+
+
+async def test_an_idle_browser_closes_and_comes_back(house: House, site: Site) -> None:
+    async with house.browsers(idle_timeout=0.2) as browsers:
+        await use(browsers, action="open", url=f"{site.url}/about")
+        while len(browsers):
+            await asyncio.sleep(0.05)
+        assert "About" in await use(browsers, action="read")
+
+
+async def test_one_too_many_closes_the_longest_unused(house: House, site: Site) -> None:
+    async with house.browsers(max_browsers=1) as browsers:
+        await use(browsers, action="open", url=site.url)
+        await use(browsers, BEN, action="open", url=site.url)
+        assert len(browsers) == 1
+        assert "Tea" in await use(browsers, action="read")
+
+
+async def test_private_addresses_are_off_limits_however_they_are_reached(
+    house: House, site: Site
+) -> None:
+    """Safe by default: nor by a page's own requests, nor by a name for this machine."""
+    async with house.browsers(allow_private=False) as browsers:
+        port = site.url.rpartition(":")[2]
+        for address in (site.url, f"http://localhost:{port}/about", f"http://[::1]:{port}/"):
+            assert "off limits" in await use(browsers, action="open", url=address)
+    assert site.visits == 0
+
+
+@pytest.mark.parametrize("address", ["file:///etc/passwd", "chrome://version", "javascript://x"])
+async def test_other_schemes_are_refused(browsers: Browsers, address: str) -> None:
+    with pytest.raises(ToolFailed, match="only http"):
+        await use(browsers, action="open", url=address)
+
+
+async def test_two_calls_of_one_session_take_turns(browsers: Browsers, site: Site) -> None:
+    pages = await asyncio.gather(
+        use(browsers, action="open", url=site.url),
+        use(browsers, action="open", url=f"{site.url}/about"),
+    )
+    assert ["Tea" in pages[0], "Hello" in pages[1]] == [True, True]
+    assert len(browsers) == 1
+
+
+def _chromiums(home: Path) -> list[int]:
+    """Processes that were started with a profile of this home."""
+    mark, found = f"--user-data-dir={home}".encode(), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if mark in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
