@@ -17,6 +17,7 @@ from holdfast.core.message import Outcome, ToolMessage, UserMessage
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.settings import CrashRecovery, GatewaySettings
 from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.commands.answer import AGAIN
 from holdfast.gateway.leaving import stop
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.wire import Faults
@@ -357,7 +358,7 @@ async def test_what_could_not_be_dropped_is_answered(balking: World, how: str) -
     await balking.model.asked(1)
     waiting = await balking.accept("second", **queue)
     house, lanes = balking.gateway.house, balking.gateway.lanes
-    balking.store.refused["settle_command"] = 1
+    balking.store.refused["settle_command"] = 1 + len(AGAIN)
     balking.model.say("answered", "answered")
     if how == "stop":
         (lane,) = lanes

@@ -2,9 +2,17 @@
 
 from collections.abc import Awaitable, Iterable
 
+from holdfast.agent.context import Context
+from holdfast.core.compaction import last_compaction
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.message import AssistantMessage, Message, ToolMessage, UserMessage
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    Message,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.model import ToolSchema
 from holdfast.core.ports import ModelClient
 from holdfast.tools.registry import Toolbox
@@ -15,8 +23,8 @@ _OVERHEAD = 400  # bytes of one message besides its text, measured on CPython 3.
 class Agent:
     """Owns one session's frozen prompt, its lease on a model, and the buffer of its messages.
 
-    The buffer is the transcript in the store, message for message; whoever writes to one
-    writes to the other. Terminal, processes and files are the workbench's, not the agent's.
+    The buffer is the transcript in the store, message for message, from where its last
+    compaction begins; whoever writes to one writes to the other. Terminal, processes and files are the workbench's, not the agent's.
     """
 
     def __init__(
@@ -29,6 +37,8 @@ class Agent:
         client: ModelClient,
         messages: Iterable[Message],
         max_steps: int,
+        context: Context | None = None,
+        sees: bool = True,
     ) -> None:
         self.session_id = session_id
         self.signature = signature
@@ -37,10 +47,15 @@ class Agent:
         self.client: ModelClient | None = client
         self.messages: list[Message] = []
         self.max_steps = max_steps
+        self.context = context or Context(prompt=prompt)
+        self.sees = sees  # its model is shown pictures
         self.size = 0  # bytes the buffer takes, about
         self.active_at: float | None = None  # when its last turn did something; None: none has
+        self.told_at: float | None = None  # when its people were last told that it is busy
         for message in messages:
             self.remember(message)
+        if record := last_compaction(self.messages):
+            self.fold(record)
 
     @property
     def tools(self) -> tuple[ToolSchema, ...]:
@@ -49,6 +64,16 @@ class Agent:
     def remember(self, message: Message) -> None:
         self.messages.append(message)
         self.size += _OVERHEAD + _length(message)
+        self.context.add(message)
+
+    def fold(self, record: CompactionMessage) -> None:
+        """Drop from the buffer what the record covers. The log keeps it, and no projection of
+        the one differs from that of the other."""
+        left = self.messages[max(0, record.covers - self.context.skipped) :]
+        self.context.begin_again(skipped=max(record.covers, self.context.skipped))
+        self.messages, self.size = [], 0
+        for message in left:
+            self.remember(message)
 
     async def keep(self, message: Message, durable: Awaitable[None]) -> None:
         """Remember what is on its way to the log, and forget it again if it did not get there.

@@ -7,31 +7,18 @@ gone on with by the same lines that would have finished it then.
 import msgspec
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.asking import ask
 from holdfast.agent.calls import run_calls
+from holdfast.agent.vision import describe_pictures
 from holdfast.agent.work import Work
 from holdfast.core.crash import CrashPoint
-from holdfast.core.events import ReasoningStreamed, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.events import StepEnded
 from holdfast.core.ids import CallId
-from holdfast.core.message import AssistantMessage, NoteMessage
-from holdfast.core.model import (
-    Completed,
-    FellBack,
-    ModelRequest,
-    ReasoningDelta,
-    Retrying,
-    TextDelta,
-)
-from holdfast.core.projection import open_calls, project
+from holdfast.core.message import AssistantMessage
+from holdfast.core.model import Completed
+from holdfast.core.projection import open_calls
 
-BUDGET_USED = NoteMessage(
-    text="[System note: the step budget of this turn is used up. Answer now, without tools: "
-    "what was done, what is left, and how to go on.]"
-)
 NOTHING_SAID = "(The model gave an empty answer.)"
-
-
-class Unleased(RuntimeError):
-    """An agent was run after `release_clients()`: a bug of whoever leased it."""
 
 
 async def run_turn(agent: Agent, work: Work) -> Completed:
@@ -44,8 +31,9 @@ async def run_turn(agent: Agent, work: Work) -> Completed:
     while True:
         await run_calls(agent, work, open_calls(agent.messages))
         await _take_steers(agent, work)
+        await describe_pictures(agent, work)
         last_chance = replies >= agent.max_steps
-        completed = await _ask(agent, work, last_chance=last_chance)
+        completed = await ask(agent, work, last_chance=last_chance)
         work.crash(CrashPoint.MODEL_REPLIED)
         if last_chance or not completed.message.calls:
             return _final(completed)
@@ -54,34 +42,6 @@ async def run_turn(agent: Agent, work: Work) -> Completed:
         work.crash(CrashPoint.REPLY_COMMITTED)
         work.emit(StepEnded(reply.text))
         replies += 1
-
-
-async def _ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
-    if agent.client is None:
-        raise Unleased(agent.session_id)
-    messages = project([*agent.messages, BUDGET_USED] if last_chance else agent.messages)
-    request = ModelRequest(
-        system=agent.prompt,
-        messages=messages,
-        tools=() if last_chance else agent.tools,
-        reasoning=work.reasoning,
-    )
-    work.crash(CrashPoint.MODEL_CALLED)
-    completed: Completed | None = None
-    async for event in agent.client.stream(request):  # to its end, so that it closes by itself
-        match event:
-            case TextDelta():
-                work.emit(TextStreamed(event.text))
-            case Completed():
-                completed = event
-            case ReasoningDelta():
-                work.emit(ReasoningStreamed(event.text))
-            case Retrying():
-                work.emit(StreamVoided(event.why))
-            case FellBack():
-                work.emit(StreamVoided(f"{event.why} {event.model} answers instead"))
-    assert completed is not None, "the port promises that a stream ends with Completed"
-    return completed
 
 
 async def _take_steers(agent: Agent, work: Work) -> None:

@@ -3,12 +3,38 @@
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
+import msgspec
+
+from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.bench import Bench
+from holdfast.core.child import Delegation
 from holdfast.core.crash import Crash
 from holdfast.core.events import Event
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
-from holdfast.core.message import AssistantMessage, ToolMessage, UserMessage
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.model import FellBack
+from holdfast.core.tool import ToolOutput
 from holdfast.core.turn import Usage
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that is not started yet, and the command it would run."""
+
+    call_id: CallId
+    tool: str
+    command: str
+
+
+class Waiting(Exception):
+    """The turn goes on when a person has spoken. All that it needs then is in the log: whoever
+    runs it lets the agent go, and runs the turn again from there."""
 
 
 class Work(Protocol):
@@ -27,6 +53,8 @@ class Work(Protocol):
     @property
     def bench(self) -> Bench: ...
     @property
+    def delegation(self) -> Delegation: ...
+    @property
     def crash(self) -> Crash: ...
     @property
     def unsettled(self) -> frozenset[CallId]:
@@ -40,12 +68,38 @@ class Work(Protocol):
 
     @property
     def reasoning(self) -> str | None: ...
+    @property
+    def auxiliary(self) -> Auxiliary: ...
+
+    compacting: bool  # a message that comes meanwhile must not cut it short
     def redact(self, text: str) -> str:
         """The text without the value of any secret."""
         ...
 
     def emit(self, event: Event) -> None: ...
+    def asking(self) -> None:
+        """The model is asked now, with everything that was kept so far."""
+        ...
+
     def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]: ...
+    async def permit(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
+        """None: it may run. Else what the model is told instead of a result.
+
+        Raises `Waiting` where a person is to say so, and has been asked: about this one, and in
+        the same message about those of the `later` wishes that need it too.
+        """
+        ...
+
+    def noted(self, message: NoteMessage, usage: Usage) -> Awaitable[None]: ...
+    def compacted(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]: ...
+    async def before_compaction(self, messages: Sequence[Message]) -> None:
+        """Whoever keeps a memory of its own hears what is about to be summarised."""
+        ...
+
+    def fell_back(self, event: FellBack) -> None:
+        """Another model has taken the rest of the turn over."""
+        ...
+
     def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]: ...
     def called(self, message: ToolMessage) -> Awaitable[None]: ...
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:

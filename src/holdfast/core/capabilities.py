@@ -18,3 +18,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     fetchable: bool = False  # its replies are fetched from us: committed means sent
     idempotent_send: bool = False  # the same delivery id is taken once
     max_length: int | None = None  # characters of one message
+    settle: float = 0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
+    busy_notices: bool = True  # people are told by message what happens to theirs in a turn
+    buttons: bool = False  # it shows the choices of a message, and hands a click in as a message

@@ -20,14 +20,37 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     permission: Permission = Permission.TALK
     outlives_restart: bool = True  # False: one typed before this start is dropped
     mid_turn: bool = True  # False: while a turn runs it says so and does nothing
+    strict: bool = True  # False: words that it does not ask for are passed over
 
     @property
     def usage(self) -> str:
         return f"/{self.name} {self.arguments}".rstrip()
 
+    def misuse(self, argument: str) -> str | None:
+        """What is wrong with an argument, by the table alone; None: nothing."""
+        if argument and not self.arguments and self.strict:
+            return self.misused(f"/{self.name} takes nothing after it.")
+        if not argument and self.arguments and not self.arguments.startswith("["):
+            return self.misused(f"/{self.name} needs something after it.")
+        return None
+
+    def misused(self, why: str) -> str:
+        """What whoever typed it wrong is told."""
+        return f"{why} Usage: {self.usage} - {self.help}"
+
 
 COMMANDS = (
-    CommandSpec(name="help", help="show what the gateway itself can do"),
+    CommandSpec(
+        name="busy",
+        arguments="[interrupt | queue | steer | default]",
+        help="show or choose what a new message does while the agent works",
+    ),
+    CommandSpec(
+        name="help",
+        arguments="[COMMAND]",
+        aliases=("start",),  # what a chat with a bot begins with
+        help="show what the gateway itself can do",
+    ),
     CommandSpec(
         name="model",
         arguments="[NAME | default]",
@@ -38,12 +61,46 @@ COMMANDS = (
         aliases=("reset",),
         help="begin a new conversation; the old one is kept",
     ),
+    CommandSpec(
+        name="queue",
+        arguments="TEXT",
+        aliases=("q",),
+        help="say something that is answered after what runs now",
+    ),
+    CommandSpec(
+        name="search",
+        arguments="WORDS",
+        help="find where something was said, here and in your other conversations",
+    ),
     CommandSpec(name="status", help="show what this session and the gateway are doing"),
+    CommandSpec(
+        name="steer",
+        arguments="TEXT",
+        help="add to what the agent is working on, without interrupting it",
+    ),
     CommandSpec(
         name="stop",
         help="stop what the agent is doing, and drop what waits behind it",
+        strict=False,  # who says "/stop please" means it
         outlives_restart=False,  # what it was to stop died with the process it was typed to
     ),
 )
+
+
+class MenuEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A command as a platform's menu shows it."""
+
+    name: str
+    help: str
+
+
+def menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
+    """What a platform may offer whom it cannot tell apart: the names, without slash or alias."""
+    return tuple(
+        MenuEntry(name=spec.name, help=spec.help)
+        for spec in COMMANDS
+        if permission is Permission.OPERATE or spec.permission is Permission.TALK
+    )
+
 
 BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases)}

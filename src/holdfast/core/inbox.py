@@ -4,8 +4,10 @@ from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.child import Child
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.message import Image, Message
+from holdfast.core.reset import ResetReason
 from holdfast.core.source import Source
 
 
@@ -40,10 +42,14 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     busy_mode: BusyMode | None = None  # None: as configured
     mergeable: bool = True  # False: this message wants an answer of its own
     commands: bool = True  # False: a leading slash is just text
+    group: str | None = None  # parts of one message (an album) share it
+    effort: str | None = None  # reasoning effort for this message; None: as configured
     lasting: bool = True  # False: nobody comes back to this conversation, so no agent is kept
     history: tuple[Message, ...] = ()
     instructions: str = ""
     cursor: Cursor | None = None
+    note: bool = False  # ours and no person's: in the transcript it is a note
+    child: Child | None = None  # this is the work of a child, and opens its session
 
 
 class InboxState(StrEnum):
@@ -60,12 +66,26 @@ OPEN = frozenset({InboxState.QUEUED, InboxState.RUNNING})
 ENDS = frozenset(InboxState) - OPEN
 
 
+class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The session that a route points to, with all that decides whether it goes on there."""
+
+    session_id: SessionId
+    active_at: float
+    suspended: bool = False
+    ended: bool = False
+    resume_pending: bool = False
+    untold: ResetReason | None = None  # why it is fresh, where nobody was told yet
+    previous: SessionId | None = None  # the one whose place it took then
+
+
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """What `Store.accept` answers: the row, new or, for a repeated event, the one there was."""
 
     row: "InboxRow"
     duplicate: bool
     route_session: SessionId | None  # where the route points now; None: a new route
+    pointed: Pointed | None = None  # the same, also where it cannot go on there
+    busy_mode: BusyMode | None = None  # what /busy chose for that session
 
 
 class InboxRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,13 @@
 
 import msgspec
 
-from holdfast.core.ids import InboxId, SessionId, SessionKey
-from holdfast.core.inbox import InboxEnd
-from holdfast.core.message import Record
+from holdfast.core.approval import Decision
+from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
+from holdfast.core.inbox import Inbound, InboxEnd, InboxRow
+from holdfast.core.message import CompactionMessage, Record
 from holdfast.core.outbox import NewDelivery
+from holdfast.core.reset import ResetReason
+from holdfast.core.turn import NO_USAGE, Usage
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +24,17 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 0
     title: str = ""
     current: bool = False  # its route points to it, and it can go on
+    principal: PrincipalId | None = None  # whose it is; None: several people's, or nobody's yet
+    resume_pending: bool = False  # its turn was cut; until one completes it is not left
+    resume_reason: str | None = None
+    last_resume_marked_at: float | None = None
+    auto_reset_reason: ResetReason | None = None
+    previous: SessionId | None = None  # the session whose place it took
+
+    @property
+    def was_auto_reset(self) -> bool:
+        """It took another's place without anybody asking for it."""
+        return self.auto_reset_reason is not None
 
 
 class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +47,36 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
+class Undo(msgspec.Struct, frozen=True, kw_only=True):
+    """From `from_seq` to its present end a transcript is taken back: kept, and no part of the
+    conversation any more."""
+
+    session_id: SessionId
+    from_seq: int
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with the history, the prompt and the model of another; the route goes on there."""
+
+    of: SessionId
+    session_id: SessionId
+    title: str
+    principal: PrincipalId | None
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a command hands in; the command's own row is merged into it."""
+
+    inbound: Inbound
+    principal: PrincipalId
+
+
 class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     """What a command does, one commit: its effect, its answer and the end of its inbox row.
 
     `route` with `new_session` points the route at a fresh session and ends the old one;
-    `supersede_before` ends the route's unstarted rows older than that id.
+    `supersede_before` ends the route's unstarted rows older than that id. `resume` points the
+    route at a session there was, which can then go on; `fork` at a copy.
     """
 
     inbox_ends: tuple[InboxEnd, ...]
@@ -47,13 +86,23 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     new_session: SessionId | None = None
     supersede_before: InboxId | None = None
     model_override: str | None = None  # "" clears it
+    title: str | None = None
+    resume: SessionId | None = None
+    fork: Fork | None = None
+    undo: Undo | None = None
+    again: Again | None = None
+    compaction: CompactionMessage | None = None
+    compaction_usage: Usage = NO_USAGE  # counted beside the turns
+    busy_mode: str | None = None  # a `BusyMode` for this session; "" clears it
+    decision: Decision | None = None
     at: float
 
 
 class Superseded(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Store.settle_command` ended besides its own row."""
+    """What `Store.settle_command` ended besides its own row, and what it handed in."""
 
     inbox_ids: tuple[InboxId, ...] = ()
+    again: InboxRow | None = None
 
 
 class RunnerRow(msgspec.Struct, frozen=True, kw_only=True):

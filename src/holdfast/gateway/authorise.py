@@ -14,6 +14,7 @@ from holdfast.core.source import Source
 class Action(StrEnum):
     TALK = "talk"
     COMMAND = "command"
+    OPERATE = "operate"  # commands about the gateway as a whole
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,16 +34,25 @@ class Authority:
     """Owns who is allowed; made from the config, never changed."""
 
     def __init__(self, platforms: Mapping[str, PlatformSettings]) -> None:
-        self._allowed = {name: frozenset(p.allow) for name, p in platforms.items()}
+        # Whoever may run the gateway may talk to it. Not the other way round, and "*" does not
+        # make an operator of everybody.
+        self._allowed = {name: frozenset((*p.allow, *p.operators)) for name, p in platforms.items()}
+        self._operators = {name: frozenset(p.operators) for name, p in platforms.items()}
 
     def authorise(self, principal: Principal, action: Action, source: Source) -> None:
         """Returns, or raises `NotAllowed` with the key that would allow it."""
-        if principal.vouched:
+        if self.may(principal, action, source):
             return
-        allowed = self._allowed.get(source.platform, frozenset())
-        if source.user_id in allowed or "*" in allowed:
-            return
+        key = "operators" if action is Action.OPERATE else "allow"
         raise NotAllowed(
             f"{source.user_id!r} may not {action} on {source.platform}: add the id to "
-            f"platforms.{source.platform}.allow in holdfast.toml to let them."
+            f"platforms.{source.platform}.{key} in holdfast.toml to let them."
         )
+
+    def may(self, principal: Principal, action: Action, source: Source) -> bool:
+        if principal.vouched:
+            return True
+        if action is Action.OPERATE:
+            return source.user_id in self._operators.get(source.platform, ())
+        allowed = self._allowed.get(source.platform, frozenset())
+        return source.user_id in allowed or "*" in allowed

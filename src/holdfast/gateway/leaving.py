@@ -31,7 +31,8 @@ async def stop(house: House, lanes: Lanes, session_id: SessionId) -> bool:
     if waiting:
         at = house.clock.now()
         try:
-            await settle(house, CommandEffect(inbox_ends=ends, session_id=session_id, at=at))
+            effect = CommandEffect(inbox_ends=ends, session_id=session_id, at=at)
+            await settle(house, effect, again=())  # whoever asked can ask again
         except StoreError:
             lanes.give_back(waiting, session_id)
             raise

@@ -38,6 +38,26 @@ class Replies:
             state=DeliveryState.SENT if fetchable else DeliveryState.PENDING,
         )
 
+    def notice(
+        self,
+        row: InboxRow,
+        text: str,
+        *,
+        session_id: SessionId,
+        turn_id: TurnId,
+        expires_at: float,
+    ) -> NewDelivery:
+        """Something the gateway says beside the answer to `row`, worth saying until then."""
+        return NewDelivery(
+            id=DeliveryId(self._new_id("dlv")),
+            address=address_of(row),
+            kind=DeliveryKind.NOTICE,
+            text=text,
+            session_id=session_id,
+            turn_id=turn_id,
+            expires_at=expires_at,
+        )
+
 
 def address_of(row: InboxRow) -> Address:
     source = row.inbound.source

@@ -1,13 +1,20 @@
 """Answering a command: the text, the effect and the end of its row in one commit."""
 
 import asyncio
+import logging
+from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.errors import StoreError
 from holdfast.core.inbox import InboxEnd, InboxRow, InboxState
 from holdfast.core.outbox import DeliveryKind, NewDelivery
 from holdfast.core.session import CommandEffect, Superseded
 from holdfast.gateway.house import House
+
+log = logging.getLogger(__name__)
+
+AGAIN = (0.1, 0.5, 2.0)  # seconds; a disk that is full or busy is often not so a moment later
 
 
 def answer_to(house: House, row: InboxRow, text: str) -> tuple[InboxEnd, NewDelivery]:
@@ -29,7 +36,27 @@ def prepare(house: House, row: InboxRow, text: str, **effect: object) -> Command
     return msgspec.structs.replace(plain, **effect)
 
 
-async def settle(house: House, effect: CommandEffect) -> Superseded:
+async def nothing() -> None:
+    """For a command whose whole effect is there already, or commits with something else."""
+
+
+async def settle(
+    house: House, effect: CommandEffect, *, again: Sequence[float] = AGAIN
+) -> Superseded:
+    """Commit what a command decided, and try again after each of these waits.
+
+    Raises `StoreError` where the store does not take it at all: then nothing has happened.
+    """
+    for wait in again:
+        try:
+            return await _settle(house, effect)
+        except StoreError as error:
+            log.error("A command waits for the store: %s", error, extra={"action": "command"})
+            await asyncio.sleep(wait)
+    return await _settle(house, effect)
+
+
+async def _settle(house: House, effect: CommandEffect) -> Superseded:
     """Announced by the commit itself, so that what was committed first goes out first."""
 
     def settled(done: asyncio.Future[Superseded]) -> None:

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Iterable
 
 import msgspec
 
-from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec
+from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.events import MessageEnded
 from holdfast.core.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.session import CommandEffect
+from holdfast.core.source import Source
 from holdfast.gateway.authorise import Action, Authority, principal_of
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked, Command, parse
@@ -40,6 +41,11 @@ class CommandDesk:
         """What can be asked here: the rows of the table that somebody carries out."""
         return [spec for spec in COMMANDS if spec.name in self._commands]
 
+    def listed_for(self, source: Source) -> list[CommandSpec]:
+        """What whoever asks from there may give."""
+        principal = principal_of(source)
+        return [s for s in self.listed() if self._authority.may(principal, _action(s), source)]
+
     def take(self, accepted: Accepted, *, late: bool = False) -> bool:
         """Carry the row out if it is a command; `late`: it was typed before this start."""
         row = accepted.row
@@ -55,18 +61,34 @@ class CommandDesk:
         return True
 
     def _begin(self, name: str, asked: Asked, *, late: bool) -> Awaitable[None]:
-        source = asked.row.inbound.source
-        try:
-            self._authority.authorise(principal_of(source), Action.COMMAND, source)
-        except NotAllowed as error:
-            return answer(self._house, asked.row, str(error))
         spec = BY_NAME.get(name)
         command = self._commands.get(spec.name) if spec else None
+        if (why := self._refusal(spec, asked)) is not None:
+            return answer(self._house, asked.row, why)
         if spec is None or command is None:
             return answer(self._house, asked.row, self._unknown(name))
         if late and not spec.outlives_restart:
             return self._drop(asked)
+        if (why := self._misuse(spec, asked)) is not None:
+            return answer(self._house, asked.row, why)
         return command.begin(asked)
+
+    def _refusal(self, spec: CommandSpec | None, asked: Asked) -> str | None:
+        source = asked.row.inbound.source
+        try:
+            self._authority.authorise(principal_of(source), _action(spec), source)
+        except NotAllowed as error:
+            return str(error)
+        return None
+
+    def _misuse(self, spec: CommandSpec, asked: Asked) -> str | None:
+        lane = self._lanes.get(asked.session_id) if asked.session_id else None
+        if lane is not None and lane.busy and not spec.mid_turn:
+            return (
+                f"/{spec.name} cannot be done while the agent works on something: wait for its "
+                "answer, or /stop it first."
+            )
+        return spec.misuse(asked.argument)
 
     async def _finish(self, effect: Awaitable[None], asked: Asked) -> None:
         try:
@@ -89,6 +111,14 @@ class CommandDesk:
         self._house.announcer.messages(effect.inbox_ends, (), session_id=session_id)
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self._commands, n=1)
+        near = difflib.get_close_matches(name, [n for n in BY_NAME if self._has(n)], n=1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         return f"There is no command /{name}.{hint} /help lists them."
+
+    def _has(self, name: str) -> bool:
+        return BY_NAME[name].name in self._commands
+
+
+def _action(spec: CommandSpec | None) -> Action:
+    operates = spec is not None and spec.permission is Permission.OPERATE
+    return Action.OPERATE if operates else Action.COMMAND

@@ -1,21 +1,45 @@
 """/help: what can be asked of the gateway itself."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.core.commands import CommandSpec
+from holdfast.core.commands import BY_NAME, CommandSpec
+from holdfast.core.source import Source
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
+
+Listed = Callable[[Source], Sequence[CommandSpec]]
+"""The commands that whoever asks from there may give."""
 
 
 class Help:
     name = "help"
 
-    def __init__(self, house: House, *, commands: Callable[[], Iterable[CommandSpec]]) -> None:
+    def __init__(self, house: House, *, commands: Listed) -> None:
         self._house = house
         self._commands = commands
 
     def begin(self, asked: Asked) -> Awaitable[None]:
-        lines = [f"{command.usage} - {command.help}" for command in self._commands()]
-        text = "\n".join(["Anything else you write goes to the agent.", *lines])
+        commands = self._commands(asked.row.inbound.source)
+        one = BY_NAME.get(asked.argument.lower().removeprefix("/"))
+        if not asked.argument:
+            text = _all(commands)
+        elif one is None or one not in commands:
+            text = f"There is no command {asked.argument!r} for you. /help lists those there are."
+        else:
+            text = _one(one)
         return answer(self._house, asked.row, text)
+
+
+def _all(commands: Sequence[CommandSpec]) -> str:
+    lines = [f"{command.usage} - {command.help}" for command in commands]
+    return "\n".join(["Anything else you write goes to the agent.", *lines])
+
+
+def _one(command: CommandSpec) -> str:
+    lines = [f"{command.usage} - {command.help}"]
+    if command.aliases:
+        lines.append("Also: " + ", ".join(f"/{alias}" for alias in command.aliases))
+    if not command.mid_turn:
+        lines.append("Not while the agent works on something.")
+    return "\n".join(lines)

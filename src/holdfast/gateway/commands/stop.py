@@ -6,7 +6,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.session import CommandEffect
-from holdfast.gateway.commands.answer import answer, answer_to, prepare, settle
+from holdfast.gateway.commands.answer import answer, answer_to, nothing, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.endings import superseded
 from holdfast.gateway.house import House
@@ -28,7 +28,7 @@ class Stop:
         end, reply = answer_to(self._house, asked.row, "Stopped.")
         ends = (*superseded(waiting), end)
         if lane.stop(ends, [reply]):
-            return _nothing()  # the row ends in the commit that ends the turn
+            return nothing()  # the row ends in the commit that ends the turn
         if not waiting:
             return answer(self._house, asked.row, "Nothing is running.")
         effect = prepare(self._house, asked.row, "Stopped.", inbox_ends=ends, deliveries=(reply,))
@@ -42,7 +42,3 @@ class Stop:
         except StoreError:
             self._lanes.give_back(waiting, session_id)
             raise
-
-
-async def _nothing() -> None:
-    return

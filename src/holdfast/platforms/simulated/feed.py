@@ -40,6 +40,7 @@ def to_inbound(update: Update) -> Inbound:
         event_id=str(update.id),
         message_id=update.message_id,
         text=update.text,
+        group=update.group,
         cursor=Cursor(name="updates", value=str(update.id)),
     )
 

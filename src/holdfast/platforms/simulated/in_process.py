@@ -18,6 +18,8 @@ def capabilities_of(about: About) -> Capabilities:
         backlog=Backlog.UNTIL_ACKED,
         idempotent_send=about.idempotent_send,
         max_length=about.max_length,
+        settle=about.settle,
+        busy_notices=about.busy_notices,
     )
 
 

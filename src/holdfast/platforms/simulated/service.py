@@ -37,9 +37,16 @@ class ChatService:
         *,
         idempotent_send: bool = False,
         max_length: int | None = None,
+        settle: float = 0.0,
+        busy_notices: bool = False,
         first_update_id: int = 1,
     ) -> None:
-        self.about = About(idempotent_send=idempotent_send, max_length=max_length)
+        self.about = About(
+            idempotent_send=idempotent_send,
+            max_length=max_length,
+            settle=settle,
+            busy_notices=busy_notices,
+        )
         self._faults = Faults()
         self._next_update = first_update_id
         self._streams: defaultdict[str, Stream] = defaultdict(Stream)
@@ -87,6 +94,7 @@ class ChatService:
             user_id=say.user,
             user_name=say.user_name,
             text=say.text,
+            group=say.group,
         )
         self._next_update += 1
         self._update_of[message_id] = update.id

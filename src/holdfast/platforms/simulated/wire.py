@@ -23,6 +23,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_id: str
     user_name: str | None = None
     text: str
+    group: str | None = None
 
 
 class Say(
@@ -37,6 +38,7 @@ class Say(
     chat_type: ChatType = ChatType.DM
     thread: str | None = None
     user_name: str | None = None
+    group: str | None = None  # parts of one album share it
 
 
 class Outgoing(
@@ -102,6 +104,8 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     idempotent_send: bool
     max_length: int | None
+    settle: float = 0.0  # seconds within which the parts of one message come
+    busy_notices: bool = False  # False: what is sent is what answers, easy to count
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):

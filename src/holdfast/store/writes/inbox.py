@@ -6,6 +6,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import ENDS, Accepted, BusyMode, Inbound, InboxEnd, InboxRow, InboxState
 from holdfast.store import rows
+from holdfast.store.writes import busy, standing
 
 
 def accept(
@@ -35,7 +36,15 @@ def accept(
             (source.platform, source.account, inbound.cursor.name, inbound.cursor.value),
         )
     row = InboxRow(id=inbox_id, route=route, principal=principal, inbound=inbound, accepted_at=at)
-    return Accepted(row=row, duplicate=False, route_session=route_session(cursor, route))
+    pointed = standing.pointed(cursor, route)
+    known = standing.can_go_on(pointed)
+    return Accepted(
+        row=row,
+        duplicate=False,
+        route_session=known,
+        pointed=pointed,
+        busy_mode=busy.mode_of(cursor, known),
+    )
 
 
 def _accepted_before(
@@ -52,12 +61,7 @@ def _accepted_before(
 
 def route_session(cursor: apsw.Cursor, route: SessionKey) -> SessionId | None:
     """Where a route points; a suspended or ended session is no place to go on."""
-    found = cursor.execute(
-        "SELECT s.id FROM routes r JOIN sessions s ON s.id = r.session_id"
-        " WHERE r.key = ? AND s.suspended = 0 AND s.ended_at IS NULL",
-        (route,),
-    ).fetchone()
-    return None if found is None else SessionId(found[0])
+    return standing.can_go_on(standing.pointed(cursor, route))
 
 
 def decide(

@@ -1,0 +1,35 @@
+"""/queue and /steer: a message that says itself what it does to the running turn."""
+
+from collections.abc import Awaitable
+
+import msgspec
+
+from holdfast.core.inbox import BusyMode
+from holdfast.gateway.commands.answer import nothing
+from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.lanes import Lanes
+
+
+class Say:
+    """What follows the command is a message like any other, and its answer is the turn's.
+
+    Its row keeps the text as it was typed, so a restart reads the same decision from it.
+    """
+
+    def __init__(self, name: str, lanes: Lanes, *, mode: BusyMode) -> None:
+        self.name = name
+        self._lanes = lanes
+        self._mode = mode
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        row = asked.row
+        inbound = msgspec.structs.replace(
+            row.inbound,
+            text=asked.argument,
+            busy_mode=self._mode,
+            commands=False,
+            mergeable=self._mode is not BusyMode.QUEUE,  # queued ones are a turn each
+        )
+        said = msgspec.structs.replace(row, inbound=inbound)
+        self._lanes.admit(said, known=asked.session_id)
+        return nothing()
