@@ -168,4 +168,4 @@ def one_line(text: str) -> str:
 
 def fenced(tag: str, text: str) -> str:
     """The text between tags that nothing in it can close."""
-    return f"<{tag}>\n{_FENCE.sub('‹', text)}\n</{tag}>"
+    return f"<{tag}>\n{_FENCE.sub('&lt;', text)}\n</{tag}>"

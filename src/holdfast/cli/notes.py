@@ -1,0 +1,114 @@
+"""Notes as the command line shows and changes them."""
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import click
+import msgspec
+
+from holdfast.cli.output import moment, print_json, print_table
+from holdfast.cli.screen import safe
+from holdfast.control.api_client import ApiClient
+from holdfast.control.client import GatewayDown
+from holdfast.control.v1.views import NewNote, NotebookList, NotebookView, NoteView
+from holdfast.core.errors import HoldfastError
+from holdfast.core.memory import About
+
+_PAGE = 1000
+OWN = "person:owner"  # who has the gateway's own token, as this command line has
+
+
+def print_notebooks(home: Path, *, owner: str | None, as_json: bool) -> None:
+    notebooks = _all(home)
+    if owner is not None:
+        notebooks = [notebook for notebook in notebooks if notebook.owner == owner]
+    if as_json:
+        print_json(msgspec.to_builtins(notebooks))
+    elif not notebooks:
+        click.echo("Nothing is noted.")
+    for notebook in () if as_json else notebooks:
+        _tell(notebook)
+
+
+def keep(api: ApiClient, *, owner: str | None, text: str, about: str) -> None:
+    note = NewNote(owner=owner or OWN, text=text, about=About(about))
+    notebook = api.post("/memory", note, NotebookView)
+    click.echo(f"Noted. {_room(notebook)}")
+
+
+def change(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
+    notebook = _chosen(api, owner)
+    note = next((note for note in notebook.notes if note.id == number), None)
+    if note is None:
+        raise HoldfastError(f"{notebook.owner} has no note {number}; `holdfast memory show`.")
+    said = click.edit(note.text) if text is None else text
+    if said is None or not said.strip() or said.strip() == note.text:
+        click.echo("Nothing was changed.")
+        return
+    changed = NewNote(owner=notebook.owner, id=number, text=said.strip(), about=note.about)
+    click.echo(f"Note {number} is changed. {_room(api.post('/memory', changed, NotebookView))}")
+
+
+def drop(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None:
+    notebook = _chosen(api, owner)
+    for number in numbers:
+        api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
+        click.echo(f"Note {number} is forgotten.")
+
+
+def drop_all(api: ApiClient, *, owner: str | None, yes: bool) -> None:
+    notebook = _chosen(api, owner)
+    if not yes:
+        question = f"Forget all {len(notebook.notes)} notes of {notebook.owner}?"
+        click.confirm(question, abort=True, err=True)
+    api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
+    click.echo(f"All notes of {notebook.owner} are forgotten.")
+
+
+def _chosen(api: ApiClient, owner: str | None) -> NotebookView:
+    """The named one, else the only one; whose notes are changed is never guessed."""
+    if owner is not None:
+        return api.get("/memory", NotebookList, {"owner": owner}).notebooks[0]
+    notebooks = api.get("/memory", NotebookList, {"limit": 2}).notebooks
+    if len(notebooks) == 1:
+        return notebooks[0]
+    if not notebooks:
+        raise HoldfastError("Nothing is noted, so there is nothing to change.")
+    raise HoldfastError("Several people have notes: say whose with --owner (`memory show`).")
+
+
+def _all(home: Path) -> list[NotebookView]:
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+
+    try:
+        return _listed(api_of(home))
+    except GatewayDown:
+        from holdfast.cli.stored_notes import stored_notebooks  # noqa: PLC0415 - imports the store
+
+        return stored_notebooks(home)
+
+
+def _listed(api: ApiClient) -> list[NotebookView]:
+    found: list[NotebookView] = []
+    more = True
+    while more:
+        query = {"limit": _PAGE, "offset": len(found)}
+        page = api.get("/memory", NotebookList, query)
+        found, more = [*found, *page.notebooks], page.more
+    return found
+
+
+def _tell(notebook: NotebookView) -> None:
+    off = ", memory is off" if notebook.off else ""
+    title = f"{safe(notebook.owner)} ({_room(notebook)}{off})"
+    click.echo(click.style(title, bold=True))
+    if notebook.notes:
+        print_table(("N", "ABOUT", "CHANGED", "NOTE"), [*map(_row, notebook.notes)])
+
+
+def _row(note: NoteView) -> tuple[str, ...]:
+    return str(note.id), note.about, moment(note.changed_at), safe(note.text)
+
+
+def _room(notebook: NotebookView) -> str:
+    return f"{notebook.used} of {notebook.room} characters used"
