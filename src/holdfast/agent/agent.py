@@ -1,6 +1,6 @@
 """An agent: what is kept of a session between its turns so that the next one starts at once."""
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from holdfast.agent.context import Context
 from holdfast.core.compaction import last_compaction
@@ -17,6 +17,12 @@ from holdfast.core.model import ToolSchema
 from holdfast.core.ports import ModelClient
 from holdfast.tools.registry import Toolbox
 
+Interrupt = Callable[[str], None]
+"""Stops the turn that an agent is leased to, for that reason."""
+
+Close = Callable[[SessionId], Awaitable[None]]
+"""Ends all that a session holds."""
+
 _OVERHEAD = 400  # bytes of one message besides its text, measured on CPython 3.11
 
 
@@ -24,7 +30,8 @@ class Agent:
     """Owns one session's frozen prompt, its lease on a model, and the buffer of its messages.
 
     The buffer is the transcript in the store, message for message, from where its last
-    compaction begins; whoever writes to one writes to the other. Terminal, processes and files are the workbench's, not the agent's.
+    compaction begins; whoever writes to one writes to the other. Terminal, processes and files
+    are the workbench's, not the agent's.
     """
 
     def __init__(
@@ -37,6 +44,7 @@ class Agent:
         client: ModelClient,
         messages: Iterable[Message],
         max_steps: int,
+        close: Close | None = None,
         context: Context | None = None,
         sees: bool = True,
     ) -> None:
@@ -47,6 +55,8 @@ class Agent:
         self.client: ModelClient | None = client
         self.messages: list[Message] = []
         self.max_steps = max_steps
+        self._close = close
+        self._interrupt: Interrupt | None = None
         self.context = context or Context(prompt=prompt)
         self.sees = sees  # its model is shown pictures
         self.size = 0  # bytes the buffer takes, about
@@ -93,8 +103,34 @@ class Agent:
         del self.messages[place]
         self.size -= _OVERHEAD + _length(message)
 
+    def lend(self, interrupt: Interrupt | None) -> None:
+        """A turn has this agent from now on, and this is how it is stopped; None: no turn has."""
+        self._interrupt = interrupt
+
+    def interrupt(self, reason: str) -> bool:
+        """End the turn that has this agent, at its next await; False: none has.
+
+        Its user is told the reason; the conversation stays.
+        """
+        if self._interrupt is None:
+            return False
+        self._interrupt(reason)
+        return True
+
+    async def close(self) -> None:
+        """The hard end (A11): all that the session holds is ended, and the client given back.
+
+        Idempotent, and works after `release_clients()`: it acts on the session.
+        """
+        running = self.interrupt("This conversation was closed.")
+        if self._close is not None:
+            await self._close(self.session_id)
+        if not running:  # else its turn still needs the buffer for its end, and gives it back
+            self.release_clients()
+
     def release_clients(self) -> None:
-        """Give the model back and drop the buffer. The session's workbench is not touched."""
+        """Give the model back and drop the buffer. The session's workbench is not touched.
+        Idempotent."""
         if self.client is not None:
             self.client.release()
         self.client = None

@@ -16,11 +16,18 @@ from holdfast.control.v1.views import (
     VoidEvent,
 )
 from holdfast.core.inbox import InboxState
-from holdfast.core.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.turn import LaneState
 
 _AGAIN = "↻ the model was asked again:"
 _RESUMED = "↻ the gateway was interrupted; the work goes on"
+_COMPACTED = "· what was said before is summarised for the model"
 _TAIL = 2000  # characters of a running call's output that are kept, for its last line
 
 
@@ -90,6 +97,8 @@ class Conversation:
                 self._result(result, record.at)
             case NoteMessage():
                 self._screen.line(_RESUMED, dim=True)
+            case CompactionMessage():
+                self._screen.line(_COMPACTED, dim=True)
         self._since = record.at
         self._catch_up()
 

@@ -29,6 +29,7 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"  # started and cut: it may have had an effect
     NOT_STARTED = "not_started"
     UNKNOWN = "unknown"  # started; nobody knows how it ended
+    REFUSED = "refused"  # never started: a rule or a person said no
 
 
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +80,19 @@ class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
     text: str
 
 
-Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage
+class CompactionMessage(msgspec.Struct, frozen=True, kw_only=True, tag="compaction"):
+    """A summary that stands for the first `covers` messages of the log when it is projected.
+
+    Counted from the beginning, so that it means the same wherever in the log it stands: what
+    was said while the summary was being made is neither in it nor hidden by it. The messages
+    themselves stay in the log. The last of these counts.
+    """
+
+    text: str
+    covers: int
+
+
+Message = UserMessage | AssistantMessage | ToolMessage | NoteMessage | CompactionMessage
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

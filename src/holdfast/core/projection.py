@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from holdfast.core.compaction import visible
 from holdfast.core.ids import CallId
 from holdfast.core.message import (
     AssistantMessage,
@@ -15,23 +16,43 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.tokens import estimate
 
 NO_RESULT = "No result of this call is recorded. It may or may not have had an effect: check."
+LEFT_OUT = "[This result was left out to make room. Call the tool again if it is needed.]"
 BEGINNING_CUT = NoteMessage(text="[System note: what came before this is not shown.]")
 GO_ON = NoteMessage(text="[System note: go on from here.]")
 EMPTY = "(empty message)"
 
 
-def project(messages: Sequence[Message]) -> tuple[Message, ...]:
+def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, ...]:
     """The log as a valid conversation: it begins and does not end with somebody other than the
-    model, and each call is followed, in order, by exactly one result."""
-    results = _first_results(messages)
-    projected = list(_conversation(messages, results))
+    model, and each call is followed, in order, by exactly one result. What a compaction covers
+    is given by its summary, in the same bytes every time.
+
+    `messages` is the log without its first `skipped` ones, which a compaction covers.
+    """
+    shown = list(visible(messages, skipped=skipped))
+    results = _first_results(shown)
+    projected = list(_conversation(shown, results))
     if projected and not isinstance(projected[0], UserMessage | NoteMessage):
         projected.insert(0, BEGINNING_CUT)
     if not projected or isinstance(projected[-1], AssistantMessage):
         projected.append(GO_ON)
     return tuple(projected)
+
+
+def lightened(messages: Sequence[Message], *, spare: int) -> tuple[Message, ...]:
+    """A projection that takes about `spare` tokens less: the oldest tool results are replaced,
+    each as a whole, by a line that says so. The last resort, where no summary could be made."""
+    light = list(messages)
+    for place, message in enumerate(light):
+        if spare <= 0:
+            break
+        if isinstance(message, ToolMessage) and len(message.text) > len(LEFT_OUT):
+            light[place] = msgspec.structs.replace(message, text=LEFT_OUT)
+            spare -= estimate(message) - estimate(light[place])
+    return tuple(light)
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:

@@ -1,11 +1,13 @@
-"""Fallback: when a model fails for good, the next one of a list takes the call over."""
+"""Fallback: when a model fails for good, the next one of a list takes the turn over."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 
-from holdfast.core.message import ToolMessage
-from holdfast.core.model import FellBack, ModelEvent, ModelFailed, ModelRequest
+import msgspec
+
+from holdfast.core.message import AssistantMessage, Message
+from holdfast.core.model import Completed, Fault, FellBack, ModelEvent, ModelFailed, ModelRequest
 from holdfast.core.ports import ModelClient
 
 log = logging.getLogger(__name__)
@@ -16,8 +18,9 @@ Lease = Callable[[], ModelClient]
 class FallbackClient:
     """Owns the leases on a model and on those that stand in for it.
 
-    Whoever took over keeps the turn to its end: its tools are half-way through, and asking the
-    first one again at each step would cost a failure a step. The next turn begins with the first.
+    Whoever took over keeps the lease to its end, and so the turn: its tools are half-way
+    through, and asking the first one again at each step would cost a failure a step. Whoever
+    holds the lease gives it back after that turn, and the next begins with the first (A5).
     """
 
     __slots__ = ("_at", "_clients", "_leases", "_released", "name")
@@ -32,21 +35,20 @@ class FallbackClient:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """The events of the first model that does not fail, a `FellBack` before each next one.
 
-        Raises `ModelFailed` of the last, and of the present one where the call was let go.
+        Raises `ModelFailed` of the last, and of the present one where the call was let go or the
+        conversation is too long: a shorter one mends that, and another model seldom does.
         """
-        place = self._at if isinstance(request.messages[-1], ToolMessage) else 0
         while True:
             try:
-                async with aclosing(self._client(place).stream(request)) as events:
+                async with aclosing(self._events(request)) as events:
                     async for event in events:
                         yield event
-                self._at = place
                 return
             except ModelFailed as failed:
-                if self._released or place == len(self._leases):
+                if self._is_final(failed):
                     raise
-                place += 1
-                fallen = FellBack(str(failed), self._client(place).name)
+                self._at += 1
+                fallen = FellBack(str(failed), self._client().name)
             log.warning(
                 "%s %s takes over.", fallen.why, fallen.model, extra={"action": "model_fell_back"}
             )
@@ -57,8 +59,38 @@ class FallbackClient:
         for client in self._clients:
             client.release()
 
-    def _client(self, place: int) -> ModelClient:
+    def _is_final(self, failed: ModelFailed) -> bool:
+        too_long = failed.fault is Fault.CONTEXT_TOO_LONG
+        return self._released or too_long or self._at == len(self._leases)
+
+    async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """What the present one says. Thoughts are signed by who had them, and are told apart by
+        the model's name: a stand-in of the first one's name (another account, another address)
+        neither gets the first one's nor leaves any that would be taken for those."""
+        client = self._client()
+        namesake = self._at > 0 and client.name == self.name
+        if namesake:
+            messages = tuple(_without_thoughts(request.messages))
+            request = msgspec.structs.replace(request, messages=messages)
+        async with aclosing(client.stream(request)) as events:
+            async for event in events:
+                if namesake and isinstance(event, Completed):
+                    yield Completed(_unsigned(event.message), event.usage)
+                else:
+                    yield event
+
+    def _client(self) -> ModelClient:
         """A stand-in is leased when it is first needed: most never are."""
-        while place >= len(self._clients):
+        while self._at >= len(self._clients):
             self._clients.append(self._leases[len(self._clients) - 1]())
-        return self._clients[place]
+        return self._clients[self._at]
+
+
+def _without_thoughts(messages: Iterable[Message]) -> Iterator[Message]:
+    for message in messages:
+        yield _unsigned(message) if isinstance(message, AssistantMessage) else message
+
+
+def _unsigned(message: AssistantMessage) -> AssistantMessage:
+    thoughts = tuple(msgspec.structs.replace(part, opaque=None) for part in message.reasoning)
+    return msgspec.structs.replace(message, reasoning=thoughts)

@@ -3,7 +3,7 @@ import { CHUNK } from "../conversation.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Markdown } from "./markdown.js";
 import { memo } from "./memo.js";
-import { Answer, Note, Said, TurnEnd } from "./messages.js";
+import { Answer, Compacted, Note, Said, TurnEnd } from "./messages.js";
 import { Reasoned } from "./reasoning.js";
 import { Step } from "./step.js";
 
@@ -81,6 +81,8 @@ function draw(record, { results, called }, conversation) {
       return html`<${Said} key=${seq} record=${record} />`;
     case "note":
       return html`<${Note} key=${seq} seq=${seq} text=${message.text} />`;
+    case "compaction":
+      return html`<${Compacted} key=${seq} seq=${seq} text=${message.text} />`;
     case "tool":
       return called.has(message.call_id) ? null : html`<${Orphan} key=${seq} record=${record} />`;
     default:

@@ -61,6 +61,13 @@ export function Note({ text, seq }) {
   return html`<details class="note" data-seq=${seq}><summary>${short}</summary><p>${plain}</p></details>`;
 }
 
+/** Where the model reads a summary of all that stands above; people still read that itself. */
+export function Compacted({ text, seq }) {
+  return html`<details class="note" data-seq=${seq}>
+    <summary>For the model, what stands above is summarised.</summary><div class="prose"><${Markdown} text=${text} /></div>
+  </details>`;
+}
+
 /** What a command answered, or why a message failed: said to its sender, in no transcript. */
 export function Answer({ answer: { text, asked, state } }) {
   const failed = state === "failed" || state === "refused";
@@ -79,7 +86,7 @@ const ENDS = {
 
 export function TurnEnd({ state, reason }) {
   const [tone, text] = ENDS[state] ?? [];
-  if (!tone) return null;
+  if (!tone) return state === "answered" && reason ? html`<p class="aside">${reason}</p>` : null;
   const failed = tone === "failed";
   return html`<div class=${`turn-end ${tone}`}>
     <${Icon} name=${failed ? "cross" : "dash"} />

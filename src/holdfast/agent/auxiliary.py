@@ -1,0 +1,124 @@
+"""Auxiliary calls: the one place from which a model is asked beside the conversation."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+
+from holdfast.core.auxiliary import Errand, ErrandFailed
+from holdfast.core.ids import SessionId
+from holdfast.core.known_models import context_window, sees_images
+from holdfast.core.model import Completed, ModelFailed, ModelRequest
+from holdfast.core.ports import ModelClient
+from holdfast.core.settings import KEY_VARIABLES, Provider, Settings, Sight
+
+Lease = Callable[[str | None], ModelClient]
+
+
+class _Call:
+    """A call that runs: for whom, with which client, and the means to end it."""
+
+    __slots__ = ("client", "limit", "session_id")
+
+    def __init__(self, session_id: SessionId, client: ModelClient, limit: asyncio.Timeout) -> None:
+        self.session_id = session_id
+        self.client = client
+        self.limit = limit
+
+    def end(self) -> None:
+        self.limit.reschedule(asyncio.get_running_loop().time())
+        self.client.release()
+
+
+class Auxiliary:
+    """Owns the clients of calls that are no part of a conversation: titles, summaries, pictures.
+
+    Each call has a client of its own, given back when it is over (C9): with the session that it
+    was made for, or when the gateway stops, at the latest.
+    """
+
+    name = "auxiliary client"
+
+    def __init__(self, settings: Settings, *, lease: Lease, model: str) -> None:
+        self._settings = settings.auxiliary
+        self._main = settings.model
+        self._lease = lease
+        self._calls: set[_Call] = set()
+        self._closed = False
+        self.model = self._settings.model or model
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @property
+    def window(self) -> int:
+        own = 0 if self._settings.model else self._main.context_window
+        return own or context_window(self.model)
+
+    def wants(self, errand: Errand) -> bool:
+        """Whether such calls are made here at all. The demo can do none of them."""
+        if self._main.provider is Provider.DEMO:
+            return False
+        match errand:
+            case Errand.TITLE:
+                return self._settings.titles and self._spare_model
+            case Errand.SUMMARY:
+                return self._settings.summaries
+            case Errand.VISION:
+                told = Sight.AUTO if self._settings.model else self._main.sight
+                return self._settings.vision and sees_images(self.model, told)
+
+    @property
+    def _spare_model(self) -> bool:
+        """A title is worth a call only where it takes nothing from anybody. A server of one's own
+        often answers one request at a time and keeps one prompt warm: there, a title would stand
+        in the way of the next message, unless a model was named for such errands."""
+        hosted = self._main.provider in KEY_VARIABLES and not self._main.base_url
+        return bool(self._settings.model) or hosted
+
+    async def ask(
+        self, errand: Errand, request: ModelRequest, *, session_id: SessionId
+    ) -> Completed:
+        """One answer, all of it. Raises `ErrandFailed`, whatever the reason; it never hangs."""
+        if self._closed or not self.wants(errand):
+            raise ErrandFailed(f"a {errand} is not made here", again=False)
+        client = self._lease(self._settings.model or None)
+        try:
+            async with asyncio.timeout(self._settings.timeout or None) as limit:
+                call = _Call(session_id, client, limit)
+                self._calls.add(call)
+                try:
+                    return await _answer(client, request)
+                finally:
+                    self._calls.discard(call)
+        except TimeoutError:
+            raise ErrandFailed(
+                f"{client.name} gave no {errand} in time, or was let go; `timeout` under "
+                "[auxiliary] says how long it is waited for",
+                again=False,
+            ) from None
+        except ModelFailed as failed:
+            raise ErrandFailed(str(failed)) from failed
+        finally:
+            client.release()
+
+    async def end(self, session_id: SessionId) -> None:
+        """The session ends, and with it what is asked for it."""
+        for call in tuple(self._calls):
+            if call.session_id == session_id:
+                call.end()
+
+    async def close(self) -> None:
+        """Nothing is asked from now on, and what is being asked ends."""
+        self._closed = True
+        for call in tuple(self._calls):
+            call.end()
+
+
+async def _answer(client: ModelClient, request: ModelRequest) -> Completed:
+    completed: Completed | None = None
+    async with aclosing(client.stream(request)) as events:
+        async for event in events:
+            if isinstance(event, Completed):
+                completed = event
+    assert completed is not None, "the port promises that a stream ends with Completed"
+    return completed
