@@ -185,3 +185,28 @@ async def _until_running(bench, name):
         if (await bench.run(f"look{n}", f"pgrep {name}", limit=10)).exit_code == 0:
             return
     raise AssertionError(f"{name} never ran")
+
+
+async def test_shells_of_one_workspace_do_not_disturb_each_other(runners):
+    """Children share the workspace, and each has a folder and variables of its own."""
+    own, one, other = (runners.bench("s_1", shell=name) for name in ("", "one", "other"))
+    await own.run("c1", "mkdir a b; export WHO=own; cd a", limit=10)
+    await one.run("c2", "export WHO=one; cd ../b", limit=10)
+    await other.write_file("c3", "note", "from other")
+    for number, bench in enumerate((own, one, other)):
+        result = await bench.run(f"d{number}", 'echo "$PWD $WHO"', limit=10)
+        folder, who = result.output.split()
+        assert (folder, who) == [
+            ("/workspace/a", "own"),
+            ("/workspace/b", "one"),
+            ("/workspace/a", "own"),  # a new one begins where the session's own is
+        ][number]
+    assert (await own.read_file("note")).text == "from other"
+
+
+async def test_a_shell_is_found_again_by_the_next_runner(runners):
+    """J1: also that of a child."""
+    await runners.bench("s_1", shell="one").run("c1", "mkdir a; cd a; export WHO=one", limit=10)
+    await runners.end("s_1")
+    result = await runners.bench("s_1", shell="one").run("c2", 'echo "$PWD $WHO"', limit=10)
+    assert result.output == "/workspace/a one\n"

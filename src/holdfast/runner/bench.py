@@ -36,17 +36,20 @@ def _as(kind: type[T], answer: Any) -> T:
 class SessionBench:
     """Cheap: owns nothing but the way to its session's runner.
 
-    `open_link` starts a runner if there is none, `find_link` only finds one.
+    `open_link` starts a runner if there is none, `find_link` only finds one. `shell` names the
+    terminal that commands and paths are taken in, "" the session's own.
     """
 
     def __init__(
         self,
         *,
         place: Place,
+        shell: str = "",
         open_link: Callable[[], Awaitable[Link]],
         find_link: Callable[[], Awaitable[Link | None]],
     ) -> None:
         self._place, self._open_link, self._find_link = place, open_link, find_link
+        self._shell: dict[str, Any] = {"shell": shell} if shell else {}
 
     async def run(
         self,
@@ -56,7 +59,7 @@ class SessionBench:
         limit: float,
         on_output: Callable[[str], None] | None = None,
     ) -> CommandResult:
-        details = {"call": call_id, "command": command, "limit": limit}
+        details = {"call": call_id, "command": command, "limit": limit, **self._shell}
         try:
             return await self._run(details, on_output)
         except LinkLost:
@@ -133,7 +136,7 @@ class SessionBench:
 
     async def _ask(self, kind: type[T], operation: str, **details: Any) -> T:
         link = await self._open_link()
-        return _as(kind, await link.ask(operation, **details))
+        return _as(kind, await link.ask(operation, **self._shell, **details))
 
     async def _run(
         self, details: dict[str, Any], on_output: Callable[[str], None] | None

@@ -74,7 +74,9 @@ class Runners:
         """Find out now what `sandboxed` says. Raises `RunnerError` where one is required."""
         return (await self._probe.plan()).sandboxed
 
-    def bench(self, session_id: SessionId) -> Bench:
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
+        """`shell`: with a terminal of that name, which begins where the session's own is."""
+
         async def open_link() -> Link:
             return (await self._live(session_id)).link
 
@@ -82,7 +84,9 @@ class Runners:
             live = await self._found(session_id)
             return None if live is None else live.link
 
-        return SessionBench(place=self._place(session_id), open_link=open_link, find_link=find_link)
+        return SessionBench(
+            place=self._place(session_id), shell=shell, open_link=open_link, find_link=find_link
+        )
 
     async def adopt(
         self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]

@@ -11,7 +11,7 @@ from . import shell
 from .asker import Asker
 from .job import Job, open_null
 from .loop import Loop
-from .shell import Terminal
+from .shell import Terminal, Terminals
 from .spool import (
     Record,
     Spool,
@@ -30,8 +30,11 @@ LOST: Record = {"exit_code": None, "output": "", "lost": True}
 class _Running:
     """A command under way and who waits for it."""
 
-    def __init__(self, call_id: str, command: str, job: Job, tail_path: str) -> None:
+    def __init__(
+        self, call_id: str, command: str, job: Job, *, terminal: Terminal, tail_path: str
+    ) -> None:
         self.call_id, self.command, self.job = call_id, command, job
+        self.terminal = terminal
         self.askers: list[Asker] = []
         self.tail = Tail(tail_path, self._tell)
 
@@ -49,13 +52,13 @@ class Commands:
         *,
         loop: Loop,
         spool: Spool,
-        terminal: Terminal,
+        terminals: Terminals,
         tails: Tails,
         limits: Mapping[str, Any],
         output_limit: int,
         on_job: Callable[[Job, bool], None],
     ) -> None:
-        self._loop, self._spool, self._terminal, self._tails = loop, spool, terminal, tails
+        self._loop, self._spool, self._terminals, self._tails = loop, spool, terminals, tails
         self._limits, self._output_limit, self._on_job = limits, output_limit, on_job
         self._running: dict[str, _Running] = {}
 
@@ -63,7 +66,7 @@ class Commands:
         call_id, command = str(frame["call"]), str(frame["command"])
         if call_id not in self._running and read_record(self._spool.call(call_id)) is None:
             shell.check(command)
-            self._start(call_id, command, float(frame["limit"]))
+            self._start(call_id, command, float(frame["limit"]), self._terminals.find(frame))
         self.attach(asker, frame)
 
     def attach(self, asker: Asker, frame: Mapping[str, Any]) -> None:
@@ -83,10 +86,10 @@ class Commands:
             running.job.kill("cancelled")
         asker.answer(None)
 
-    def _start(self, call_id: str, command: str, limit: float) -> None:
+    def _start(self, call_id: str, command: str, limit: float, terminal: Terminal) -> None:
         self._spool.forget_old_calls()
         write_whole(self._spool.call(call_id), {"call_id": call_id, "command": command})
-        cwd, remark = self._terminal.working_folder()
+        cwd, remark = terminal.working_folder()
         path = self._spool.call(call_id, "out")
         output, nothing = self._spool.create_output(path), open_null()
         try:
@@ -95,7 +98,7 @@ class Commands:
                 shell.arguments(command, self._spool.call(call_id, "state")),
                 loop=self._loop,
                 cwd=cwd,
-                env=self._terminal.environment,
+                env=terminal.environment,
                 stdin=nothing,
                 output=output,
                 limits=self._limits,
@@ -108,13 +111,13 @@ class Commands:
             os.close(output)
             os.close(nothing)
         job.limit(limit)
-        self._running[call_id] = _Running(call_id, command, job, path)
+        self._running[call_id] = _Running(call_id, command, job, terminal=terminal, tail_path=path)
         self._on_job(job, True)
 
     def _ended(self, call_id: str, code: int) -> None:
         running = self._running.pop(call_id)
         self._on_job(running.job, False)
-        self._take_state(call_id)
+        self._take_state(running)
         self._tails.remove(running.tail)
         result = self._result(running, code)
         record = {"call_id": call_id, "command": running.command, "result": result}
@@ -123,11 +126,11 @@ class Commands:
         for asker in running.askers:
             asker.answer(result)
 
-    def _take_state(self, call_id: str) -> None:
-        path = self._spool.call(call_id, "state")
+    def _take_state(self, running: _Running) -> None:
+        path = self._spool.call(running.call_id, "state")
         data = read_regular(path)
         if data is not None:
-            self._terminal.absorb(data)
+            running.terminal.absorb(data)
             remove(path)
 
     def _result(self, running: _Running, code: int) -> Record:
@@ -143,6 +146,6 @@ class Commands:
             "truncated": truncated,
             "timed_out": reason == "timed_out",
             "cancelled": reason == "cancelled",
-            "cwd": self._terminal.cwd,
+            "cwd": running.terminal.cwd,
             "seconds": round(time.monotonic() - running.job.began, 3),
         }

@@ -11,7 +11,7 @@ from . import shell
 from .asker import Asker, Refusal
 from .job import Job
 from .loop import Loop
-from .shell import Terminal
+from .shell import Terminal, Terminals
 from .spool import (
     Record,
     Spool,
@@ -46,11 +46,11 @@ class Processes:
         *,
         loop: Loop,
         spool: Spool,
-        terminal: Terminal,
+        terminals: Terminals,
         limits: Mapping[str, Any],
         on_job: Callable[[Job, bool], None],
     ) -> None:
-        self._loop, self._spool, self._terminal = loop, spool, terminal
+        self._loop, self._spool, self._terminals = loop, spool, terminals
         self._limits, self._on_job = limits, on_job
         self._known: dict[str, _Process] = {}
         self._next = 1
@@ -62,7 +62,7 @@ class Processes:
         earlier = read_record(self._spool.call(call_id))
         if earlier is None:
             shell.check(command)
-            record = self._start(command)
+            record = self._start(command, self._terminals.find(frame))
             try_to_write_durably(
                 self._spool.call(call_id),
                 {"call_id": call_id, "command": command, "result": record["id"]},
@@ -135,7 +135,7 @@ class Processes:
         process.waiting.append(lambda: asker.answer(process.record))
         process.job.kill("cancelled")
 
-    def _start(self, command: str) -> Record:
+    def _start(self, command: str, terminal: Terminal) -> Record:
         self._forget_old()
         process_id = f"p{self._next}"
         self._next += 1
@@ -148,8 +148,8 @@ class Processes:
             process.job = Job(
                 shell.arguments(command),
                 loop=self._loop,
-                cwd=self._terminal.working_folder()[0],
-                env=self._terminal.environment,
+                cwd=terminal.working_folder()[0],
+                env=terminal.environment,
                 stdin=stdin,
                 output=output,
                 limits=self._limits,

@@ -16,7 +16,7 @@ from .job import Job
 from .loop import Loop
 from .processes import Processes
 from .quota import Quota
-from .shell import Terminal
+from .shell import Terminals
 from .spool import Spool
 from .tails import Tails
 from .wire import Connection, Frame
@@ -55,23 +55,23 @@ class Server:
     def _owners(self, config: Mapping[str, Any]) -> dict[str, Operation]:
         spool = Spool(config["spool"])
         home, limits = str(config["workspace"]), config["limits"]
-        terminal = Terminal(path=spool.terminal, home=home, environment=dict(config["environment"]))
+        terminals = Terminals(spool, home=home, environment=dict(config["environment"]))
         commands = Commands(
             loop=self._loop,
             spool=spool,
-            terminal=terminal,
+            terminals=terminals,
             tails=Tails(self._loop),
             limits=limits,
             output_limit=int(config["output_bytes"]),
             on_job=self._count_job,
         )
         processes = Processes(
-            loop=self._loop, spool=spool, terminal=terminal, limits=limits, on_job=self._count_job
+            loop=self._loop, spool=spool, terminals=terminals, limits=limits, on_job=self._count_job
         )
         worker = Worker(
             loop=self._loop,
             spool=spool,
-            terminal=terminal,
+            terminals=terminals,
             quota=self._quota,
             home=home,
             limits=limits,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from . import spool
 from .asker import Refusal
+from .spool import Spool
 
 LONGEST_COMMAND = 100_000  # bytes; the kernel takes 128 KiB in one argument
 LARGEST_STATE = 512 * 1024  # past this the next exec would fail: arguments share the room
@@ -81,10 +83,10 @@ def _usable(saved: Any, initial: dict[str, str]) -> dict[str, str]:
 class Terminal:
     """Owns cwd and exported variables; a successor of this runner finds them in the spool."""
 
-    def __init__(self, *, path: str, home: str, environment: dict[str, str]) -> None:
+    def __init__(self, *, path: str, home: str, environment: dict[str, str], cwd: str = "") -> None:
         self._path, self._home = path, home
         saved: dict[str, Any] = spool.read_record(path) or {}
-        self.cwd: str = str(saved.get("cwd", home))
+        self.cwd: str = str(saved.get("cwd", cwd or home))
         self.environment = _usable(saved.get("environment"), environment)
 
     def working_folder(self) -> tuple[str, str]:
@@ -100,3 +102,27 @@ class Terminal:
             return
         self.cwd, self.environment = state
         spool.try_to_write_durably(self._path, {"cwd": self.cwd, "environment": self.environment})
+
+
+class Terminals:
+    """Owns the session's own terminal, and those of the children that share its workspace."""
+
+    def __init__(self, spool: Spool, *, home: str, environment: dict[str, str]) -> None:
+        self._spool, self._home = spool, home
+        self._own = Terminal(path=spool.terminal, home=home, environment=environment)
+        self._named: dict[str, Terminal] = {}
+
+    def find(self, frame: Mapping[str, Any]) -> Terminal:
+        """The terminal that a request means. A new one begins where the session's own is."""
+        name = str(frame.get("shell") or "")
+        if not name:
+            return self._own
+        if name not in self._named:
+            own = self._own
+            self._named[name] = Terminal(
+                path=self._spool.shell(name),
+                home=self._home,
+                environment=dict(own.environment),
+                cwd=own.cwd,
+            )
+        return self._named[name]

@@ -129,7 +129,7 @@ def slice_of(path: str, offset: int, limit: int) -> tuple[bytes, int]:
 
 
 class Spool:
-    """Owns the folder: `calls/`, `processes/` and the terminal's state."""
+    """Owns the folder: `calls/`, `processes/`, `shells/` and the terminal's state."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -138,6 +138,9 @@ class Spool:
     @property
     def terminal(self) -> str:
         return os.path.join(self._folder, "terminal.json")
+
+    def shell(self, name: str) -> str:
+        return os.path.join(self._folder, "shells", f"{file_name(name)}.json")
 
     def call(self, call_id: str, kind: str = "json") -> str:
         return os.path.join(self._folder, "calls", f"{file_name(call_id)}.{kind}")

@@ -16,7 +16,7 @@ from .keeper import detach_from_runner
 from .loop import Loop
 from .quota import Quota
 from .search import search
-from .shell import Terminal
+from .shell import Terminals
 from .spool import Record, Spool, read_record, try_to_write_durably, write_whole
 from .tree import signal_all
 
@@ -46,17 +46,18 @@ class Worker:
         *,
         loop: Loop,
         spool: Spool,
-        terminal: Terminal,
+        terminals: Terminals,
         quota: Quota,
         home: str,
         limits: Mapping[str, Any],
     ) -> None:
-        self._loop, self._spool, self._terminal, self._quota = loop, spool, terminal, quota
+        self._loop, self._spool, self._terminals, self._quota = loop, spool, terminals, quota
         self._home, self._limits = home, limits
 
     def do(self, asker: Asker, frame: Mapping[str, Any]) -> None:
         operation = str(frame["op"])
-        path = resolve(str(frame["path"]), self._terminal.working_folder()[0], self._home)
+        folder = self._terminals.find(frame).working_folder()[0]
+        path = resolve(str(frame["path"]), folder, self._home)
         call_id = str(frame["call"]) if operation in CHANGING else None
         if call_id is not None:
             record = read_record(self._spool.call(call_id))
