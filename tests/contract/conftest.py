@@ -12,22 +12,28 @@ from typing import Any
 
 import pytest
 
+from holdfast.agent.memory.builtin import NotesProvider
+from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.bench import Bench
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.crash import never
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.memory import MemoryProvider
 from holdfast.core.message import Message, ToolCall
 from holdfast.core.model import ModelChoice, ToolSchema
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Intake, Platform, Tool
 from holdfast.core.secret import Secret
-from holdfast.core.session import RunnerRow
+from holdfast.core.session import ProcessRow, RunnerRow
 from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.gateway.gateway import Gateway, Parts
+from holdfast.gateway.redaction import Redaction
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.service import ChatService
@@ -44,6 +50,16 @@ class Clock:
         return time.monotonic()
 
 
+class HeldClock(Clock):
+    """A clock that a test moves by hand."""
+
+    def __init__(self, at: float = 1_800_000_000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+
 class NoRunners:
     """The workbenches of a gateway whose tools need none; it remembers which it was to end."""
 
@@ -52,8 +68,12 @@ class NoRunners:
     def __init__(self) -> None:
         self.ended: list[SessionId] = []
         self.all_ended = 0
+        self.running: dict[SessionId, list[ProcessRow]] = {}  # what is said to run
 
-    def bench(self, session_id: SessionId) -> Bench:
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
+        return self.running.get(session_id, [])
+
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
         return None  # type: ignore[return-value]  # no tool of these tests touches it
 
     async def adopt(
@@ -132,8 +152,13 @@ class World:
         self.levers = {replay: Lever(replay, replay) for replay in Replay}
         self.open_store: Callable[[Path], SqliteStore] = SqliteStore
         self.more_doors: list[Platform] = []
+        self.more_tools: list[Tool] = []
         self.secrets: list[Secret] = []
         self.states: list[str] = []
+        self.clock: Clock = Clock()
+        self.noted = False  # with the built-in notes and their tool
+        self.memory: list[MemoryProvider] = []  # besides them
+        self.memory_limits = Limits()
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
@@ -141,25 +166,35 @@ class World:
     async def start(self) -> None:
         self.store = self.open_store(self.path)
         await self._open.enter_async_context(self.store)
-        tools: list[Tool] = list(self.levers.values())
+        tools: list[Tool] = [*self.levers.values(), *self.more_tools]
+        notes = self._notes()
+        if self.noted:
+            tools.append(MemoryTool(notes))
         self.gateway = Gateway(
             Parts(
                 settings=self.settings,
                 store=self.store,
                 platforms=[*self.more_doors, SimulatedPlatform(self.service), Fetched()],
                 runners=self.runners,
-                toolbox=Registry(tools).for_toolsets(["test"]),
+                toolbox=Registry(tools).for_toolsets({tool.toolset for tool in tools}),
                 lease=self.model.lease,
                 model=ModelChoice(provider="local", name="scripted", why="a test"),
                 api_key=None,
                 secrets=self.secrets,
-                clock=Clock(),
+                clock=self.clock,
                 new_id=self.new_id,
                 crash=never,
                 progress=self.states.append,
+                notes=notes,
+                memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
+                memory_limits=self.memory_limits,
             )
         )
         await self._open.enter_async_context(self.gateway)
+
+    def _notes(self) -> Notes:
+        room = self.settings.memory.max_chars
+        return Notes(self.store, clock=Clock(), redact=Redaction(self.secrets), room=room)
 
     async def stop(self) -> None:
         await self._open.aclose()

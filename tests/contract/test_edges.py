@@ -15,6 +15,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode, InboxState
 from holdfast.core.message import Outcome, ToolMessage, UserMessage
 from holdfast.core.outbox import DeliveryState
+from holdfast.core.session import ProcessRow
 from holdfast.core.settings import CrashRecovery, GatewaySettings
 from holdfast.gateway.cache import AgentCache
 from holdfast.gateway.commands.answer import AGAIN
@@ -89,7 +90,7 @@ class Runners:
     def __init__(self) -> None:
         self.at_the_end = _nothing
 
-    def bench(self, session_id: SessionId) -> None:
+    def bench(self, session_id: SessionId, *, shell: str = "") -> None:
         return None
 
     async def adopt(self, known: Any, *, wanted: Any) -> list[SessionId]:
@@ -98,6 +99,9 @@ class Runners:
     async def end(self, session_id: SessionId) -> None: ...
     async def end_all(self) -> None:
         await self.at_the_end()
+
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
+        return []
 
 
 @pytest.fixture

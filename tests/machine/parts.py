@@ -22,7 +22,7 @@ from holdfast.core.model import (
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.core.projection import problems
-from holdfast.core.session import RunnerRow
+from holdfast.core.session import ProcessRow, RunnerRow
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.core.turn import Usage
 from holdfast.platforms.simulated.feed import Feed
@@ -203,7 +203,7 @@ class NoRunners:
 
     name = "runner"
 
-    def bench(self, session_id: SessionId) -> Bench:
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
         return None  # type: ignore[return-value]  # no tool here touches it
 
     async def adopt(
@@ -213,3 +213,5 @@ class NoRunners:
 
     async def end(self, session_id: SessionId) -> None: ...
     async def end_all(self) -> None: ...
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
+        return []

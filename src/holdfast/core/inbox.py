@@ -77,6 +77,10 @@ class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     untold: ResetReason | None = None  # why it is fresh, where nobody was told yet
     previous: SessionId | None = None  # the one whose place it took then
 
+    @property
+    def goes_on(self) -> bool:
+        return not (self.suspended or self.ended)
+
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     """What `Store.accept` answers: the row, new or, for a repeated event, the one there was."""

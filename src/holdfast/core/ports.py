@@ -2,11 +2,15 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from holdfast.core.auxiliary import Errand
+from holdfast.core.approval import Approval, Ask, Decision, StandingRule
 from holdfast.core.capabilities import Capabilities
+from holdfast.core.child import Child
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import (
+    ApprovalId,
     CallId,
     DeliveryId,
     InboxId,
@@ -15,10 +19,20 @@ from holdfast.core.ids import (
     SessionKey,
     TurnId,
 )
-from holdfast.core.inbox import Accepted, BusyMode, Inbound, InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, NoteMessage, Record, ToolMessage, UserMessage
+from holdfast.core.inbox import Accepted, BusyMode, Inbound, InboxRow, InboxState, Pointed
+from holdfast.core.memory import Edit, Edited, Notebook, OwnerId
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    Record,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery, Outbound, Receipt
+from holdfast.core.reset import Opening
+from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.core.session import (
     CommandEffect,
     ImportedSession,
@@ -30,7 +44,6 @@ from holdfast.core.session import (
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, StepRow, TurnRow, Usage
 
-from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 
 class Clock(Protocol):
     def now(self) -> float:
@@ -93,12 +106,44 @@ class Journal(Protocol):
         """A cut turn goes on: the note joins the transcript and the session's cuts rise by one."""
         ...
 
+    def record_note(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: NoteMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def record_compaction(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: CompactionMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def count_auxiliary(
+        self, session_id: SessionId, *, errand: Errand, usage: Usage
+    ) -> Awaitable[None]:
+        """A call that belongs to no turn; it is counted apart from them."""
+        ...
+
     def end_turn(self, end: EndTurn) -> Awaitable[None]:
         """A turn that is answered clears the session's cuts."""
         ...
 
     def suspend_session(self, end: EndTurn) -> Awaitable[None]:
         """As `end_turn`, and the session is suspended: its route opens a fresh one next time."""
+        ...
+
+    def ask_approvals(self, ask: Ask) -> Awaitable[None]:
+        """Fails where the turn is not open, or one of its calls was asked for before."""
+        ...
+
+    def decide_approvals(self, decision: Decision) -> Awaitable[None]:
+        """Fails, whole, where a row has ended already or a rule is not there."""
         ...
 
     def settle_command(self, effect: CommandEffect) -> Awaitable[Superseded]: ...
@@ -108,7 +153,34 @@ class Journal(Protocol):
         """The session that the route points to; if it points nowhere, the new one."""
         ...
 
+    def open_fresh(
+        self,
+        session_id: SessionId,
+        *,
+        route: SessionKey,
+        principal: PrincipalId | None,
+        opening: Opening | None,
+        at: float,
+    ) -> Awaitable[SessionId]:
+        """The session that the route goes on in: the new one, in the place of the one that
+        `opening` names, unless somebody pointed the route elsewhere meanwhile."""
+        ...
+
+    def mark_resume_pending(
+        self, route: SessionKey, *, reason: str, at: float
+    ) -> Awaitable[bool]: ...
+    def clear_resume_pending(self, route: SessionKey) -> Awaitable[bool]: ...
+    def suspend_route(self, route: SessionKey) -> Awaitable[SessionId | None]:
+        """The session that the route points to, suspended; None: it points nowhere."""
+        ...
+
     def rename_session(self, session_id: SessionId, title: str) -> Awaitable[None]: ...
+    def retitle_session(
+        self, session_id: SessionId, title: str, *, instead_of: str
+    ) -> Awaitable[bool]:
+        """Renamed, unless somebody else has renamed it: False then."""
+        ...
+
     def end_session(self, session_id: SessionId, *, at: float) -> Awaitable[None]:
         """Its route opens a fresh one next time."""
         ...
@@ -137,6 +209,16 @@ class Journal(Protocol):
     def end_runner(self, session_id: SessionId) -> Awaitable[None]: ...
     def save_process(self, process: ProcessRow) -> Awaitable[None]: ...
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
+    def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
+    def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
+        """From now on memory is to hear of this session's end; the first owner stays."""
+        ...
+
+    def claim_memory_end(self, session_id: SessionId) -> Awaitable[OwnerId | None]:
+        """Who owns the memory of a session that ends, to whoever asks first since anything was
+        last said in it; None: nobody is to be told."""
+        ...
+
 
 
 class Library(Protocol):
@@ -147,13 +229,44 @@ class Library(Protocol):
 
     async def session(self, session_id: SessionId) -> SessionRow | None: ...
     async def sessions(
-        self, *, limit: int, offset: int = 0, q: str = "", platform: str = ""
+        self, *, limit: int, offset: int = 0, q: str = "", platform: str = "", children: bool = False
     ) -> list[SessionRow]:
-        """The most recently active first; with `q`, those that have it in their title."""
+        """The most recently active first; with `q`, those that have it in their title. Those of
+        children are among them only where they are asked for."""
         ...
 
     async def route(self, key: SessionKey) -> SessionId | None: ...
+    async def pointed(self, key: SessionKey) -> Pointed | None:
+        """Where the route points, also where it cannot go on there."""
+        ...
+
+    async def reached(
+        self, *, route: SessionKey, principal: PrincipalId | None, limit: int
+    ) -> list[SessionRow]:
+        """The sessions of a route, and of a person if one is named; the last active first."""
+        ...
+
+    async def reaches(
+        self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
+    ) -> SessionRow | None:
+        """A session by its id, if it is one of those."""
+        ...
+
+    async def last_turn(self, session_id: SessionId) -> TurnRow | None: ...
+    async def session_usage(self, session_id: SessionId) -> Usage: ...
+    async def reached_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+        """Of all the sessions that `reached` would list."""
+        ...
+
     async def transcript(self, session_id: SessionId) -> list[Record]: ...
+    async def context(self, session_id: SessionId) -> tuple[int, list[Record]]:
+        """The transcript without what its last compaction covers, and how many records that is."""
+        ...
+
+    async def auxiliary_usage(self, session_id: SessionId) -> Mapping[Errand, Usage]:
+        """What was used beside the session's turns."""
+        ...
+
     async def records(
         self,
         session_id: SessionId,
@@ -179,6 +292,19 @@ class Library(Protocol):
     async def turn(self, turn_id: TurnId) -> TurnRow | None: ...
     async def steps(self, turn_id: TurnId) -> list[StepRow]: ...
     async def open_turns(self) -> list[OpenTurn]: ...
+    async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
+    async def approvals(
+        self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
+    ) -> list[Approval]:
+        """The newest first."""
+        ...
+
+    async def standing_rules(
+        self, *, principal: PrincipalId | None = None, rule: str | None = None
+    ) -> list[StandingRule]:
+        """What was allowed for a person, and by which rule of the judge, oldest first."""
+        ...
+
     async def queued(self) -> list[InboxRow]:
         """Rows that no turn has taken yet, in the order of acceptance."""
         ...
@@ -196,8 +322,43 @@ class Library(Protocol):
     async def outbox_ledger(self) -> Mapping[DeliveryState, int]: ...
     async def runners(self) -> list[RunnerRow]: ...
     async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
+    async def child(self, session_id: SessionId) -> Child | None:
+        """None: this session is a conversation, or there is none of that id."""
+        ...
+
+    async def descendants(self, session_id: SessionId) -> list[Child]:
+        """The session's children and theirs, oldest first."""
+        ...
+
+    async def descendants_usage(self, session_id: SessionId) -> Usage:
+        """What all of those have used in turns that ended."""
+        ...
+
+    async def children_at_work(self) -> list[tuple[InboxRow, bool]]:
+        """Those whose work has not ended, and whether a turn or a conversation still wants it."""
+        ...
+
     async def cursor(self, platform: str, account: str, name: str) -> str | None: ...
+    async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
+        """What /busy chose for a session; None: nothing."""
+        ...
+
     async def meta(self, key: str) -> str | None: ...
+    async def notebook(self, owner: OwnerId) -> Notebook:
+        """An owner that nobody heard of has an empty one."""
+        ...
+
+    async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]:
+        """Those that hold something or are off, by their owners' names."""
+        ...
+
+    async def memory_owners(self) -> dict[OwnerId, bool]:
+        """Everyone who ever had a notebook, and whether it is off."""
+        ...
+
+    async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
+        """Whose memory an enrolled session has."""
+        ...
 
 
 
@@ -259,6 +420,15 @@ class Tool(Protocol):
         None: it never began, so it may be run. A tool that cannot know says so in its output,
         with the outcome `unknown`.
         """
+        ...
+
+
+@runtime_checkable
+class Commanding(Protocol):
+    """A tool whose calls run commands: they are judged before the call is started."""
+
+    def command(self, arguments: Arguments) -> str | None:
+        """What the shell would be given; None: nothing, or the arguments are wrong."""
         ...
 
 

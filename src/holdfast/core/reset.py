@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.core.ids import SessionId
 from holdfast.core.source import ChatType
 
 Minutes = Annotated[int, msgspec.Meta(ge=1, le=5_256_000)]
@@ -25,6 +26,13 @@ class ResetReason(StrEnum):
     SUSPENDED = "suspended"
     IDLE = "idle"
     DAILY = "daily"
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a session is fresh, and which one its route pointed to before."""
+
+    reason: ResetReason
+    previous: SessionId
 
 
 class ResetRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,11 +1,16 @@
 """Where a message comes from, and the session key that place has."""
 
 from enum import StrEnum
-from urllib.parse import quote, unquote
+from hashlib import sha256
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
 from holdfast.core.ids import SessionKey
+
+_LONGEST_PART = 256  # characters of a key that one id may take
+_HEAD = 64  # those that are kept of a longer one, for people to read
+_LONGEST_NAME = 64
 
 
 class ChatType(StrEnum):
@@ -16,6 +21,8 @@ class ChatType(StrEnum):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`message_id` is for a source that goes without its `Inbound`, which has the message's."""
+
     platform: str
     account: str = "default"
     chat_id: str
@@ -23,26 +30,78 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread_id: str | None = None
     user_id: str
     user_name: str | None = None
+    message_id: str | None = None
 
 
-def build_session_key(source: Source) -> SessionKey:
-    """The route of a source. A DM is its chat and thread; a group is one session per person.
+def build_session_key(
+    source: Source,
+    group_sessions_per_user: bool = True,
+    thread_sessions_per_user: bool = False,
+) -> SessionKey:
+    """The route of a source: printable ASCII of a bounded length.
 
-    Each part is percent-encoded, so that no id, however odd, can pass for two parts.
+    A DM is its chat and thread, a group one session per person, a thread is shared by its
+    people. Each part is encoded so that no id, however odd, can pass for two parts, for another
+    id or for the hash of a long one: what separates them comes from here alone.
     """
     parts = [source.platform, source.account, source.chat_type, source.chat_id]
     parts.append(source.thread_id or "")
-    if source.chat_type in (ChatType.GROUP, ChatType.CHANNEL):
+    if _per_person(source, group_sessions_per_user, thread_sessions_per_user):
         parts.append(source.user_id)
     return SessionKey(":".join(map(_encoded, parts)))
 
 
+def is_shared(
+    source: Source,
+    group_sessions_per_user: bool = True,
+    thread_sessions_per_user: bool = False,
+) -> bool:
+    """Whether several people speak in the session of this source."""
+    if source.chat_type is ChatType.DM:
+        return False
+    return not _per_person(source, group_sessions_per_user, thread_sessions_per_user)
+
+
+def speaker_of(source: Source) -> str | None:
+    """Who a message is from, where more than one could be; None in a chat of two.
+
+    One line of plain characters: a name stands in front of what was said, and must not be able
+    to look like the words of another.
+    """
+    if source.chat_type is ChatType.DM:
+        return None
+    for name in (source.user_name or "", source.user_id):
+        plain = "".join(c if c.isprintable() else " " for c in name).replace(":", " ")
+        if line := " ".join(plain.split())[:_LONGEST_NAME]:
+            return line
+    return "somebody"
+
+
 def place_of(route: SessionKey) -> tuple[str, str, ChatType, str]:
-    """Platform, account, kind and id of the chat that a route names."""
-    platform, account, kind, chat = map(unquote, route.split(":")[:4])
+    """Platform, account, kind and id of the chat that a route names.
+
+    An id that was too long for its route is not to be had from it: it comes back cut.
+    """
+    platform, account, kind, chat = map(_decoded, route.split(":")[:4])
     return platform, account, ChatType(kind), chat
+
+
+def _per_person(source: Source, groups: bool, threads: bool) -> bool:
+    if source.chat_type is ChatType.DM:
+        return False
+    threaded = source.chat_type is ChatType.THREAD or bool(source.thread_id)
+    return threads if threaded else groups
 
 
 def _encoded(part: str) -> str:
     # Most ids are plain, and this is on the way of every message.
-    return part if part.isascii() and part.isalnum() else quote(part, safe="")
+    if part.isascii() and part.isalnum() and len(part) <= _LONGEST_PART:
+        return part
+    whole = part.encode("utf-8", "surrogatepass")
+    # A dot could lead out of a folder, and a tilde is ours: it says that a hash follows.
+    text = quote(whole, safe="").replace(".", "%2E").replace("~", "%7E")
+    return text if len(text) <= _LONGEST_PART else f"{text[:_HEAD]}~{sha256(whole).hexdigest()}"
+
+
+def _decoded(part: str) -> str:
+    return unquote_to_bytes(part).decode("utf-8", "replace")

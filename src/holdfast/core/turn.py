@@ -5,11 +5,13 @@ from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.approval import Approval
 from holdfast.core.errors import IllegalMove
-from holdfast.core.ids import CallId, InboxId, SessionId, SessionKey, TurnId
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxEnd, InboxRow
 from holdfast.core.message import Message
 from holdfast.core.outbox import NewDelivery
+from holdfast.core.reset import Opening
 
 
 class TurnState(StrEnum):
@@ -25,6 +27,7 @@ class StepKind(StrEnum):
     TOOL = "tool"
     STEER = "steer"
     NOTE = "note"
+    COMPACTION = "compaction"
 
 
 class LaneState(StrEnum):
@@ -40,10 +43,10 @@ class LaneState(StrEnum):
 
 _S = LaneState
 MOVES: Mapping[LaneState, frozenset[LaneState]] = {
-    _S.IDLE: frozenset({_S.STARTING, _S.STOPPING}),
+    _S.IDLE: frozenset({_S.STARTING, _S.WAITING, _S.STOPPING}),
     _S.STARTING: frozenset({_S.RUNNING, _S.IDLE, _S.STOPPING}),
     _S.RUNNING: frozenset({_S.WAITING, _S.PARKED, _S.IDLE, _S.STOPPING}),
-    _S.WAITING: frozenset({_S.RUNNING, _S.PARKED, _S.IDLE, _S.STOPPING}),
+    _S.WAITING: frozenset({_S.STARTING, _S.PARKED, _S.IDLE, _S.STOPPING}),
     _S.PARKED: frozenset({_S.STOPPING}),
     _S.STOPPING: frozenset({_S.IDLE}),
 }
@@ -83,6 +86,9 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ids: tuple[InboxId, ...]
     messages: tuple[Message, ...]
     prompt: str  # the frozen system prompt; kept if the session has none yet
+    principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
+    opening: Opening | None = None  # this turn tells why its session is fresh
+    deliveries: tuple[NewDelivery, ...] = ()
     at: float
 
 
@@ -119,6 +125,13 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     started_calls: frozenset[CallId]  # started, and no result recorded
     usage: Usage  # of the steps that are committed
     model_steps: int  # how many model replies are committed
+    approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
+    set_aside: bool = False  # by this very process, which goes on with it
+
+    @property
+    def waits(self) -> bool:
+        """It stands at a step boundary, for a person's word: nothing of it was cut."""
+        return self.set_aside or any(approval.pending for approval in self.approvals)
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,41 +5,70 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import tzinfo
+from functools import partial
 from typing import Any, Protocol, Self
 
 import msgspec
 
+from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.notes import Notes
+from holdfast.core.admission import chosen_for_session
 from holdfast.core.bench import Bench
+from holdfast.core.child import HOUSE, ChildKind
 from holdfast.core.crash import Crash
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import SessionId
-from holdfast.core.inbox import Accepted
+from holdfast.core.ids import DeliveryId, SessionId, TurnId
+from holdfast.core.inbox import Accepted, BusyMode
+from holdfast.core.judgement import TRUSTING, Judge
+from holdfast.core.memory import MemoryProvider
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
 from holdfast.core.secret import Secret
+from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
 from holdfast.core.turn import LaneState
+from holdfast.gateway import leaving
 from holdfast.gateway.agents import Agents
 from holdfast.gateway.announcing import Announcer
+from holdfast.gateway.approvals import Approvals
 from holdfast.gateway.authorise import Authority
 from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.children import Children, Ways
 from holdfast.gateway.closing import Closing, Holder
+from holdfast.gateway.commands.approvals import ApprovalsCommand
+from holdfast.gateway.commands.approve import Approve
+from holdfast.gateway.commands.approving import Approving
+from holdfast.gateway.commands.background import Background
+from holdfast.gateway.commands.busy import Busy
+from holdfast.gateway.commands.compact import Compact
+from holdfast.gateway.commands.deny import Deny
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.help import Help
+from holdfast.gateway.commands.memory import MemoryCommand
 from holdfast.gateway.commands.model import Model
 from holdfast.gateway.commands.new import New
+from holdfast.gateway.commands.say import Say
+from holdfast.gateway.commands.search import Search
 from holdfast.gateway.commands.status import Status
 from holdfast.gateway.commands.stop import Stop
+from holdfast.gateway.commands.words import spoken
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
+from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.memory import Memory
+from holdfast.gateway.notices import Notices
 from holdfast.gateway.recovery import Adopter, Recovery
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.gateway.titles import Titles
 from holdfast.gateway.watchers import Watchers
 from holdfast.tools.registry import Toolbox
 
@@ -49,8 +78,12 @@ log = logging.getLogger(__name__)
 class Workbenches(Adopter, Holder, Protocol):
     """What the gateway asks of whoever owns the runners."""
 
-    def bench(self, session_id: SessionId) -> Bench: ...
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
+        """`shell`: with a terminal of that name, apart from the session's own."""
+        ...
+
     async def end_all(self) -> None: ...
+    async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +103,10 @@ class Parts:
     new_id: NewId
     crash: Crash
     progress: Callable[[str], None]
+    judge: Judge = TRUSTING
+    notes: Notes | None = None  # None: the gateway's own
+    memory_providers: Sequence[MemoryProvider] = ()
+    memory_limits: Limits = Limits()
 
 
 class Broken(HoldfastError):
@@ -88,10 +125,15 @@ class Gateway:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._doors = Doors(parts.platforms)
+        self._children = Children(
+            parts.settings.delegate, store=parts.store, clock=parts.clock, new_id=parts.new_id
+        )
+        inner = [InnerDoor(kind, self._children) for kind in ChildKind]
+        self._doors = Doors([*parts.platforms, *inner])
         self._redact = Redaction(parts.secrets)
         self._connected = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
+        self._running: set[SessionId] = set()  # the sessions that had a lane when it began to stop
         self._broken: Exception | None = None  # what ended a task that was never to fail
         self.delivery = Delivery(
             self._doors,
@@ -99,18 +141,51 @@ class Gateway:
             clock=parts.clock,
             redact=self._redact,
             crash=parts.crash,
+            failed=self._unheard,
         )
+        self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)
         self.house = self._house()
         self.closing = Closing(self.house.cache)
-        self.closing.add([parts.runners])
+        self.closing.add([parts.runners, self.house.memory, self._auxiliary])
         self.lanes = Lanes(self.house, tasks=self._tasks)
-        authority = Authority(parts.settings.platforms)
+        self.sessions = SessionStore(
+            self.house,
+            self.lanes,
+            zone=_zone(parts.settings.sessions.time_zone),
+            processes=parts.runners.processes,
+            close=self.closing.close,
+            tasks=self._tasks,
+        )
+        self.authority = authority = Authority(parts.settings.platforms)
+        self.approvals = Approvals(self.house, self.lanes, authority=authority)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
         self.intake = Gatehouse(self.house, authority=authority, admit=self._admit)
+        self._settle_children_in()
         self._add_commands()
+
+    def _settle_children_in(self) -> None:
+        house, lanes = self.house, self.lanes
+        self._children.settle_in(
+            Ways(
+                keep=self.intake.keep,
+                watchers=house.watchers,
+                watch=self.intake.watch,
+                stop=partial(leaving.stop, house, lanes),
+                close=self.closing.close,
+                turn_of=self._turn_of,
+                tasks=self._tasks,
+            )
+        )
+        self.closing.add([self._children])
+
+    def _turn_of(self, session_id: SessionId) -> TurnId | None:
+        lane = self.lanes.get(session_id)
+        return lane.turn.turn_id if lane is not None and lane.turn is not None else None
 
     def _house(self) -> House:
         parts, watchers, feeds = self._parts, Watchers(), Feeds()
+        replies = Replies(self._doors, new_id=parts.new_id)
+        announcer = Announcer(watchers, self.delivery, feeds=feeds, redact=self._redact)
         return House(
             settings=parts.settings,
             store=parts.store,
@@ -120,8 +195,17 @@ class Gateway:
             redact=self._redact,
             watchers=watchers,
             feeds=feeds,
-            replies=Replies(self._doors, new_id=parts.new_id),
-            announcer=Announcer(watchers, self.delivery, feeds=feeds, redact=self._redact),
+            children=self._children,
+            doors=self._doors,
+            replies=replies,
+            notices=Notices(
+                self._doors,
+                replies,
+                journal=parts.store,
+                announcer=announcer,
+                clock=parts.clock,
+            ),
+            announcer=announcer,
             agents=Agents(
                 parts.settings,
                 lease=parts.lease,
@@ -130,24 +214,61 @@ class Gateway:
                 toolbox=parts.toolbox,
                 library=parts.store,
                 clock=parts.clock,
+                close=self._close_session,
             ),
             cache=AgentCache(
                 max_agents=parts.settings.cache.max_agents,
                 max_bytes=parts.settings.cache.max_mb * 1_000_000,
                 idle_ttl=parts.settings.cache.idle_ttl,
             ),
+            memory=self._memory(),
+            auxiliary=self._auxiliary,
+            titles=Titles(
+                self._auxiliary,
+                journal=parts.store,
+                feeds=feeds,
+                redact=self._redact,
+                tasks=self._tasks,
+            ),
             bench=parts.runners.bench,
+            judge=parts.judge,
+        )
+
+    def _memory(self) -> Memory:
+        parts = self._parts
+        wanted = parts.settings.memory
+        notes = parts.notes or Notes(
+            parts.store, clock=parts.clock, redact=self._redact, room=wanted.max_chars
+        )
+        return Memory(
+            parts.memory_providers,
+            notes=notes,
+            store=parts.store,
+            clock=parts.clock,
+            redact=self._redact,
+            limits=parts.memory_limits,
         )
 
     def _add_commands(self) -> None:
         house, lanes = self.house, self.lanes
+        approving = Approving(house, self.approvals)
         self.desk.add(
             [
-                Help(house, commands=self.desk.listed),
+                Help(house, commands=self.desk.listed_for),
                 New(house, lanes, close=self.closing.close),
                 Stop(house, lanes),
                 Status(house, lanes),
+                MemoryCommand(house),
                 Model(house),
+                Background(house, lanes),
+                Approve(house, approving),
+                ApprovalsCommand(house, self.approvals, operates=self.authority.operates),
+                Busy(house),
+                Deny(approving),
+                Compact(house),
+                Say("queue", lanes, mode=BusyMode.QUEUE),
+                Say("steer", lanes, mode=BusyMode.STEER),
+                Search(house),
             ]
         )
 
@@ -169,8 +290,10 @@ class Gateway:
             runners=self._parts.runners,
             admit=self._admit_late,
         )
+        await self.house.memory.start()
         self._parts.progress("recovering")
         await recovery.run()
+        await self._children.recovered()
         self.intake.open()
         self._parts.progress("connecting")
         for platform in self._doors:
@@ -201,19 +324,31 @@ class Gateway:
             Phase("interrupt", 5, self.lanes.close),
             Phase("let watchers go", 1, self._let_watchers_go),
             Phase("kill tools", 5, self._parts.runners.end_all),
+            Phase("finalise agents", 5, self._finalise_agents),
             Phase("empty the cache", 1, self._empty_cache),
             Phase("flush outbox", 3, self.delivery.flush),
             Phase("disconnect platforms", 5, self._connected.aclose),
             Phase("close outbox", 2, self.delivery.close),
+            # Before the tasks: a title that is still asked for is one of them.
+            Phase("close auxiliary clients", 1, self._auxiliary.close),
             Phase("cancel tasks", 3, self._end_tasks),
         ]
 
+    async def _close_session(self, session_id: SessionId) -> None:
+        await self.closing.close(session_id)
+
     async def _close_intake(self) -> None:
         self.intake.close()
+        self._children.leave()
+        # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
+        self._running = {lane.session_id for lane in self.lanes}
 
     async def _let_watchers_go(self) -> None:
         self.house.watchers.close()
         self.house.feeds.close()
+
+    async def _finalise_agents(self) -> None:
+        await self.house.memory.stop({*self._running, *self.house.cache})
 
     async def _empty_cache(self) -> None:
         self.house.cache.clear()
@@ -226,14 +361,29 @@ class Gateway:
             raise
 
     def _admit(self, accepted: Accepted) -> None:
-        if not self.desk.take(accepted):
-            self.lanes.admit(accepted.row, known=accepted.route_session)
+        if not self.desk.take(accepted) and not self._take_word(accepted):
+            row = chosen_for_session(accepted.row, accepted.busy_mode)
+            self.sessions.admit(row, known=accepted.route_session, pointed=accepted.pointed)
+            self._children.admitted(row)
+
+    def _take_word(self, accepted: Accepted) -> bool:
+        """A yes or no to what was asked in this conversation goes to the commands."""
+        session_id = self.desk.session_of(accepted)
+        command = spoken(accepted.row.inbound, session_id, self.approvals)
+        if command is None:
+            return False
+        self.desk.carry_out(accepted, *command)
+        return True
+
+    def _unheard(self, delivery_id: DeliveryId) -> None:
+        self._tasks.create_task(self.approvals.undeliverable(delivery_id), name="undeliverable")
 
     def _admit_late(self, accepted: Accepted) -> None:
         """A row from before this start: in order like any other, but no stale command."""
         self.house.watchers.open(accepted.row.id)
-        if not self.desk.take(accepted, late=True):
-            self.lanes.admit(accepted.row, known=accepted.route_session)
+        if not self.desk.take(accepted, late=True) and not self._take_word(accepted):
+            row = chosen_for_session(accepted.row, accepted.busy_mode)
+            self.sessions.admit(row, known=accepted.route_session, pointed=accepted.pointed)
 
     def snapshot(self) -> dict[str, Any]:
         """What is true now, from memory alone: cheap enough to be asked often."""
@@ -252,5 +402,14 @@ class Gateway:
             "platforms": [
                 {"name": p.name, "account": p.account, "backlog": p.capabilities.backlog}
                 for p in self._doors
+                if p.name != HOUSE
             ],
         }
+
+
+def _zone(name: str) -> tzinfo | None:
+    if not name:
+        return None
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most gateways never need
+
+    return ZoneInfo(name)

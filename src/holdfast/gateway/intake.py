@@ -8,11 +8,11 @@ from contextlib import aclosing, asynccontextmanager
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import IntakeClosed
 from holdfast.core.events import Event, MessageEnded
-from holdfast.core.ids import InboxId
+from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.inbox import ENDS, Accepted, Inbound, InboxRow
-from holdfast.core.source import build_session_key
 from holdfast.gateway.authorise import Action, Authority, principal_of
 from holdfast.gateway.house import House
+from holdfast.gateway.sessions import route_of
 
 log = logging.getLogger(__name__)
 
@@ -45,12 +45,17 @@ class Gatehouse:
             raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
         principal = principal_of(inbound.source)
         self._authority.authorise(principal, Action.TALK, inbound.source)
+        return await self.keep(inbound, principal.id)
+
+    async def keep(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
+        """Accept what was authorised, or what is the house's own word. Where the gateway is
+        about to stop, it is kept for the next start."""
         self._house.crash(CrashPoint.ACCEPT_SUBMITTED)
         accepting = asyncio.ensure_future(
             self._house.store.accept(
                 inbound,
-                route=build_session_key(inbound.source),
-                principal=principal.id,
+                route=route_of(inbound.source, self._house.settings.sessions),
+                principal=principal,
                 at=self._house.clock.now(),
             )
         )

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.work import Waiting
+from holdfast.core.admission import Decision, Running, admit, notice
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.events import TurnStarted
@@ -15,10 +17,15 @@ from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
 from holdfast.core.message import NoteMessage
 from holdfast.core.outbox import NewDelivery
+from holdfast.core.reset import Opening
 from holdfast.core.turn import BeginTurn, LaneState, OpenTurn, move
 from holdfast.gateway.endings import abandoned, answered, failed, interrupted, stopped, unanswered
+from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
-from holdfast.gateway.turn import Turn, user_message
+from holdfast.gateway.mailbox import Mailbox
+from holdfast.gateway.opening import owner_of, told_to_model, told_to_people
+from holdfast.gateway.turn import Turn, opening_message
+from holdfast.gateway.waiting import TurnApprovals, until_woken
 
 log = logging.getLogger(__name__)
 
@@ -43,28 +50,38 @@ class Lane:
         self.state = LaneState.IDLE
         self.routes: set[SessionKey] = set()  # those that brought it work
         self.task: asyncio.Task[None] | None = None  # what runs it
+        self.gate: Gate | None = None  # shut by who must have the session to themselves
+        self.opening: Opening | None = None  # why it is fresh, until its people were told
         self._house = house
         self._fresh = fresh  # the store has nothing of this session yet
-        self._mailbox: deque[InboxRow] = deque()
+        self._mailbox = Mailbox(house.doors)
         self._resumed: OpenTurn | None = None
         self._turn: Turn | None = None
         self._stops: list[Stop] = []  # asked for before a resumed turn had gone on
+        self.approvals = TurnApprovals()  # what the present turn has asked people for
 
     @property
     def queued(self) -> int:
         return len(self._mailbox)
 
     @property
+    def busy(self) -> bool:
+        """Something is being answered, or is about to be."""
+        return self.answering is not None or bool(self._mailbox)
+
+    @property
     def in_flight(self) -> int:
         """Messages that were accepted here and whose end is not yet durable and told."""
         turn = self._turn
         running = 0 if turn is None else len(turn.rows) + len(turn.steers)
-        return running + len(self._mailbox)
+        waiting = 0 if turn or self._resumed is None else len(self._resumed.rows)
+        return running + waiting + len(self._mailbox)
 
     def resume(self, open_turn: OpenTurn) -> None:
         """Go on with a turn that an earlier process did not end, before anything else."""
         self._resumed = open_turn
         self._fresh = False
+        self.approvals = TurnApprovals(open_turn.approvals)
 
     @property
     def turn(self) -> Turn | None:
@@ -90,25 +107,29 @@ class Lane:
         turn = self._turn
         if turn is None or turn.closed:
             self._mailbox.append(row)
+            self.approvals.wake()
             return
-        row = self._decide(row)
-        mode = row.decision
-        if mode is BusyMode.STEER:
+        configured = self._house.busy_mode(row.inbound.source.platform)
+        decision = admit(row, running=turn.running, configured=configured)
+        row = self._decided(row, decision)
+        if decision.mode is BusyMode.STEER:
             turn.steers.append(row)
-            return
-        self._mailbox.append(row)
-        if mode is BusyMode.INTERRUPT:
+        else:
+            self._mailbox.append(row)
+        if decision.mode is BusyMode.INTERRUPT:
             turn.end(interrupted(turn, by=row.id, at=self._house.clock.now()))
             self._house.watchers.merge(turn.inbox_ids[-1], into=row.id)
             turn.cancel()
+        if text := notice(decision):
+            self._house.notices.tell(row, text, agent=turn.agent, turn_id=turn.turn_id)
 
-    def _decide(self, row: InboxRow) -> InboxRow:
-        """The row with its decision, which is on its way to the log; an earlier one stands."""
+    def _decided(self, row: InboxRow, decision: Decision) -> InboxRow:
+        """The row with its decision, which is on its way to the log; an earlier one is there."""
         if row.decision is not None:
             return row
-        mode = row.inbound.busy_mode or self._house.busy_mode(row.inbound.source.platform)
-        decided = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
-        asyncio.ensure_future(decided).add_done_callback(_report_failure)
+        mode = decision.mode
+        writing = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
+        asyncio.ensure_future(writing).add_done_callback(_report_failure)
         return msgspec.structs.replace(row, decision=mode)
 
     def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
@@ -118,6 +139,8 @@ class Lane:
         """
         if self._resumed is not None:
             self._stops.append((ends, deliveries))
+            self.approvals.withdraw(at=self._house.clock.now())
+            self.approvals.wake()
             return True
         turn = self._turn
         if turn is None or turn.closed:
@@ -131,14 +154,9 @@ class Lane:
         """Forget the messages that no turn has begun with. To end them is the caller's: one that
         ended while it was still here could never begin, nor anything behind it."""
         steers = self._turn.steers if self._turn is not None else deque[InboxRow]()
-        waiting = [*steers, *self._empty_mailbox()]
+        waiting = [*steers, *self._mailbox.empty()]
         steers.clear()
         return waiting
-
-    def _empty_mailbox(self) -> list[InboxRow]:
-        rows = list(self._mailbox)
-        self._mailbox.clear()
-        return rows
 
     def cut(self) -> None:
         """The gateway stops: results for the calls that die with it; the turn stays open."""
@@ -148,9 +166,15 @@ class Lane:
     async def run(self) -> None:
         """Answer until there is nothing to answer. A store that fails delays, and loses nothing."""
         wait = _FIRST_WAIT
-        while self._resumed or self._mailbox:
-            self._become(LaneState.STARTING)
+        while self.gate or self._resumed or self._mailbox:
+            if self.gate is not None:
+                await self.gate.rest()
+                self.gate = None
+                continue
             try:
+                if self._resumed is not None and self._resumed.waits:
+                    await self._until_woken(self._resumed)
+                self._become(LaneState.STARTING)
                 await self._run_next()
                 wait = _FIRST_WAIT
             except StoreError as error:
@@ -164,6 +188,29 @@ class Lane:
                 wait = min(wait * 2, _LONGEST_WAIT)
             self._become(LaneState.IDLE)
 
+    async def _until_woken(self, resumed: OpenTurn) -> None:
+        """A turn that waits for a person holds no agent: it gets one when there is an answer."""
+        self._become(LaneState.WAITING)
+        store, clock = self._house.store, self._house.clock
+
+        def called() -> bool:
+            interrupted = any(self._interrupts(row, resumed) for row in self._mailbox)
+            if interrupted:
+                self.approvals.withdraw(at=clock.now())
+            return interrupted or bool(self._stops)
+
+        await until_woken(self.approvals, store=store, clock=clock, called=called)
+
+    def _interrupts(self, row: InboxRow, resumed: OpenTurn) -> bool:
+        """Whether it will end the turn once that has gone on; see `_admit_again`."""
+        last = resumed.rows[-1]
+        children = self._house.children.running(self.session_id)
+        running = Running(route=last.route, principal=last.principal, children=children)
+        configured = self._house.busy_mode(row.inbound.source.platform)
+        decision = admit(row, running=running, configured=configured)
+        in_time = row.accepted_at >= resumed.turn.started_at
+        return in_time and decision.mode is BusyMode.INTERRUPT
+
     async def _run_next(self) -> None:
         house = self._house
         first = self._resumed.rows[0] if self._resumed else self._mailbox[0]
@@ -176,9 +223,12 @@ class Lane:
             await self._give_up(f"there is no agent for this conversation: {error}")
             return
         try:
+            if not self._resumed:
+                await self._mailbox.settled()
+            recalled = await self._recall() if house.memory.recalls else None
             if not self._resumed and not self._mailbox:
                 return  # a command has ended what was to be begun
-            turn = await self._go_on(agent) if self._resumed else self._begin(agent)
+            turn = await self._go_on(agent) if self._resumed else self._begin(agent, recalled)
             self._turn = turn
             self._become(LaneState.RUNNING)
             await self._run_to_its_end(turn)
@@ -194,15 +244,37 @@ class Lane:
 
     async def _lease(self, first: InboxRow) -> Agent:
         house = self._house
+        signature = house.agents.signature_for(first)
         agent = await house.cache.lease(
             self.session_id,
-            signature=house.agents.signature,
-            build=lambda: house.agents.build(
-                self.session_id, fresh=self._fresh, instructions=first.inbound.instructions
-            ),
+            signature=signature,
+            build=lambda: self._build(first, signature),
         )
         self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
         return agent
+
+    async def _build(self, first: InboxRow, signature: str) -> Agent:
+        house, child = self._house, first.inbound.child
+        if child is None:  # what a child does is its parent's to remember
+            house.memory.enrol(self.session_id, first)
+        return await house.agents.build(
+            self.session_id,
+            signature=signature,
+            fresh=self._fresh,
+            instructions=first.inbound.instructions,
+            memory=None if child else lambda: house.memory.prompt_block(self.session_id, first),
+            child=child,
+        )
+
+    async def _recall(self) -> tuple[InboxId, NoteMessage] | None:
+        """What memory has about the message that is next, if it is a new one."""
+        if self._resumed or not self._mailbox:
+            return None
+        row = self._mailbox[0]
+        if row.inbound.child is not None:
+            return None
+        note = await self._house.memory.recall(self.session_id, row)
+        return None if note is None else (row.id, note)
 
     async def _give_up(self, why: str) -> None:
         """End what was to be run next as failed, and tell its sender."""
@@ -221,12 +293,20 @@ class Lane:
             self._mailbox.remove(row)
             house.announcer.messages(effect.inbox_ends, effect.deliveries)
 
-    def _begin(self, agent: Agent) -> Turn:
-        """Begin a turn with the oldest message, and those behind it that belong to it."""
-        house, rows = self._house, self._take()
-        turn = Turn(TurnId(house.new_id("turn")), agent, rows, house=house)
+    def _begin(self, agent: Agent, recalled: tuple[InboxId, NoteMessage] | None) -> Turn:
+        """Begin a turn with the oldest message, and those behind it that belong to it.
+
+        What was recalled for it stands in front; for one that was dropped meanwhile, nowhere.
+        """
+        house, rows = self._house, self._mailbox.take()
+        self.approvals = TurnApprovals()
+        turn_id = TurnId(house.new_id("turn"))
+        turn = Turn(turn_id, agent, rows, house=house, approvals=self.approvals)
         history = () if agent.messages else rows[0].inbound.history
-        messages = (*history, *(user_message(row) for row in rows))
+        notes = (recalled[1],) if recalled and recalled[0] == rows[0].id else ()
+        if self.opening is not None:
+            notes = (told_to_model(self.opening), *notes)
+        messages = (*history, *notes, *(opening_message(row) for row in rows))
         turn.begin(
             BeginTurn(
                 turn_id=turn.turn_id,
@@ -235,6 +315,9 @@ class Lane:
                 inbox_ids=turn.inbox_ids,
                 messages=messages,
                 prompt=agent.prompt,
+                principal=owner_of(rows[0], house.settings.sessions),
+                opening=self.opening,
+                deliveries=self._opening_notice(rows[-1], turn_id),
                 at=house.clock.now(),
             )
         )
@@ -242,26 +325,43 @@ class Lane:
             house.watchers.merge(row.id, into=rows[-1].id)
         return turn
 
+    def _opening_notice(self, row: InboxRow, turn_id: TurnId) -> tuple[NewDelivery, ...]:
+        """What people are told of a fresh session, in the commit that begins its first turn. Where
+        they come for one answer to one question, the session itself says it."""
+        if self.opening is None or self._house.replies.fetched(row):
+            return ()
+        text = told_to_people(self.opening)
+        notice = self._house.replies.notice(
+            row, text, session_id=self.session_id, turn_id=turn_id
+        )
+        return (notice,)
+
     async def _go_on(self, agent: Agent) -> Turn:
         assert self._resumed is not None, "only a resumed turn goes on"
         house, resumed = self._house, self._resumed
-        turn = Turn(resumed.turn.id, agent, resumed.rows, house=house, resumed=resumed)
+        turn = Turn(
+            resumed.turn.id,
+            agent,
+            resumed.rows,
+            house=house,
+            approvals=self.approvals,
+            resumed=resumed,
+        )
+        if not resumed.waits:
+            await self._note_cut(turn)
+        self._resumed = None
+        self.approvals.went_on()
+        house.feeds.committed(self.session_id)
+        return turn
+
+    async def _note_cut(self, turn: Turn) -> None:
+        house, agent = self._house, turn.agent
         durable = house.store.resume_turn(
             turn.turn_id, session_id=self.session_id, note=CUT_NOTE, at=house.clock.now()
         )
         agent.remember(CUT_NOTE)
         await durable
         house.crash(CrashPoint.RESUME_COMMITTED)
-        self._resumed = None
-        house.feeds.committed(self.session_id)
-        return turn
-
-    def _take(self) -> list[InboxRow]:
-        """The oldest message, with its followers of the same route and person."""
-        rows = [self._mailbox.popleft()]
-        while self._mailbox and _belong_together(rows[-1], self._mailbox[0]):
-            rows.append(self._mailbox.popleft())
-        return rows
 
     async def _run_to_its_end(self, turn: Turn) -> None:
         stops, self._stops = self._stops, []
@@ -272,17 +372,28 @@ class Lane:
         turn.emit(TurnStarted(self.session_id, turn.turn_id, bool(turn.resumed)))
         if not turn.closed:
             await self._run_agent(turn)
+        if self._resumed is not None:
+            self._mailbox.extendleft(reversed(turn.steers))
+            return  # it waits for a person
         if not await turn.has_begun():
             self._mailbox.extendleft(reversed((*turn.rows, *turn.steers)))
             raise StoreError("the turn could not be begun")
+        self.opening = None
         await self._until_durable(turn)
+        self._name(turn)
         # Too late to steer: they run next. Not sooner, since one that was on its way to the log
         # when the turn ended may have come back.
         self._mailbox.extendleft(reversed(turn.steers))
 
+    def _name(self, turn: Turn) -> None:
+        inbound, agent = turn.rows[0].inbound, turn.agent
+        if turn.answer is not None and inbound.lasting and inbound.child is None:
+            covered = agent.context.skipped
+            self._house.titles.answered(self.session_id, agent.messages, covered=covered)
+
     def _admit_again(self, resumed: OpenTurn) -> None:
         """Nobody could act on the turn before it had gone on; now those do who came after it."""
-        for row in self._empty_mailbox():
+        for row in self._mailbox.empty():
             if row.accepted_at < resumed.turn.started_at:
                 self._mailbox.append(row)
             else:
@@ -295,8 +406,13 @@ class Lane:
             completed = await turn.start()
             end = answered(turn, completed, replies=house.replies, at=house.clock.now())
         except asyncio.CancelledError:
-            if not turn.closed or _being_cancelled():
+            if _being_cancelled() or not (turn.closed or turn.interrupted):
                 raise
+            why = turn.interrupted
+            end = failed(turn, why, replies=house.replies, at=house.clock.now())
+        except Waiting:
+            if not turn.closed:
+                self._resumed = turn.set_aside()
             return
         except HoldfastError as error:
             end = failed(turn, str(error), replies=house.replies, at=house.clock.now())
@@ -323,16 +439,6 @@ class Lane:
     def _become(self, state: LaneState) -> None:
         self.state = move(self.state, state)
         self._house.feeds.changed(self.session_id)
-
-
-def _belong_together(one: InboxRow, other: InboxRow) -> bool:
-    """Quick messages of one person are one turn; one that was told to queue is its own."""
-    return (
-        one.inbound.mergeable
-        and other.inbound.mergeable
-        and other.decision is not BusyMode.QUEUE
-        and (one.route, one.principal) == (other.route, other.principal)
-    )
 
 
 def _being_cancelled() -> bool:

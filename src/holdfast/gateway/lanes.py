@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.inbox import InboxRow
+from holdfast.core.reset import Opening
 from holdfast.core.turn import LaneState, OpenTurn
+from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lane import Lane
 
@@ -55,8 +57,11 @@ class Lanes:
 
         return settled
 
-    def admit(self, row: InboxRow, *, known: SessionId | None) -> None:
-        """Give a message to the lane of its session. `known`: where the log has the route.
+    def admit(
+        self, row: InboxRow, *, known: SessionId | None, opening: Opening | None = None
+    ) -> None:
+        """Give a message to the lane of its session. `known`: where the log has the route;
+        `opening`: why the session is fresh, to be told with its next turn.
 
         One whose commit comes through while the gateway stops stays in the log for the next.
         """
@@ -67,8 +72,34 @@ class Lanes:
         if session_id is None:
             session_id = SessionId(self._house.new_id("s"))
         lane = self._lanes.get(session_id) or self._open(session_id, fresh=fresh)
+        lane.opening = opening or lane.opening
         self._hold(row.route, lane)
         lane.admit(row)
+
+    def shut(self, session_id: SessionId) -> Gate | None:
+        """From this instant no turn of the session begins, until the gate is opened; what is said
+        to it waits. None: a turn runs or is owed, or somebody else has shut it."""
+        lane = self._lanes.get(session_id)
+        if self._closed or (lane is not None and (lane.busy or lane.gate is not None)):
+            return None
+        lane = lane or self._open(session_id, fresh=False)
+        lane.gate = Gate()
+        return lane.gate
+
+    def take_back(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
+        """What that route has waiting there, which is the caller's to admit elsewhere: the route
+        is not remembered to point there any more."""
+        if self._routes.get(route) == session_id:
+            del self._routes[route]
+        lane = self._lanes.get(session_id)
+        if lane is None:
+            return []
+        lane.routes.discard(route)
+        waiting = lane.drop_waiting()
+        for row in waiting:
+            if row.route != route:
+                lane.admit(row)
+        return [row for row in waiting if row.route == route]
 
     def give_back(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
         """What was taken from a lane to be ended, and could not be, is run after all."""
@@ -102,6 +133,8 @@ class Lanes:
         finally:
             # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
             del self._lanes[lane.session_id]
+            if lane.gate is not None:
+                lane.gate.open()
             for route in lane.routes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]

@@ -79,7 +79,9 @@ class Recovery:
             )
 
     async def _hopeless(self, open_turn: OpenTurn) -> str:
-        """Why a cut turn is not gone on with; "": it is."""
+        """Why a cut turn is not gone on with; "": it is. One that waits was not cut."""
+        if open_turn.waits:
+            return ""
         if self._house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND:
             return SUSPENDED
         session = await self._house.store.session(open_turn.turn.session_id)
@@ -127,5 +129,11 @@ class Recovery:
         )
 
     async def _readmit(self, row: InboxRow) -> None:
-        known = await self._house.store.route(row.route)
-        self._admit(Accepted(row=row, duplicate=False, route_session=known))
+        pointed = await self._house.store.pointed(row.route)
+        known = pointed.session_id if pointed is not None and pointed.goes_on else None
+        mode = await self._house.store.busy_mode(known) if known else None
+        self._admit(
+            Accepted(
+                row=row, duplicate=False, route_session=known, pointed=pointed, busy_mode=mode
+            )
+        )

@@ -3,7 +3,10 @@
 from asyncio import Future
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
+from holdfast.core.approval import Ask, Decision
+from holdfast.core.auxiliary import Errand
 from holdfast.core.ids import (
     CallId,
     DeliveryId,
@@ -14,12 +17,33 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.inbox import Accepted, BusyMode, Inbound
-from holdfast.core.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
+from holdfast.core.memory import Edit, Edited, OwnerId
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.outbox import DeliveryState, NewDelivery
+from holdfast.core.reset import Opening
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 from holdfast.store.writer import Writer
-from holdfast.store.writes import bench, inbox, meta, outbox, sessions, turns, whole_sessions
+from holdfast.store.writes import (
+    approvals,
+    bench,
+    children,
+    commands,
+    compactions,
+    inbox,
+    meta,
+    notes,
+    outbox,
+    standing,
+    turns,
+    whole_sessions,
+)
 from holdfast.store.writes.transcript import Place
 
 
@@ -32,9 +56,15 @@ class SqliteJournal:
     def accept(
         self, inbound: Inbound, *, route: SessionKey, principal: PrincipalId, at: float
     ) -> Future[Accepted]:
-        return self._submit(
-            partial(inbox.accept, inbound=inbound, route=route, principal=principal, at=at)
-        )
+        details: dict[str, Any] = {
+            "inbound": inbound,
+            "route": route,
+            "principal": principal,
+            "at": at,
+        }
+        if inbound.child is not None:
+            return self._submit(partial(children.accept, child=inbound.child, **details))
+        return self._submit(partial(inbox.accept, **details))
 
     def decide(
         self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
@@ -88,14 +118,51 @@ class SqliteJournal:
         place = Place(session_id, turn_id, at)
         return self._submit(partial(turns.resume, place=place, note=note))
 
+    def record_note(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: NoteMessage,
+        usage: Usage,
+        at: float,
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.note, place=place, message=message, usage=usage))
+
+    def record_compaction(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: CompactionMessage,
+        usage: Usage,
+        at: float,
+    ) -> Future[None]:
+        place = Place(session_id, turn_id, at)
+        return self._submit(partial(turns.compaction, place=place, message=message, usage=usage))
+
+    def count_auxiliary(
+        self, session_id: SessionId, *, errand: Errand, usage: Usage
+    ) -> Future[None]:
+        return self._submit(
+            partial(compactions.count, session_id=session_id, errand=errand, usage=usage)
+        )
+
     def end_turn(self, end: EndTurn) -> Future[None]:
         return self._submit(partial(turns.end, end=end))
 
     def suspend_session(self, end: EndTurn) -> Future[None]:
         return self._submit(partial(turns.suspend, end=end))
 
+    def ask_approvals(self, ask: Ask) -> Future[None]:
+        return self._submit(partial(approvals.ask, ask=ask))
+
+    def decide_approvals(self, decision: Decision) -> Future[None]:
+        return self._submit(partial(approvals.decide, decision=decision))
+
     def settle_command(self, effect: CommandEffect) -> Future[Superseded]:
-        return self._submit(partial(sessions.settle_command, effect=effect))
+        return self._submit(partial(commands.settle, effect=effect))
 
     def open_session(
         self, session_id: SessionId, *, route: SessionKey, at: float
@@ -104,8 +171,46 @@ class SqliteJournal:
             partial(whole_sessions.find_or_open, session_id=session_id, route=route, at=at)
         )
 
+    def open_fresh(
+        self,
+        session_id: SessionId,
+        *,
+        route: SessionKey,
+        principal: PrincipalId | None,
+        opening: Opening | None,
+        at: float,
+    ) -> Future[SessionId]:
+        return self._submit(
+            partial(
+                standing.open_fresh,
+                session_id=session_id,
+                route=route,
+                principal=principal,
+                opening=opening,
+                at=at,
+            )
+        )
+
+    def mark_resume_pending(self, route: SessionKey, *, reason: str, at: float) -> Future[bool]:
+        return self._submit(partial(standing.mark, route=route, reason=reason, at=at))
+
+    def clear_resume_pending(self, route: SessionKey) -> Future[bool]:
+        return self._submit(partial(standing.clear, route=route))
+
+    def suspend_route(self, route: SessionKey) -> Future[SessionId | None]:
+        return self._submit(partial(standing.suspend, route=route))
+
     def rename_session(self, session_id: SessionId, title: str) -> Future[None]:
         return self._submit(partial(whole_sessions.rename, session_id=session_id, title=title))
+
+    def retitle_session(
+        self, session_id: SessionId, title: str, *, instead_of: str
+    ) -> Future[bool]:
+        return self._submit(
+            partial(
+                whole_sessions.retitle, session_id=session_id, title=title, instead_of=instead_of
+            )
+        )
 
     def end_session(self, session_id: SessionId, *, at: float) -> Future[None]:
         return self._submit(partial(whole_sessions.end, session_id=session_id, at=at))
@@ -157,3 +262,12 @@ class SqliteJournal:
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))
+
+    def edit_notes(self, edit: Edit) -> Future[Edited]:
+        return self._submit(partial(notes.edit, edit=edit))
+
+    def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Future[None]:
+        return self._submit(partial(notes.enrol, session_id=session_id, owner=owner))
+
+    def claim_memory_end(self, session_id: SessionId) -> Future[OwnerId | None]:
+        return self._submit(partial(notes.claim_end, session_id=session_id))

@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from functools import partial
 
-from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
-from holdfast.core.inbox import InboxRow, InboxState
+from holdfast.core.approval import Approval, StandingRule
+from holdfast.core.auxiliary import Errand
+from holdfast.core.child import Child
+from holdfast.core.ids import ApprovalId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
+from holdfast.core.memory import Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
-from holdfast.core.turn import OpenTurn, StepRow, TurnRow
-from holdfast.store import reads
+from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
+from holdfast.store import child_reads, reads, session_reads
 from holdfast.store.reader import Reader
+from holdfast.store.writes import busy, notes, standing
 
 
 class SqliteLibrary:
@@ -23,18 +28,51 @@ class SqliteLibrary:
         return await self._read(partial(reads.session, session_id=session_id))
 
     async def sessions(
-        self, *, limit: int, offset: int = 0, q: str = "", platform: str = ""
+        self, *, limit: int, offset: int = 0, q: str = "", platform: str = "", children: bool = False
     ) -> list[SessionRow]:
-        return await self._read(
-            partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
-        )
+        asked = partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
+        return await self._read(partial(asked, children=children))
 
     async def route(self, key: SessionKey) -> SessionId | None:
         """Where a message of this route would go on; None: in a session yet to be opened."""
         return await self._read(partial(reads.route, key=key))
 
+    async def pointed(self, key: SessionKey) -> Pointed | None:
+        return await self._read(partial(standing.pointed, route=key))
+
+    async def reached(
+        self, *, route: SessionKey, principal: PrincipalId | None, limit: int
+    ) -> list[SessionRow]:
+        return await self._read(
+            partial(session_reads.reached, route=route, principal=principal, limit=limit)
+        )
+
+    async def reaches(
+        self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
+    ) -> SessionRow | None:
+        return await self._read(
+            partial(session_reads.reaches, session_id=session_id, route=route, principal=principal)
+        )
+
+    async def last_turn(self, session_id: SessionId) -> TurnRow | None:
+        return await self._read(partial(session_reads.last_turn, session_id=session_id))
+
+    async def session_usage(self, session_id: SessionId) -> Usage:
+        return await self._read(partial(session_reads.session_usage, session_id=session_id))
+
+    async def reached_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+        return await self._read(
+            partial(session_reads.reached_usage, route=route, principal=principal)
+        )
+
     async def transcript(self, session_id: SessionId) -> list[Record]:
         return await self._read(partial(reads.messages, session_id=session_id))
+
+    async def context(self, session_id: SessionId) -> tuple[int, list[Record]]:
+        return await self._read(partial(reads.context, session_id=session_id))
+
+    async def auxiliary_usage(self, session_id: SessionId) -> Mapping[Errand, Usage]:
+        return await self._read(partial(reads.auxiliary_usage, session_id=session_id))
 
     async def records(
         self,
@@ -56,6 +94,21 @@ class SqliteLibrary:
 
     async def open_turns(self) -> list[OpenTurn]:
         return await self._read(reads.open_turns)
+
+    async def approval(self, approval_id: ApprovalId) -> Approval | None:
+        return await self._read(partial(reads.approval, approval_id=approval_id))
+
+    async def approvals(
+        self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
+    ) -> list[Approval]:
+        return await self._read(
+            partial(reads.approvals, limit=limit, pending=pending, session_id=session_id)
+        )
+
+    async def standing_rules(
+        self, *, principal: PrincipalId | None = None, rule: str | None = None
+    ) -> list[StandingRule]:
+        return await self._read(partial(reads.standing_rules, principal=principal, rule=rule))
 
     async def queued(self) -> list[InboxRow]:
         return await self._read(reads.queued)
@@ -81,10 +134,37 @@ class SqliteLibrary:
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
         return await self._read(partial(reads.processes, session_id=session_id))
 
+    async def child(self, session_id: SessionId) -> Child | None:
+        return await self._read(partial(child_reads.child, session_id=session_id))
+
+    async def descendants(self, session_id: SessionId) -> list[Child]:
+        return await self._read(partial(child_reads.descendants, session_id=session_id))
+
+    async def descendants_usage(self, session_id: SessionId) -> Usage:
+        return await self._read(partial(child_reads.descendants_usage, session_id=session_id))
+
+    async def children_at_work(self) -> list[tuple[InboxRow, bool]]:
+        return await self._read(child_reads.at_work)
+
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
         return await self._read(
             partial(reads.cursor_value, platform=platform, account=account, name=name)
         )
 
+    async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
+        return await self._read(partial(busy.mode_of, session_id=session_id))
+
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))
+
+    async def notebook(self, owner: OwnerId) -> Notebook:
+        return await self._read(partial(notes.notebook, owner=owner))
+
+    async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]:
+        return await self._read(partial(notes.notebooks, limit=limit, offset=offset))
+
+    async def memory_owners(self) -> dict[OwnerId, bool]:
+        return await self._read(notes.owners)
+
+    async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
+        return await self._read(partial(notes.owner, session_id=session_id))

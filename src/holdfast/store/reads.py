@@ -6,7 +6,10 @@ from urllib.parse import quote
 
 import apsw
 
-from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
+from holdfast.core.approval import Approval, StandingRule
+from holdfast.core.auxiliary import Errand
+from holdfast.core.child import HOUSE
+from holdfast.core.ids import ApprovalId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
@@ -28,15 +31,22 @@ def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
 
 
 def sessions(
-    cursor: apsw.Cursor, *, limit: int, offset: int, q: str, platform: str
+    cursor: apsw.Cursor, *, limit: int, offset: int, q: str, platform: str, children: bool
 ) -> list[SessionRow]:
     # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
     listed = cursor.execute(
         f"SELECT {rows.SESSION} FROM (SELECT * FROM sessions"
         " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
         " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
+        f" AND (?5 OR route NOT GLOB '{HOUSE}:*')"
         " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
-        (limit, offset, _like(q) if q else "", f"{quote(platform, safe='')}:" if platform else ""),
+        (
+            limit,
+            offset,
+            _like(q) if q else "",
+            f"{quote(platform, safe='')}:" if platform else "",
+            children,
+        ),
     )
     return [rows.session_row(row) for row in listed]
 
@@ -54,9 +64,34 @@ def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
 
 def messages(cursor: apsw.Cursor, session_id: SessionId) -> list[Record]:
     found = cursor.execute(
-        f"SELECT {rows.RECORD} FROM messages WHERE session_id = ? ORDER BY seq", (session_id,)
+        f"SELECT {rows.RECORD} FROM standing WHERE session_id = ? ORDER BY seq", (session_id,)
     )
     return [rows.record(row) for row in found]
+
+
+def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[Record]]:
+    # Only where the record is still there: an /undo may have taken it with its turn.
+    found = cursor.execute(
+        "SELECT c.covers FROM compactions c JOIN messages m USING (session_id, seq)"
+        " WHERE c.session_id = ? AND json_extract(m.body, '$.type') = 'compaction'"
+        " AND json_extract(m.body, '$.covers') = c.covers",
+        (session_id,),
+    ).fetchone()
+    if found is None:
+        return 0, messages(cursor, session_id)
+    covers: int = found[0]
+    listed = cursor.execute(
+        f"SELECT {rows.RECORD} FROM standing WHERE session_id = ? ORDER BY seq LIMIT -1 OFFSET ?",
+        (session_id, covers),
+    )
+    return covers, [rows.record(row) for row in listed]
+
+
+def auxiliary_usage(cursor: apsw.Cursor, session_id: SessionId) -> Mapping[Errand, Usage]:
+    found = cursor.execute(
+        f"SELECT errand, {rows.USAGE} FROM auxiliary WHERE session_id = ?", (session_id,)
+    )
+    return {Errand(str(row[0])): rows.usage(row[1:]) for row in found}
 
 
 def records(
@@ -117,7 +152,42 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
         ),
         usage=transcript.taken(cursor, turn.id).usage,
         model_steps=sum(step.kind == "model" for step in taken),
+        approvals=tuple(_approvals(cursor, "turn_id = ? ORDER BY number", turn.id)),
     )
+
+
+def approval(cursor: apsw.Cursor, approval_id: ApprovalId) -> Approval | None:
+    found = _approvals(cursor, "id = ?", approval_id)
+    return found[0] if found else None
+
+
+def approvals(
+    cursor: apsw.Cursor, *, limit: int, pending: bool, session_id: SessionId | None
+) -> list[Approval]:
+    return _approvals(
+        cursor,
+        "(?1 = 0 OR state = 'pending') AND (?2 IS NULL OR session_id = ?2)"
+        " ORDER BY asked_at DESC, number DESC LIMIT ?3",
+        pending,
+        session_id,
+        limit,
+    )
+
+
+def _approvals(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Approval]:
+    found = cursor.execute(f"SELECT {rows.APPROVAL} FROM approvals WHERE {which}", bindings)
+    return [rows.approval(row) for row in found]
+
+
+def standing_rules(
+    cursor: apsw.Cursor, *, principal: PrincipalId | None, rule: str | None
+) -> list[StandingRule]:
+    found = cursor.execute(
+        f"SELECT {rows.RULE} FROM approval_rules WHERE (?1 IS NULL OR principal = ?1)"
+        " AND (?2 IS NULL OR rule = ?2) ORDER BY created_at, id",
+        (principal, rule),
+    )
+    return [rows.standing_rule(row) for row in found]
 
 
 def queued(cursor: apsw.Cursor) -> list[InboxRow]:

@@ -1,21 +1,27 @@
 """Rows as the tables hold them, and the structs they are: encoding and decoding."""
 
+from math import isfinite
 from typing import Any
 
 import msgspec
 
+from holdfast.core.approval import Approval, ApprovalState, Scope, StandingRule
+from holdfast.core.child import Child
 from holdfast.core.ids import (
+    ApprovalId,
     CallId,
     DeliveryId,
     InboxId,
     PrincipalId,
+    RuleId,
     SessionId,
     SessionKey,
     TurnId,
 )
 from holdfast.core.inbox import BusyMode, Inbound, InboxRow, InboxState
 from holdfast.core.message import AssistantMessage, Message, Record
-from holdfast.core.outbox import Address, DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.outbox import Address, Choice, DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.reset import ResetReason
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turn import StepKind, StepRow, TurnRow, TurnState, Usage
 
@@ -25,6 +31,10 @@ _encoder = msgspec.json.Encoder()
 _message = msgspec.json.Decoder(Message)
 _inbound = msgspec.json.Decoder(Inbound)
 _address = msgspec.json.Decoder(Address)
+_choices = msgspec.json.Decoder(tuple[Choice, ...])
+_principals = msgspec.json.Decoder(tuple[PrincipalId, ...])
+_child = msgspec.json.Decoder(Child)
+_RESET_REASONS = frozenset(ResetReason)
 
 # A struct is built from its columns by position; the two stand side by side so that a
 # change to one is a change to the other.
@@ -57,7 +67,9 @@ SESSION = (
     " suspended, created_at, active_at, ended_at,"
     " (SELECT seq FROM messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1), title,"
     " NOT suspended AND ended_at IS NULL"
-    " AND EXISTS (SELECT 1 FROM routes r WHERE r.key = s.route AND r.session_id = s.id)"
+    " AND EXISTS (SELECT 1 FROM routes r WHERE r.key = s.route AND r.session_id = s.id),"
+    " principal, resume_pending, resume_reason, last_resume_marked_at, auto_reset_reason,"
+    " previous_id"
 )
 
 
@@ -75,7 +87,27 @@ def session_row(row: Row) -> SessionRow:
         messages=row[9] or 0,
         title=row[10],
         current=bool(row[11]),
+        principal=row[12],
+        resume_pending=bool(row[13]),
+        resume_reason=row[14],
+        last_resume_marked_at=_time(row[15]),
+        auto_reset_reason=reset_reason(row[16]),
+        previous=row[17],
     )
+
+
+def _time(value: object) -> float | None:
+    """A time, or nothing where it is none: a bad one costs itself alone."""
+    sound = isinstance(value, int | float) and isfinite(value) and value >= 0
+    return float(value) if sound else None  # type: ignore[arg-type]  # as `sound` says
+
+
+def reset_reason(value: str | None) -> ResetReason | None:
+    return ResetReason(value) if value in _RESET_REASONS else None
+
+
+def message(body: str) -> Message:
+    return _message.decode(body)
 
 
 RECORD = "seq, turn_id, body, created_at"
@@ -83,10 +115,6 @@ RECORD = "seq, turn_id, body, created_at"
 
 def record(row: Row) -> Record:
     return Record(seq=row[0], turn_id=row[1], message=_message.decode(row[2]), created_at=row[3])
-
-
-def message(body: str) -> Message:
-    return _message.decode(body)
 
 
 USAGE = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"
@@ -136,7 +164,7 @@ def step_row(row: Row) -> StepRow:
     )
 
 
-# The last column is the body of the assistant message that a delivery without a text refers to.
+# The last but one is the body of the assistant message that a delivery without a text refers to.
 DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state, attempts,
     doubtful, resends, platform_message_id, error, expires_at, created_at,
     CASE WHEN text IS NULL THEN (
@@ -144,7 +172,7 @@ DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state
         JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
         WHERE p.turn_id = outbox.turn_id AND p.kind = 'model'
         ORDER BY p.seq DESC LIMIT 1
-    ) END"""
+    ) END, choices"""
 
 
 def delivery_row(row: Row) -> DeliveryRow:
@@ -165,12 +193,63 @@ def delivery_row(row: Row) -> DeliveryRow:
         error=row[13],
         expires_at=row[14],
         created_at=row[15],
+        choices=() if row[17] is None else _choices.decode(row[17]),
     )
 
 
 def _said(body: str | None) -> str:
     message = None if body is None else _message.decode(body)
     return message.text if isinstance(message, AssistantMessage) else ""
+
+
+# The last column: the message that asks was refused for good.
+APPROVAL = """id, session_id, asked_in, turn_id, call_id, number, tool, command, rule, why,
+    requester, approvers, delivery_id, asked_at, deadline, state, scope, said_by, words, ended_at,
+    state = 'pending' AND EXISTS (
+        SELECT 1 FROM outbox o WHERE o.id = approvals.delivery_id AND o.state = 'failed'
+    )"""
+
+
+def approval(row: Row) -> Approval:
+    return Approval(
+        id=ApprovalId(row[0]),
+        session_id=SessionId(row[1]),
+        asked_in=SessionId(row[2]),
+        turn_id=TurnId(row[3]),
+        call_id=CallId(row[4]),
+        number=row[5],
+        tool=row[6],
+        command=row[7],
+        rule=row[8],
+        why=row[9],
+        requester=PrincipalId(row[10]),
+        approvers=_principals.decode(row[11]),
+        delivery_id=DeliveryId(row[12]),
+        asked_at=row[13],
+        deadline=row[14],
+        state=ApprovalState(row[15]),
+        scope=Scope(row[16]),
+        by=row[17],
+        words=row[18],
+        ended_at=row[19],
+        unheard=bool(row[20]),
+    )
+
+
+RULE = "id, scope, session_id, principal, rule, why, said_by, created_at"
+
+
+def standing_rule(row: Row) -> StandingRule:
+    return StandingRule(
+        id=RuleId(row[0]),
+        scope=Scope(row[1]),
+        session_id=SessionId(row[2]),
+        principal=PrincipalId(row[3]),
+        rule=row[4],
+        why=row[5],
+        by=row[6],
+        created_at=row[7],
+    )
 
 
 RUNNER = "session_id, pid, start_time, outer_pid, sandboxed, started_at"
@@ -202,6 +281,10 @@ def process_row(row: Row) -> ProcessRow:
     )
 
 
-def encode(value: Message | Inbound | Address) -> str:
+def child(body: str) -> Child:
+    return _child.decode(body)
+
+
+def encode(value: Message | Inbound | Address | Child | tuple[Choice, ...]) -> str:
     """JSON as text, so that a person with a shell and a damaged file can still read it."""
     return _encoder.encode(value).decode()

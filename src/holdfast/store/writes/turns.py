@@ -9,39 +9,51 @@ from holdfast.core.ids import CallId, InboxId
 from holdfast.core.inbox import InboxEnd, InboxState
 from holdfast.core.message import (
     AssistantMessage,
+    CompactionMessage,
     Message,
     NoteMessage,
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.title import first_words
 from holdfast.core.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store import rows
-from holdfast.store.writes import inbox, outbox, sessions, transcript
+from holdfast.store.writes import (
+    approvals,
+    compactions,
+    inbox,
+    outbox,
+    sessions,
+    standing,
+    transcript,
+)
 from holdfast.store.writes.transcript import Place
-
-_LONGEST_TITLE = 80
 
 
 def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     place = Place(begin.session_id, begin.turn_id, begin.at)
-    title = _title(begin.messages)
-    sessions.open_session(cursor, begin.session_id, route=begin.route, at=begin.at, title=title)
-    sessions.claim_route(cursor, begin.route, begin.session_id)
+    title = first_words(begin.messages)
+    sessions.open_session(
+        cursor,
+        begin.session_id,
+        route=begin.route,
+        at=begin.at,
+        title=title,
+        principal=begin.principal,
+    )
+    if begin.opening is None:
+        sessions.claim_route(cursor, begin.route, begin.session_id)
+    else:
+        standing.take_place(
+            cursor, begin.session_id, route=begin.route, opening=begin.opening, at=begin.at
+        )
+        outbox.add(cursor, begin.deliveries, at=begin.at)
     sessions.keep_prompt(cursor, begin.session_id, begin.prompt)
     _open(cursor, place)
     for message in begin.messages:
         transcript.append(cursor, message, place)
     for inbox_id in begin.inbox_ids:
         inbox.run(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
-
-
-def _title(messages: Sequence[Message]) -> str:
-    """The first line of the first thing that was said."""
-    for message in messages:
-        if isinstance(message, UserMessage) and (said := message.text[:400].strip()):
-            text = " ".join(said.splitlines()[0].split())
-            return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
-    return ""
 
 
 def _open(cursor: apsw.Cursor, place: Place) -> None:
@@ -85,14 +97,37 @@ def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
     _must_be_open(cursor, place)
     seq = transcript.append(cursor, note, place)
     transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
-    cursor.execute("UPDATE sessions SET cuts = cuts + 1 WHERE id = ?", (place.session_id,))
+    cursor.execute(
+        "UPDATE sessions SET cuts = cuts + 1, resume_pending = 1,"
+        " resume_reason = coalesce(resume_reason, 'crash'),"
+        " last_resume_marked_at = coalesce(last_resume_marked_at, ?) WHERE id = ?",
+        (place.at, place.session_id),
+    )
+
+
+def note(cursor: apsw.Cursor, *, place: Place, message: NoteMessage, usage: Usage) -> None:
+    _must_be_open(cursor, place)
+    seq = transcript.append(cursor, message, place)
+    transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq, usage=usage)
+
+
+def compaction(
+    cursor: apsw.Cursor, *, place: Place, message: CompactionMessage, usage: Usage
+) -> None:
+    _must_be_open(cursor, place)
+    compactions.in_turn(cursor, place=place, message=message, usage=usage)
 
 
 def end(cursor: apsw.Cursor, end: EndTurn) -> None:
     _finish(cursor, end)
+    # Neither a turn that completed nor one that its user ended is ever to be resumed.
+    settled = end.state in (TurnState.ANSWERED, TurnState.SUPERSEDED)
     cursor.execute(
-        "UPDATE sessions SET active_at = max(active_at, ?), cuts = iif(?, 0, cuts) WHERE id = ?",
-        (end.at, end.state is TurnState.ANSWERED, end.session_id),
+        "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts),"
+        " resume_pending = iif(?3, NULL, resume_pending),"
+        " resume_reason = iif(?3, NULL, resume_reason),"
+        " last_resume_marked_at = iif(?3, NULL, last_resume_marked_at) WHERE id = ?4",
+        (end.at, end.state is TurnState.ANSWERED, settled, end.session_id),
     )
 
 
@@ -114,6 +149,7 @@ def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
             "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
             (end.at, end.turn_id),
         )
+    approvals.withdraw(cursor, end.turn_id, at=end.at)
     outbox.add(cursor, end.deliveries, at=end.at)
     for row in end.inbox_ends:
         inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)

@@ -8,12 +8,27 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.session import ImportedSession
 from holdfast.store import rows
-from holdfast.store.writes import inbox, sessions
+from holdfast.store.writes import approvals, inbox, sessions
 
 _SETTLED = "state IN ('sent', 'failed')"
 # A delivery that is under way is somebody's, who will settle it: its row stays, with nothing
 # of the session in it.
 _EMPTIED = "text = '(deleted)', session_id = NULL, turn_id = NULL, inbox_id = NULL"
+
+# Every table whose rows belong to one session and are found by its id.
+_OWNED = (
+    "messages",
+    "undone",
+    "prompts",
+    "busy",
+    "runners",
+    "processes",
+    "children",
+    "routes",
+    "remembered",
+    "compactions",
+    "auxiliary",
+)
 
 
 def find_or_open(
@@ -31,6 +46,13 @@ def rename(cursor: apsw.Cursor, *, session_id: SessionId, title: str) -> None:
     cursor.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
     if not cursor.connection.changes():
         raise StoreError(f"there is no session {session_id} to rename")
+
+
+def retitle(cursor: apsw.Cursor, *, session_id: SessionId, title: str, instead_of: str) -> bool:
+    cursor.execute(
+        "UPDATE sessions SET title = ? WHERE id = ? AND title = ?", (title, session_id, instead_of)
+    )
+    return cursor.connection.changes() > 0
 
 
 def end(cursor: apsw.Cursor, *, session_id: SessionId, at: float) -> None:
@@ -67,6 +89,7 @@ def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[In
     for table, column in (("steps", "turn_id"), ("turns", "id")):
         cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
     cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)
-    for table in ("messages", "prompts", "runners", "processes", "routes"):
+    for table in _OWNED:
         cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+    approvals.forget(cursor, session_id)
     cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))

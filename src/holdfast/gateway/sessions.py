@@ -1,0 +1,223 @@
+"""The sessions: which one a route goes on in, and when a fresh one takes its place."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import tzinfo
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey
+from holdfast.core.inbox import InboxRow, Pointed
+from holdfast.core.reset import Opening, ResetPolicies, ResetPolicy, ResetReason, reset_due
+from holdfast.core.session import ProcessRow, SessionRow
+from holdfast.core.settings import SessionSettings
+from holdfast.core.source import Source, build_session_key, is_shared
+from holdfast.gateway.authorise import principal_of
+from holdfast.gateway.gate import Gate
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+log = logging.getLogger(__name__)
+
+_ASKED_FOR = 5.0  # seconds a workbench has to say what runs; one that is silent counts as busy
+
+Processes = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
+Close = Callable[[SessionId], Awaitable[None]]
+
+
+class SessionStore:
+    """Owns the choice of the session that a message goes to; the sessions are the store's.
+
+    An ordinary message is placed by what its own commit brought back, without a question and
+    without an await. Only where a session is about to be left does anybody ask whether
+    something still runs in it, and its lane is shut meanwhile: whatever else comes waits there.
+    """
+
+    def __init__(
+        self,
+        house: House,
+        lanes: Lanes,
+        *,
+        zone: tzinfo | None,
+        processes: Processes,
+        close: Close,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
+        self._house = house
+        self._lanes = lanes
+        self._settings = house.settings.sessions
+        self._policies = policies_of(self._settings, zone=zone)
+        self._processes = processes
+        self._close = close
+        self._tasks = tasks
+        self._finding: dict[SessionKey, asyncio.Task[SessionRow | HoldfastError]] = {}
+
+    def key(self, source: Source) -> SessionKey:
+        return route_of(source, self._settings)
+
+    def admit(self, row: InboxRow, *, known: SessionId | None, pointed: Pointed | None) -> None:
+        """Give a message to the lane of its session; `pointed` is what its commit brought back,
+        and `known` where there is none of that."""
+        if pointed is None or self._lanes.session_of(row.route) is not None:
+            self._lanes.admit(row, known=known)
+            return
+        due = self._due(pointed, row.inbound.source, now=row.accepted_at)
+        if due is None:
+            fresh = self._untold(pointed)
+            self._lanes.admit(row, known=known, opening=fresh)
+        elif due.reason is ResetReason.SUSPENDED or pointed.ended:
+            self._leave(due)
+            self._lanes.admit(row, known=None, opening=due)
+        else:
+            self._admit_if_idle(row, due)
+
+    def _due(self, pointed: Pointed, source: Source, *, now: float) -> Opening | None:
+        """Why this session is to be left, in the order that decides; None: it goes on."""
+        if pointed.suspended:
+            return Opening(reason=ResetReason.SUSPENDED, previous=pointed.session_id)
+        if pointed.resume_pending and not pointed.ended:
+            return None
+        policy = self._policies.of(source.platform, source.chat_type)
+        reason = reset_due(policy, active_at=pointed.active_at, now=now)
+        return Opening(reason=reason, previous=pointed.session_id) if reason else None
+
+    def _untold(self, pointed: Pointed) -> Opening | None:
+        if pointed.untold is None or pointed.previous is None or not pointed.goes_on:
+            return None
+        return Opening(reason=pointed.untold, previous=pointed.previous)
+
+    def _admit_if_idle(self, row: InboxRow, due: Opening) -> None:
+        """The message waits in the lane of its old session until it is known to be idle."""
+        gate = self._lanes.shut(due.previous)
+        self._lanes.admit(row, known=due.previous)
+        if gate is not None:
+            name = f"placing {row.route}"
+            self._tasks.create_task(self._place(row.route, due, gate), name=name)
+
+    async def _place(self, route: SessionKey, due: Opening, gate: Gate) -> None:
+        try:
+            await gate.rests()
+            if await self._in_use(due.previous) or not self._only(route, due.previous):
+                return
+            rows = self._lanes.take_back(due.previous, route)
+            if rows:  # else a command has ended what was to be placed
+                self._leave(due)
+            for row in rows:
+                self._lanes.admit(row, known=None, opening=due)
+        finally:
+            gate.open()
+
+    def _only(self, route: SessionKey, session_id: SessionId) -> bool:
+        """Whether nobody else goes on there at this instant."""
+        lane = self._lanes.get(session_id)
+        return lane is None or all(row.route == route for row in lane.waiting)
+
+    async def _in_use(self, session_id: SessionId) -> bool:
+        try:
+            async with asyncio.timeout(_ASKED_FOR):
+                return any(row.ended_at is None for row in await self._processes(session_id))
+        except (HoldfastError, TimeoutError, OSError) as error:
+            # Kept: what may still run for somebody is not taken from them on a guess.
+            log.warning(
+                "Session %s goes on, since nobody could say what runs in it: %s",
+                session_id,
+                error,
+                extra={"action": "reset_deferred", "session": session_id},
+            )
+            return True
+
+    def _leave(self, opening: Opening) -> None:
+        self._tasks.create_task(self._close(opening.previous), name=f"leave {opening.previous}")
+
+    async def get_or_create_session(self, source: Source) -> SessionRow:
+        """The session a message from there would go to, opened if need be. Those who ask for one
+        key at one time get the same."""
+        key = self.key(source)
+        finding = self._finding.get(key)
+        if finding is None:
+            finding = self._finding[key] = self._tasks.create_task(
+                self._found(key, source), name=f"session of {key}"
+            )
+            finding.add_done_callback(lambda _: self._finding.pop(key))
+        found = await asyncio.shield(finding)
+        if isinstance(found, HoldfastError):
+            raise found
+        return found
+
+    async def _found(self, key: SessionKey, source: Source) -> SessionRow | HoldfastError:
+        """The session, or why there is none: that is for those who asked, not for the gateway."""
+        try:
+            return await self._find(key, source)
+        except HoldfastError as error:
+            return error
+
+    async def _find(self, key: SessionKey, source: Source) -> SessionRow:
+        store, now = self._house.store, self._house.clock.now()
+        session_id = self._lanes.session_of(key)
+        pointed = None if session_id else await store.pointed(key)
+        due = None if pointed is None else self._due(pointed, source, now=now)
+        if pointed is not None and pointed.goes_on:
+            in_use = due is not None and await self._in_use(pointed.session_id)
+            session_id = pointed.session_id if due is None or in_use else None
+        known = await store.session(session_id) if session_id else None
+        return known or await self._open(key, source, session_id, due)
+
+    async def _open(
+        self, key: SessionKey, source: Source, session_id: SessionId | None, due: Opening | None
+    ) -> SessionRow:
+        house = self._house
+        opened = await house.store.open_fresh(
+            session_id or SessionId(house.new_id("s")),
+            route=key,
+            principal=self._owner(source),
+            opening=due,
+            at=house.clock.now(),
+        )
+        if due is not None:
+            self._leave(due)
+        row = await house.store.session(opened)
+        assert row is not None, "it was opened by the line above"
+        house.feeds.changed(opened)
+        return row
+
+    def _owner(self, source: Source) -> PrincipalId | None:
+        settings = self._settings
+        groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
+        return None if is_shared(source, groups, threads) else principal_of(source).id
+
+    async def mark_resume_pending(self, key: SessionKey, reason: str = "restart_timeout") -> bool:
+        """Its turn is about to be cut: until one completes, the session is not left by policy.
+        False, and no change: the key is unknown, or its session is suspended."""
+        at = self._house.clock.now()
+        return await self._house.store.mark_resume_pending(key, reason=reason, at=at)
+
+    async def clear_resume_pending(self, key: SessionKey) -> bool:
+        """False: nothing was pending, or the key is unknown."""
+        return await self._house.store.clear_resume_pending(key)
+
+    async def suspend_session(self, key: SessionKey) -> bool:
+        """What the key is next used for happens in a fresh session, also what waits behind a turn
+        that runs on. False: the key is unknown."""
+        session_id = await self._house.store.suspend_route(key)
+        if session_id is None:
+            return False
+        pointed = await self._house.store.pointed(key)
+        for row in self._lanes.take_back(session_id, key):
+            self.admit(row, known=None, pointed=pointed)
+        self._house.feeds.changed(session_id)
+        return True
+
+
+def policies_of(settings: SessionSettings, *, zone: tzinfo | None) -> ResetPolicies:
+    common = ResetPolicy(
+        mode=settings.reset,
+        idle_minutes=settings.idle_minutes,
+        daily_hour=settings.daily_hour,
+        zone=zone,
+    )
+    return ResetPolicies(common, settings.rules, zone=zone)
+
+
+def route_of(source: Source, settings: SessionSettings) -> SessionKey:
+    groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
+    return build_session_key(source, groups, threads)
