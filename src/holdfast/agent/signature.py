@@ -19,12 +19,14 @@ def sign(
     toolsets: Iterable[str],
     instructions: str,
     max_steps: int,
-    principal: PrincipalId | None,
+    principal: PrincipalId | None = None,
+    shape: object = None,
 ) -> str:
     """What an agent was built from, as one hash.
 
     The whole key goes in, hashed on its own first: two keys that share a long prefix differ,
-    and nothing here could be turned back into one. Toolsets count in any order.
+    and nothing here could be turned back into one. Toolsets count in any order. `shape` is
+    whatever else shapes its prompt or its tools, as JSON has it.
     """
     key = hashlib.sha256(api_key.reveal().encode()).hexdigest() if api_key else ""
     signed = (
@@ -36,6 +38,12 @@ def sign(
         sorted(set(toolsets)),
         instructions,
         max_steps,
-        principal or "",
+        shape,
     )
-    return hashlib.sha256(msgspec.json.encode(signed)).hexdigest()
+    signature = hashlib.sha256(msgspec.json.encode(signed, order="deterministic")).hexdigest()
+    return signature if principal is None else sign_for(signature, principal)
+
+
+def sign_for(signature: str, principal: PrincipalId) -> str:
+    """The signature of what belongs to one person; cheap, for it is asked for with every turn."""
+    return hashlib.sha256(f"{signature}\n{principal}".encode()).hexdigest()

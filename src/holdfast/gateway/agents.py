@@ -1,21 +1,31 @@
 """Building agents: from the config, the session's row and its transcript."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-from holdfast.agent.agent import Agent
+import msgspec
+
+from holdfast.agent.agent import Agent, Close
+from holdfast.agent.context import Context
 from holdfast.agent.prompt import build_prompt
-from holdfast.agent.signature import sign
+from holdfast.agent.signature import sign, sign_for
+from holdfast.core.child import Child
 from holdfast.core.ids import SessionId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.known_models import context_window, sees_images
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Clock, Library, ModelClient
 from holdfast.core.secret import Secret
 from holdfast.core.session import SessionRow
 from holdfast.core.settings import Settings
+from holdfast.core.source import is_shared
 from holdfast.tools.registry import Toolbox
 
 Lease = Callable[[str | None], ModelClient]
 """Leases a model: the configured one, or the one a session was told to use instead."""
+
+Remembered = Callable[[], Awaitable[str]]
+"""What memory has for the prompt of a session."""
 
 
 class Agents:
@@ -31,6 +41,7 @@ class Agents:
         toolbox: Toolbox,
         library: Library,
         clock: Clock,
+        close: Close,
     ) -> None:
         self._settings = settings
         self._lease = lease
@@ -38,33 +49,82 @@ class Agents:
         self._toolbox = toolbox
         self._library = library
         self._clock = clock
-        self.signature = self._sign()
+        self._close = close
         self.model = model
+        self._signature = self._sign()
         self.model_name = model.name
 
-    async def build(self, session_id: SessionId, *, fresh: bool, instructions: str = "") -> Agent:
-        """The agent of a session; `fresh` says that the store has nothing of it yet."""
+    def signature_for(self, row: InboxRow) -> str:
+        """What the agent that answers this message must have been built from.
+
+        The person is part of it where one owns the session; in a session that several share a
+        change of speaker rebuilds nothing.
+        """
+        sessions = self._settings.sessions
+        shared = is_shared(
+            row.inbound.source,
+            sessions.group_sessions_per_user,
+            sessions.thread_sessions_per_user,
+        )
+        return self._signature if shared else sign_for(self._signature, row.principal)
+
+    async def build(
+        self,
+        session_id: SessionId,
+        *,
+        signature: str,
+        fresh: bool,
+        instructions: str = "",
+        memory: Remembered | None = None,
+        child: Child | None = None,
+    ) -> Agent:
+        """The agent of a session; `fresh` says that the store has nothing of it yet, and `memory`
+        is asked for what it has to say only where no prompt is frozen."""
         row = None if fresh else await self._library.session(session_id)
-        records = [] if row is None else await self._library.transcript(session_id)
+        skipped, records = (0, []) if row is None else await self._library.context(session_id)
+        toolbox = self._toolbox if child is None else self._toolbox.only(child.toolsets)
+        prompt = await self._prompt(row, toolbox, instructions, memory)
+        override = row.model_override if row else None
+        model = override or self.model_name
         return Agent(
             session_id,
-            signature=self.signature,
-            prompt=self._prompt(row, instructions),
-            toolbox=self._toolbox,
-            client=self._lease(row.model_override if row else None),
+            signature=signature,
+            close=self._close,
+            prompt=prompt,
+            toolbox=toolbox,
+            client=self._lease(override),
             messages=(record.message for record in records),
-            max_steps=self._settings.agent.max_steps,
+            max_steps=child.max_steps if child else self._settings.agent.max_steps,
+            context=self._context(model, prompt, skipped=skipped),
+            sees=sees_images(model, self._settings.model.sight),
         )
 
-    def _prompt(self, row: SessionRow | None, instructions: str) -> str:
+    def _context(self, model: str, prompt: str, *, skipped: int) -> Context:
+        limits, window = self._settings.compaction, self._settings.model.context_window
+        return Context(
+            window=window or context_window(model),
+            at=limits.at,
+            keep=limits.keep,
+            skipped=skipped,
+            prompt=prompt,
+        )
+
+    async def _prompt(
+        self,
+        row: SessionRow | None,
+        toolbox: Toolbox,
+        instructions: str,
+        memory: Remembered | None,
+    ) -> str:
         """The session's frozen prompt, or, before its first turn, the one to freeze."""
         if row is not None and row.prompt:
             return row.prompt
         return build_prompt(
             date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
-            toolbox=self._toolbox,
+            toolbox=toolbox,
             instructions=self._settings.agent.instructions,
             request=instructions,
+            memory=await memory() if memory else "",
         )
 
     def _sign(self) -> str:
@@ -78,5 +138,22 @@ class Agents:
             toolsets=agent.toolsets,
             instructions=agent.instructions,
             max_steps=agent.max_steps,
-            principal=None,
+            shape=self._shape(),
         )
+
+    def _shape(self) -> dict[str, object]:
+        """Everything in the config that an agent is made by, but for what each message may
+        set afresh (A3) and the key, which is signed whole."""
+        settings = self._settings
+        agent = msgspec.structs.asdict(settings.agent)
+        model = msgspec.structs.asdict(settings.model)
+        del agent["reasoning"], model["api_key"]
+        # In any order, and they are signed as such.
+        del agent["toolsets"]
+        return {
+            "agent": agent,
+            "model": model,
+            "answers": self.model.name,
+            "memory": settings.memory,
+            "tools": sorted(self._toolbox.schemas, key=lambda schema: schema.name),
+        }

@@ -1,21 +1,32 @@
 """What every lane, turn and command works with: made once, by the gateway, and handed down."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.bench import Bench
 from holdfast.core.crash import Crash
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode
+from holdfast.core.judgement import Judge
 from holdfast.core.ports import Clock, NewId, Store
 from holdfast.core.settings import Settings
 from holdfast.gateway.agents import Agents
 from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.children import Children
+from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.memory import Memory
+from holdfast.gateway.notices import Notices
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.titles import Titles
 from holdfast.gateway.watchers import Watchers
+
+
+class Benches(Protocol):
+    def __call__(self, session_id: SessionId, *, shell: str = "") -> Bench: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +39,18 @@ class House:
     redact: Redaction
     watchers: Watchers
     feeds: Feeds
+    children: Children
+    doors: Doors
     replies: Replies
+    notices: Notices
     announcer: Announcer
     agents: Agents
     cache: AgentCache
-    bench: Callable[[SessionId], Bench]
+    memory: Memory
+    auxiliary: Auxiliary
+    titles: Titles
+    bench: Benches
+    judge: Judge
 
     def busy_mode(self, platform: str) -> BusyMode:
         """What a message does to a running turn, where the message itself does not say."""

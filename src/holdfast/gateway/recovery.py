@@ -18,14 +18,9 @@ from holdfast.gateway.lanes import Lanes
 log = logging.getLogger(__name__)
 
 MAX_CUTS = 3  # the first run and two resumes
-STUCK = (
-    "This was interrupted {cuts} times and is given up. Your next message begins a fresh "
-    "conversation; this one is kept."
-)
-SUSPENDED = (
-    "The gateway stopped in the middle of this, and is set up not to go on with it. Your next "
-    "message begins a fresh conversation; this one is kept."
-)
+# What follows from it is told when it is so, with the next message.
+STUCK = "This was interrupted {cuts} times and is given up."
+SUSPENDED = "The gateway stopped in the middle of this, and is set up not to go on with it."
 
 
 class Adopter(Protocol):

@@ -1,0 +1,143 @@
+"""Admission: the one decision about a message that comes while a turn runs, as a table."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.core.admission import (
+    NOTICE_APART,
+    Because,
+    Running,
+    admit,
+    belong_together,
+    chosen_for_session,
+    notice,
+    notice_due,
+    settle_time,
+)
+from holdfast.core.capabilities import Capabilities
+from holdfast.core.ids import InboxId, PrincipalId, SessionKey
+from holdfast.core.inbox import BusyMode, Inbound, InboxRow
+from holdfast.core.source import Source
+
+INTERRUPT, QUEUE, STEER = BusyMode.INTERRUPT, BusyMode.QUEUE, BusyMode.STEER
+CHAT = Capabilities(max_length=100, settle=1.0)
+
+
+def row(
+    text: str = "hi",
+    *,
+    by: str = "ann",
+    route: str = "chat",
+    at: float = 0.0,
+    decision: BusyMode | None = None,
+    **inbound: Any,
+) -> InboxRow:
+    source = Source(platform="simulated", chat_id="c", user_id=by)
+    said = Inbound(source=source, event_id="e", message_id="m", text=text, **inbound)
+    return InboxRow(
+        id=InboxId(1),
+        route=SessionKey(route),
+        principal=PrincipalId(by),
+        inbound=said,
+        decision=decision,
+        accepted_at=at,
+    )
+
+
+def running(**facts: Any) -> Running:
+    plain: dict[str, Any] = {"route": SessionKey("chat"), "principal": PrincipalId("ann")}
+    return Running(**{**plain, **facts})
+
+
+@pytest.mark.parametrize(
+    ("message", "turn", "configured", "mode", "because"),
+    [
+        (row(), running(), INTERRUPT, INTERRUPT, Because.TOLD),
+        (row(), running(), QUEUE, QUEUE, Because.TOLD),
+        (row(), running(), STEER, STEER, Because.TOLD),
+        (row(busy_mode=STEER), running(), INTERRUPT, STEER, Because.TOLD),
+        (row(busy_mode=INTERRUPT), running(), QUEUE, INTERRUPT, Because.TOLD),
+        (row(by="bob"), running(), INTERRUPT, QUEUE, Because.OTHERS_TURN),
+        (row(by="bob"), running(), STEER, QUEUE, Because.OTHERS_TURN),
+        (row(by="bob"), running(), QUEUE, QUEUE, Because.TOLD),
+        (row(route="other"), running(), INTERRUPT, QUEUE, Because.OTHERS_TURN),
+        (row(), running(children=2), INTERRUPT, QUEUE, Because.CHILDREN),
+        (row(), running(children=2), STEER, STEER, Because.TOLD),
+        (row(), running(compacting=True), INTERRUPT, QUEUE, Because.COMPACTING),
+        (row(), running(compacting=True), STEER, STEER, Because.TOLD),
+        (row(decision=STEER), running(), INTERRUPT, STEER, Because.TOLD),
+        (row(decision=INTERRUPT, by="bob"), running(), QUEUE, INTERRUPT, Because.TOLD),
+    ],
+)
+def test_what_a_message_does_to_the_running_turn(
+    message: InboxRow, turn: Running, configured: BusyMode, mode: BusyMode, because: Because
+) -> None:
+    """G4: the message, then its session, then the config; nobody cuts another's turn, nor what
+    children and a summary have begun; and what was decided once stands."""
+    decision = admit(message, running=turn, configured=configured)
+    assert (decision.mode, decision.because) == (mode, because)
+
+
+def test_what_the_session_chose_counts_where_the_message_is_silent() -> None:
+    assert chosen_for_session(row(), QUEUE).inbound.busy_mode is QUEUE
+    assert chosen_for_session(row(busy_mode=STEER), QUEUE).inbound.busy_mode is STEER
+    assert chosen_for_session(row(), None) == row()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        (row(), row(), True),
+        (row(), row(by="bob"), False),
+        (row(), row(route="other"), False),
+        (row(mergeable=False), row(), False),
+        (row(), row(mergeable=False), False),
+        (row(), row(decision=QUEUE), False),
+        (row(decision=QUEUE), row(), False),
+        (row(decision=INTERRUPT), row(), True),
+        (row(decision=QUEUE, group="g"), row(decision=QUEUE, group="g"), True),
+        (row(decision=QUEUE, group="g"), row(decision=QUEUE, group="h"), False),
+        (row(decision=QUEUE, group="g"), row(decision=QUEUE), False),
+        (row("x" * 96, decision=QUEUE), row(decision=QUEUE, at=0.9), True),
+        (row("x" * 96, decision=QUEUE), row(decision=QUEUE, at=1.1), False),
+        (row("x" * 90, decision=QUEUE), row(decision=QUEUE, at=0.1), False),
+        (row("x" * 96, decision=QUEUE), row(decision=QUEUE, at=0.1, by="bob"), False),
+    ],
+)
+def test_which_messages_are_one_turn(one: InboxRow, other: InboxRow, together: bool) -> None:
+    """G4: only those of one route and one person, and queued ones only as parts of one."""
+    assert belong_together(one, other, capabilities=CHAT) is together
+
+
+@pytest.mark.parametrize(
+    ("message", "capabilities", "seconds"),
+    [
+        (row(), CHAT, 0.0),
+        (row(group="g"), CHAT, 1.0),
+        (row("x" * 95), CHAT, 1.0),
+        (row("x" * 94), CHAT, 0.0),
+        (row(group="g"), Capabilities(max_length=100), 0.0),
+        (row("x" * 500), Capabilities(settle=1.0), 0.0),
+    ],
+)
+def test_only_the_parts_of_something_are_waited_for(
+    message: InboxRow, capabilities: Capabilities, seconds: float
+) -> None:
+    assert settle_time(message.inbound, capabilities=capabilities) == seconds
+
+
+def test_every_decision_but_a_steer_has_words_for_its_sender() -> None:
+    """A steer is told of when the model has it, and not before."""
+    for turn in (running(), running(children=1), running(compacting=True)):
+        for mode in BusyMode:
+            for by in ("ann", "bob"):
+                decision = admit(row(by=by), running=turn, configured=mode)
+                assert (notice(decision) is None) is (decision.mode is STEER)
+
+
+def test_a_notice_is_due_once_in_thirty_seconds() -> None:
+    assert NOTICE_APART == 30
+    assert notice_due(None, now=0)
+    assert not notice_due(100.0, now=129.9)
+    assert notice_due(100.0, now=130.0)
