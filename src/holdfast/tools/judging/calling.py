@@ -1,0 +1,199 @@
+"""Calling: what becomes of one command when its words are known."""
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from holdfast.tools.judging.builtins import carry_out
+from holdfast.tools.judging.code import look_at_code
+from holdfast.tools.judging.inner import Argv, Code, Inner, Script
+from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare
+from holdfast.tools.judging.outputs import output_of
+from holdfast.tools.judging.place import Place
+from holdfast.tools.judging.redirecting import redirect
+from holdfast.tools.judging.run import Run, Seen, Sight, Touch
+from holdfast.tools.judging.shell import Shell
+from holdfast.tools.judging.vehicles import inside
+from holdfast.tools.judging.words import Words
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from tree_sitter import Node
+
+# Programs that people name by a variable; what such a one holds is no secret of this command.
+_CUSTOMARY = re.compile(
+    r'"?\$\{?(CC|CXX|LD|AR|PYTHON\d?|PY|PIP|NODE|NPM|EDITOR|VISUAL|PAGER|MAKE|CMAKE|GO|CARGO'
+    r'|RUSTC|JAVA|GRADLE|MVN|RUBY|PHP|BROWSER|GIT|DOCKER|COMPOSE|KUBECTL|SHELL|BASH)\}?"?'
+)
+_HIDEABLE = ("rm", "dd", "mkfs", "sudo", "shutdown", "reboot", "bash", "sh", "curl", "cat", "chmod")
+_GLOB = frozenset("*?[")
+
+
+class Reader(Protocol):
+    runs: list[Run]
+    touches: list[Touch]
+    seen: list[Seen]
+    shell: Shell
+    words: Words
+
+    def read_code(self, script: str, *, part: str) -> str: ...
+    def see(self, sight: Sight, part: str) -> None: ...
+    def move(self, folder: str) -> None: ...
+    def deeper(self) -> "AbstractContextManager[None]": ...
+    def spawns_itself(self) -> bool: ...
+    def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str: ...
+
+
+class Calls:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def command(self, node: "Node", stdin: str) -> str:
+        """A command as the grammar has it; what it prints."""
+        words: list[str] = []
+        name, redirects, assigned = None, [], []
+        for child in node.children:
+            match child.type:
+                case "variable_assignment":
+                    assigned.append(child)
+                case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
+                    redirects.append(child)
+                case "command_name":
+                    name = child
+                    words += self._reader.words.fields(child)
+                case "$":
+                    pass
+                case _:
+                    words += self._reader.words.fields(child)
+        for child in assigned:
+            self.assign(child)
+        work = redirect(self._reader, redirects, stdin)
+        if not words:
+            return work.keep(self._reader, "", bodiless=True)
+        written = (name.text or b"").decode(errors="replace") if name is not None else ""
+        if written in ("$0", '"$0"') and self._reader.spawns_itself():
+            self._reader.see(Sight.FORK_BOMB, (node.text or b"").decode(errors="replace"))
+        out = self.call(words, work.stdin, written=written)
+        return work.keep(self._reader, out, bodiless=False)
+
+    def assign(self, node: "Node") -> None:
+        """`x=…`, alone, many, before a command or after `export`."""
+        if node.type != "variable_assignment":
+            for child in node.named_children:
+                if child.type == "variable_assignment":
+                    self.assign(child)
+                elif child.child_count:
+                    self._reader.words.text(child)
+            return
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None:
+            return
+        known = (name.text or b"").decode(errors="replace")
+        text = "" if value is None else self._value(value)
+        if b"+=" in (node.text or b"")[: len(known.encode()) + 2]:
+            text = self._reader.shell.variables.get(known, UNKNOWN) + text
+        self._reader.shell.variables[known] = text
+
+    def _value(self, node: "Node") -> str:
+        if node.type != "array":
+            return self._reader.words.text(node)
+        return " ".join(
+            word for child in node.named_children for word in self._reader.words.fields(child)
+        )
+
+    def call(self, words: Sequence[str], stdin: str, *, written: str = "") -> str:
+        """A program, function or builtin with its arguments; what it prints."""
+        with self._reader.deeper():
+            return self._call(words, stdin, written)
+
+    def _call(self, words: Sequence[str], stdin: str, written: str) -> str:
+        head, args = words[0], tuple(words[1:])
+        shell = self._reader.shell
+        if head in shell.functions:
+            return self._reader.call_function(head, args, stdin)
+        if head in shell.aliases:
+            expanded = shell.aliases.pop(head)
+            return self._reader.read_code(" ".join((expanded, *args)), part=head)
+        run = Run(program=_program(head), args=args, place=shell.place, stdin=stdin, called=head)
+        self._notice_program(run, written)
+        self._reader.runs.append(run)
+        carry_out(run, self._reader)
+        inner = list(inside(run, shell))
+        outs = [self._enter(one, run) for one in inner]
+        return "\n".join(outs) if inner else output_of(run, shell)
+
+    def _notice_program(self, run: Run, written: str) -> None:
+        name = run.called.rpartition("/")[2]
+        if NET in name:
+            self._reader.see(Sight.NETWORK_CODE, written)
+        if CODED in name:
+            self._reader.see(Sight.HIDDEN_CODE, written)
+        if (UNKNOWN in name or READ in name) and not _CUSTOMARY.fullmatch(written):
+            self._reader.see(Sight.UNKNOWN_CODE, f"{written or name} {' '.join(run.args)}")
+        if len(name) > 1 and not _GLOB.isdisjoint(name) and name != "[[":
+            self._match_program(name, run)
+
+    def _match_program(self, name: str, run: Run) -> None:
+        """`/bin/r?` is whatever it matches."""
+        for program in _HIDEABLE:
+            if fnmatchcase(program, name):
+                self._reader.see(Sight.HIDDEN_PROGRAM, run.said)
+                self.call((program, *run.args), run.stdin)
+
+    def _enter(self, inner: Inner, run: Run) -> str:
+        match inner:
+            case Argv():
+                return self._apart(inner, run)
+            case Script():
+                return self._read_script(inner)
+            case Code():
+                return self._read_other(inner, run)
+
+    def _apart(self, inner: Argv, run: Run) -> str:
+        if not inner.words:
+            return ""
+        shell = self._reader.shell
+        before, shell.place = shell.place, _moved(shell.place, inner.cwd)
+        out = self.call(inner.words, inner.stdin or run.stdin)
+        shell.place = before
+        return out
+
+    def _read_script(self, inner: Script) -> str:
+        outer = self._reader.shell
+        if not inner.same_shell:
+            self._reader.shell = outer.copy()
+            self._reader.shell.aliases = {}
+            self._reader.shell.arguments = inner.arguments
+            if inner.arguments is None and inner.cwd:
+                self._reader.shell.variables.pop("PWD", None)
+        self._reader.shell.place = _moved(self._reader.shell.place, inner.cwd)
+        out = self._reader.read_code(inner.text, part=inner.part)
+        self._reader.shell = outer
+        return out
+
+    def _read_other(self, inner: Code, run: Run) -> str:
+        if NET in inner.text:
+            self._reader.see(Sight.NETWORK_CODE, inner.part)
+        if CODED in inner.text:
+            self._reader.see(Sight.HIDDEN_CODE, inner.part)
+        if not bare(inner.text).strip() and UNKNOWN in inner.text:
+            self._reader.see(Sight.UNKNOWN_CODE, inner.part)
+        for found in look_at_code(bare(inner.text), home=self._reader.shell.place.home):
+            if isinstance(found, Sight):
+                self._reader.see(found, inner.part)
+            else:
+                self._enter(found, run)
+        return UNKNOWN
+
+
+def _program(head: str) -> str:
+    name = bare(head.rpartition("/")[2])
+    return name or bare(head) or UNKNOWN
+
+
+def _moved(place: Place, cwd: str) -> Place:
+    return msgspec.structs.replace(place, cwd=cwd) if cwd else place

@@ -1,0 +1,31 @@
+"""What a command carries inside: another command, a script, or code in another language."""
+
+import msgspec
+
+
+class Argv(msgspec.Struct, frozen=True, kw_only=True):
+    """Words that are run as they are."""
+
+    words: tuple[str, ...]
+    stdin: str = ""
+    cwd: str = ""
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """Text that a shell reads."""
+
+    text: str
+    part: str  # the command that hands it to the shell
+    arguments: tuple[str, ...] | None = None
+    cwd: str = ""
+    same_shell: bool = False  # what it sets, stays
+
+
+class Code(msgspec.Struct, frozen=True, kw_only=True):
+    """Text that another interpreter reads."""
+
+    text: str
+    part: str
+
+
+Inner = Argv | Script | Code

@@ -1,0 +1,235 @@
+"""Outputs: what a program prints, where that can be known without running it."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+
+from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, marks_of
+from holdfast.tools.judging.quoting import unescape_ansi
+from holdfast.tools.judging.run import Run
+from holdfast.tools.judging.shell import Shell
+
+# fmt: off
+_FETCH = frozenset(("curl", "wget", "fetch", "http", "https", "aria2c", "lynx", "w3m", "nc", "ncat"))
+_READ = frozenset((
+    "cat", "head", "tail", "tac", "less", "more", "nl", "tee", "zcat", "bzcat", "xzcat", "strings",
+    "od", "hexdump", "tar", "gzip", "zip", "openssl", "gpg", "sort", "uniq", "cut", "paste", "jq",
+))
+_SECRETIVE = frozenset(("env", "printenv", "history", "set", "export"))
+# fmt: on
+_FIND_NAMES = ("-name", "-iname", "-path", "-regex")
+
+
+def output_of(run: Run, shell: Shell) -> str:
+    """Its output, with marks for what nobody knows."""
+    known = _KNOWN.get(run.program)
+    if known is not None and (out := known(run, shell)) is not None:
+        return out
+    if run.program in _FETCH:
+        return NET
+    if run.program in _SECRETIVE and not run.args:
+        return READ
+    passed = "".join(mark for mark in marks_of(run.stdin) if mark != UNKNOWN)
+    if run.program in _READ:
+        return passed + (READ if run.options().operands else "") or UNKNOWN
+    return passed + UNKNOWN
+
+
+def _echo(run: Run, shell: Shell) -> str:
+    words = list(run.args)
+    escapes = False
+    while words and re.fullmatch(r"-[neE]+", words[0]):
+        escapes |= "e" in words.pop(0)
+    text = " ".join(words)
+    return (unescape_ansi(text) if escapes else text) + "\n"
+
+
+def _printf(run: Run, shell: Shell) -> str:
+    words = [word for word in run.args if word != "--"]
+    if not words or words[0] == "-v":
+        return ""
+    text, values = unescape_ansi(words[0]), words[1:]
+    while values and "%" in text:
+        text, count = re.subn(r"%[-0-9.]*[bsdqxciu]", lambda _: values.pop(0), text, count=1)
+        if not count:
+            break
+    return text + "".join(f" {value}" for value in values)
+
+
+def _cat(run: Run, shell: Shell) -> str | None:
+    operands = run.options().operands
+    if not operands or operands == ("-",):
+        return run.stdin
+    held = [shell.files.get(run.place.resolve(path), READ) for path in operands]
+    return "".join(held)
+
+
+def _base64(run: Run, shell: Shell) -> str | None:
+    options = run.options("w")
+    if not options.has("dD", "decode"):
+        return marks_of(run.stdin) + (READ if options.operands else "") or UNKNOWN
+    return CODED + _decoded(_cat(run, shell) or "", _from_base64)
+
+
+def _xxd(run: Run, shell: Shell) -> str | None:
+    if not run.options("cglos").has("r", "revert"):
+        return None
+    return CODED + _decoded(run.stdin, lambda text: bytes.fromhex("".join(text.split())))
+
+
+def _decoded(text: str, decode: Callable[[str], bytes]) -> str:
+    known = bare(text)
+    try:
+        return decode(known).decode(errors="replace") if known.strip() else marks_of(text) + UNKNOWN
+    except (binascii.Error, ValueError):
+        return marks_of(text) + UNKNOWN
+
+
+def _from_base64(text: str) -> bytes:
+    text = "".join(text.split())
+    return base64.b64decode(text + "=" * (-len(text) % 4))
+
+
+def _openssl(run: Run, shell: Shell) -> str | None:
+    if "-d" not in run.args:
+        return None
+    return CODED + _decoded(run.stdin, _from_base64)
+
+
+def _unpack(run: Run, shell: Shell) -> str | None:
+    if run.program == "gzip" and not run.options().has("d", "decompress"):
+        return None
+    return CODED + marks_of(run.stdin) + UNKNOWN
+
+
+def _rev(run: Run, shell: Shell) -> str:
+    return CODED + "\n".join(line[::-1] for line in run.stdin.split("\n"))
+
+
+def _tr(run: Run, shell: Shell) -> str | None:
+    operands = run.options().operands
+    text = bare(run.stdin)
+    if len(operands) == 1 and run.options().has("d", "delete"):
+        return CODED + "".join(letter for letter in run.stdin if letter not in operands[0])
+    if len(operands) != 2 or not text.strip():
+        return None
+    table = dict(zip(_letters(operands[0]), _letters(operands[1]), strict=False))
+    return CODED + "".join(table.get(letter, letter) for letter in run.stdin)
+
+
+def _letters(given: str) -> str:
+    given = given.replace("[:upper:]", "A-Z").replace("[:lower:]", "a-z")
+    return re.sub(r"(.)-(.)", lambda m: "".join(map(chr, range(ord(m[1]), ord(m[2]) + 1))), given)
+
+
+def _find(run: Run, shell: Shell) -> str:
+    """The roots where it looks, and what it looks for there."""
+    roots = roots_of_find(run.args) or ["."]
+    name = name_of_find(run.args)
+    return "\n".join(f"{root.rstrip('/')}/{name}" for root in roots) + "\n"
+
+
+def roots_of_find(args: tuple[str, ...]) -> list[str]:
+    roots: list[str] = []
+    for word in args:
+        if word[:1] in ("-", "(", "!"):
+            if word in ("-H", "-L", "-P") and not roots:
+                continue
+            break
+        roots.append(word)
+    return roots
+
+
+def name_of_find(args: tuple[str, ...]) -> str:
+    for option, value in zip(args, args[1:], strict=False):
+        if option in _FIND_NAMES and value.strip("*./"):
+            return value.lstrip("*/") or "*"
+    return "*"
+
+
+def _ls(run: Run, shell: Shell) -> str:
+    operands = run.options().operands
+    return "\n".join(f"{folder.rstrip('/')}/*" for folder in operands) or "*"
+
+
+def _mktemp(run: Run, shell: Shell) -> str:
+    return "/tmp/tmp.made"
+
+
+def _which(run: Run, shell: Shell) -> str | None:
+    operands = run.options().operands
+    return operands[-1] if operands else None
+
+
+def _command(run: Run, shell: Shell) -> str | None:
+    return run.args[1] if len(run.args) > 1 and run.args[0] in ("-v", "-V") else None
+
+
+def _pwd(run: Run, shell: Shell) -> str:
+    return run.place.cwd
+
+
+def _realpath(run: Run, shell: Shell) -> str | None:
+    operands = run.options().operands
+    return run.place.resolve(operands[0]) if operands else None
+
+
+def _dirname(run: Run, shell: Shell) -> str | None:
+    operands = run.options().operands
+    if not operands or operands[0][:1] not in "/~":
+        return UNKNOWN
+    return operands[0].rstrip("/").rpartition("/")[0] or "/"
+
+
+def _git(run: Run, shell: Shell) -> str | None:
+    return "." if "--show-toplevel" in run.args else None
+
+
+def _curl(run: Run, shell: Shell) -> str | None:
+    """What goes to a file does not go into the pipe; the file holds it."""
+    options = run.options("oOXHdFuAebTxmK" if run.program == "curl" else "OoPUetT")
+    to = options.value("o" if run.program == "curl" else "O", "output", "output-document")
+    if to is None or to in ("-", "/dev/stdout"):
+        if run.program == "curl" and not options.has("O", "remote-name"):
+            return NET
+        if run.program == "wget" and to is not None:
+            return NET
+        for url in options.operands:
+            shell.files[run.place.resolve(url.rpartition("/")[2] or "index.html")] = NET
+        return UNKNOWN if run.program == "wget" else ""
+    shell.files[run.place.resolve(to)] = NET
+    return ""
+
+
+_KNOWN: dict[str, Callable[[Run, Shell], str | None]] = {
+    "echo": _echo,
+    "printf": _printf,
+    "cat": _cat,
+    "tee": lambda run, shell: run.stdin,
+    "base64": _base64,
+    "base32": lambda run, shell: CODED + UNKNOWN if run.options().has("d", "decode") else None,
+    "xxd": _xxd,
+    "openssl": _openssl,
+    "gunzip": _unpack,
+    "zcat": _unpack,
+    "gzip": _unpack,
+    "bunzip2": _unpack,
+    "xz": _unpack,
+    "rev": _rev,
+    "tac": lambda run, shell: run.stdin or None,
+    "tr": _tr,
+    "find": _find,
+    "ls": _ls,
+    "mktemp": _mktemp,
+    "which": _which,
+    "command": _command,
+    "pwd": _pwd,
+    "realpath": _realpath,
+    "readlink": _realpath,
+    "dirname": _dirname,
+    "whoami": lambda run, shell: "agent",
+    "git": _git,
+    "curl": _curl,
+    "wget": _curl,
+}

@@ -1,0 +1,298 @@
+"""Reading: what a script would run, touch and hide, found by walking it as a shell would."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.tools.judging.calling import Calls
+from holdfast.tools.judging.grammar import Grammar
+from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, marks_of
+from holdfast.tools.judging.place import Place
+from holdfast.tools.judging.redirecting import redirect
+from holdfast.tools.judging.run import Run, Seen, Sight, Touch, part_of
+from holdfast.tools.judging.shell import Shell, usual_variables
+from holdfast.tools.judging.words import Words
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MOST_STEPS = 4000
+DEEPEST = 48
+MOST_ROUNDS = 16  # of a loop over known words
+
+_FOREVER = frozenset(("true", ":", "/bin/true", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))", "! false"))
+_PAUSES = ("sleep", "wait", "read", "inotifywait", "break", "exit")
+
+
+class Tangled(Exception):
+    """There is more in a script than anybody would read."""
+
+
+class Reading:
+    """Owns what was found so far, and the shell at the place that is being read."""
+
+    def __init__(self, grammar: Grammar, place: Place) -> None:
+        self.runs: list[Run] = []
+        self.touches: list[Touch] = []
+        self.seen: list[Seen] = []
+        self.shell = Shell(place=place, variables=usual_variables(place.home))
+        self.words = Words(self)
+        self._calls = Calls(self)
+        self._grammar = grammar
+        self._steps = 0
+        self._depth = 0
+        self._spawning = 0  # pipes and `&` around the place that is being read
+        self._stack: list[tuple[str, int]] = []  # functions that run, and _spawning at the time
+        self._called: set[str] = set()
+
+    # -- scripts
+
+    def read(self, script: str, stdin: str = "") -> str:
+        """Walk a script; what it prints."""
+        root = self._grammar.parse(script)
+        if root.has_error:
+            self._notice_unreadable(script)
+        out = self.statement(root, stdin)
+        if not self._depth:
+            self._read_uncalled()
+        return out
+
+    def read_code(self, script: str, *, part: str) -> str:
+        """Walk a script that came by way of another: what is known of it is read, and what is
+        not is noted."""
+        for mark, sight in _SIGHTS.items():
+            if mark in script:
+                self.see(sight, part)
+        known = bare(script)
+        if not known.strip():
+            if UNKNOWN in script:
+                self.see(Sight.UNKNOWN_CODE, part)
+            return marks_of(script)
+        if script.lstrip()[:1] == UNKNOWN:
+            self.see(Sight.UNKNOWN_CODE, part)
+        return self.read(script.replace(CODED, "").replace(NET, UNKNOWN))
+
+    def see(self, sight: Sight, part: str) -> None:
+        self.seen.append(Seen(sight=sight, part=part_of(part)))
+
+    def _notice_unreadable(self, script: str) -> None:
+        self.see(Sight.UNREADABLE, script.strip())
+
+    def _read_uncalled(self) -> None:
+        for name in [name for name in self.shell.functions if name not in self._called]:
+            self.call_function(name, None, "")
+
+    # -- statements
+
+    def statement(self, node: "Node", stdin: str) -> str:
+        """Walk whatever may stand where a command does; what it prints."""
+        with self.deeper():
+            return self._walk(node, stdin)
+
+    @contextlib.contextmanager
+    def deeper(self) -> Iterator[None]:
+        """One level further down; raises Tangled where nobody would follow."""
+        self._steps += 1
+        if self._steps > MOST_STEPS or self._depth > DEEPEST:
+            raise Tangled
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def _walk(self, node: "Node", stdin: str) -> str:
+        match node.type:
+            case "command":
+                return self._calls.command(node, stdin)
+            case "pipeline":
+                return self._pipeline(list(node.named_children), stdin)
+            case "redirected_statement":
+                return self._redirected(node, stdin)
+            case "variable_assignment" | "variable_assignments" | "declaration_command":
+                self._calls.assign(node)
+                return ""
+            case "subshell":
+                return self._apart(node, stdin)
+            case "function_definition":
+                return self._define(node)
+            case "list":
+                return self._list(node, stdin)
+            case "for_statement":
+                return self._for(node, stdin)
+            case "while_statement" | "c_style_for_statement":
+                return self._while(node, stdin)
+            case "if_statement" | "case_statement" | "elif_clause" | "else_clause" | "case_item":
+                with self.shell.maybe():
+                    return self._sequence(node, stdin)
+            case "comment":
+                return ""
+        return self._other(node, stdin)
+
+    def _other(self, node: "Node", stdin: str) -> str:
+        """A sequence of statements, or an expression with some inside."""
+        if node.type in _SEQUENCES:
+            return self._sequence(node, stdin)
+        self.words.look_inside(node)
+        if node.type in ("word", "string", "raw_string", "concatenation"):
+            self.words.text(node)
+        return ""
+
+    def _sequence(self, node: "Node", stdin: str) -> str:
+        out = []
+        for child in node.children:
+            if not child.is_named:
+                continue
+            following = child.next_sibling
+            spawned = following is not None and following.type == "&"
+            self._spawning += spawned
+            out.append(self.statement(child, stdin))
+            self._spawning -= spawned
+        return "\n".join(filter(None, out))
+
+    def _list(self, node: "Node", stdin: str) -> str:
+        left, *rest = [child for child in node.children if child.is_named]
+        out = self.statement(left, stdin)
+        otherwise = any(child.type == "||" for child in node.children)
+        for child in rest:
+            with self.shell.maybe(folder=otherwise):
+                out += self.statement(child, stdin)
+        return out
+
+    def _pipeline(self, stages: list["Node"], stdin: str) -> str:
+        outer = self.shell
+        self._spawning += 1
+        for stage in stages:
+            self.shell = outer.copy()
+            stdin = self.statement(stage, stdin)
+        self._spawning -= 1
+        self.shell = outer
+        return stdin
+
+    def _apart(self, node: "Node", stdin: str) -> str:
+        outer, self.shell = self.shell, self.shell.copy()
+        out = self._sequence(node, stdin)
+        self.shell = outer
+        return out
+
+    def _redirected(self, node: "Node", stdin: str) -> str:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.children if child.type.endswith("_redirect")]
+        work = redirect(self, redirects, stdin)
+        out = self.statement(body, work.stdin) if body is not None else ""
+        out = work.keep(self, out, bodiless=body is None)
+        if work.piped:
+            out = self._pipeline(work.piped, out)
+        for after in work.after:
+            out += self.statement(after, stdin)
+        return out
+
+    def _for(self, node: "Node", stdin: str) -> str:
+        name = node.child_by_field_name("variable")
+        body = node.child_by_field_name("body")
+        values = [
+            word
+            for child in node.children_by_field_name("value")
+            for word in self.words.fields(child)
+        ]
+        out = ""
+        for value in values[:MOST_ROUNDS] or [UNKNOWN]:
+            if name is not None and body is not None:
+                self.shell.variables[(name.text or b"").decode(errors="replace")] = value
+                out = self.statement(body, stdin)
+        return out
+
+    def _while(self, node: "Node", stdin: str) -> str:
+        body = node.child_by_field_name("body")
+        condition = node.child_by_field_name("condition")
+        text = "" if condition is None else _text(condition)
+        forever = text in _FOREVER or (node.type == "c_style_for_statement" and condition is None)
+        if forever and body is not None and _spawns(body):
+            self.see(Sight.FORK_BOMB, _text(node))
+        return self._sequence(node, stdin)
+
+    # -- functions
+
+    def _define(self, node: "Node") -> str:
+        name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name is not None and body is not None:
+            self.shell.functions[self.words.text(name)] = body
+        return ""
+
+    def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str:
+        """Walk a function's body. One that calls itself is walked once; one that does so while
+        more of it runs beside is a fork bomb."""
+        self._called.add(name)
+        before = next((spawning for known, spawning in self._stack if known == name), None)
+        if before is not None:
+            if self._spawning > before:
+                self.see(Sight.FORK_BOMB, f"{name}() {_text(self.shell.functions[name])}")
+            return UNKNOWN
+        self._stack.append((name, self._spawning))
+        outer, self.shell.arguments = self.shell.arguments, arguments
+        out = self.statement(self.shell.functions[name], stdin)
+        self.shell.arguments = outer
+        self._stack.pop()
+        return out
+
+    def spawns_itself(self) -> bool:
+        return self._spawning > 0
+
+    # -- what words need
+
+    def capture(self, node: "Node") -> str:
+        outer, self.shell = self.shell, self.shell.copy()
+        out = []
+        for child in node.named_children:
+            if child.type == "file_redirect":
+                out.append(redirect(self, [child], "").stdin or READ)
+            else:
+                out.append(self.statement(child, ""))
+        self.shell = outer
+        return "\n".join(out).rstrip("\n")
+
+    def as_file(self, node: "Node") -> str:
+        path = f"/dev/fd/{63 + len(self.shell.files)}"
+        self.shell.files[path] = self.capture(node)
+        return path
+
+    def move(self, folder: str) -> None:
+        self.shell.place = msgspec.structs.replace(self.shell.place, cwd=folder)
+
+
+_SIGHTS = {
+    NET: Sight.NETWORK_CODE,
+    CODED: Sight.HIDDEN_CODE,
+}
+_SEQUENCES = frozenset(
+    (
+        "program",
+        "compound_statement",
+        "do_group",
+        "negated_command",
+        "if_statement",
+        "case_statement",
+        "elif_clause",
+        "else_clause",
+        "case_item",
+        "ERROR",
+    )
+)
+
+
+def _text(node: "Node") -> str:
+    return (node.text or b"").decode(errors="replace")
+
+
+def _spawns(body: "Node") -> bool:
+    text = _text(body)
+    if any(pause in text for pause in _PAUSES):
+        return False
+    return any(child.type == "&" for child in _all(body, 6))
+
+
+def _all(node: "Node", depth: int) -> Iterator["Node"]:
+    for child in node.children:
+        yield child
+        if depth:
+            yield from _all(child, depth - 1)

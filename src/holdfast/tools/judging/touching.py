@@ -1,0 +1,202 @@
+"""Touching: which paths a program would read, write, delete or change."""
+
+from collections.abc import Callable, Iterator
+
+from holdfast.tools.judging.outputs import roots_of_find
+from holdfast.tools.judging.run import Deed, Run, Touch
+
+# fmt: off
+_READERS = frozenset((
+    "cat", "head", "tail", "less", "more", "tac", "nl", "grep", "egrep", "fgrep", "rg", "awk", "sed",
+    "base64", "xxd", "od", "hexdump", "strings", "cut", "sort", "uniq", "view", "bat", "zip", "gzip",
+    "scp", "rsync", "cp", "tar", "openssl", "source", ".", "diff", "jq", "yq", "vim", "vi", "nano",
+    "paste", "column", "tee", "ln", "mv", "curl", "wc", "md5sum", "sha256sum", "7z", "gpg",
+))
+_NARROWING = (
+    "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-mtime", "-mmin", "-newer", "-size",
+    "-empty", "-user", "-perm", "-wholename", "-atime", "-ctime", "-inum", "-samefile", "-newermt",
+)
+# fmt: on
+
+Touched = Iterator[tuple[Deed, str]]
+
+
+def touches_of(run: Run) -> Iterator[Touch]:
+    find = _TOUCHES.get(run.program)
+    if find is not None:
+        for deed, path in find(run):
+            yield Touch(deed=deed, path=path, place=run.place)
+    if run.program in _READERS:
+        for word in run.args:
+            path = word.partition("=")[2].lstrip("@") if word.startswith("-") else word
+            if path:
+                path = path.lstrip("@")
+                yield Touch(deed=Deed.READ, path=path or word, place=run.place)
+
+
+def _rm(run: Run) -> Touched:
+    options = run.options()
+    deep = options.has("rR", "recursive", "dir")
+    for path in options.operands:
+        yield (Deed.DELETE if deep else Deed.REMOVE), path
+
+
+def _remove(run: Run) -> Touched:
+    for path in run.options("nsC").operands:
+        yield Deed.REMOVE, path
+
+
+def _trash(run: Run) -> Touched:
+    for path in run.options().operands:
+        yield Deed.DELETE, path
+
+
+def _write(run: Run) -> Touched:
+    for path in run.options("sdrtm").operands:
+        yield Deed.WRITE, path
+
+
+def _copy(run: Run) -> Touched:
+    options = run.options("tSmogZ", ("target-directory", "suffix", "mode", "owner", "group"))
+    into = options.value("t", "target-directory")
+    sources = options.operands if into else options.operands[:-1]
+    if into or sources:
+        yield Deed.WRITE, into or options.operands[-1]
+    if run.program == "mv":
+        for path in sources:
+            yield Deed.REMOVE, path
+            if _is_whole(run, path):
+                yield Deed.DELETE, path
+    if run.program == "ln":
+        for path in sources:
+            yield Deed.READ, path
+
+
+def _is_whole(run: Run, path: str) -> bool:
+    return run.place.ground(path) in ("root", "home", "system tree", "workspace")
+
+
+def _dd(run: Run) -> Touched:
+    for word in run.args:
+        name, _, path = word.partition("=")
+        if name == "of":
+            yield Deed.WRITE, path
+        elif name == "if":
+            yield Deed.READ, path
+
+
+def _sed(run: Run) -> Touched:
+    options = run.options("efl", ("expression", "file"))
+    if not options.has("i", "in-place"):
+        return
+    scripted = any(name in "ef" for name, _ in options.values)
+    for path in options.operands if scripted else options.operands[1:]:
+        yield Deed.WRITE, path
+
+
+def _chmod(run: Run) -> Touched:
+    options = run.options()
+    # A mode may look like an option: `chmod -R -w x`.
+    operands = [word for word in run.args if word == "--" or word[:1] != "-"]
+    mode, paths = (operands[0], operands[1:]) if operands else ("", [])
+    if options.value("", "reference") is not None:
+        paths = operands
+    deep = options.has("R", "recursive")
+    for path in paths:
+        if deep:
+            yield (Deed.OPEN_UP if _opens_up(mode) else Deed.CHANGE), path
+        else:
+            yield Deed.WRITE, path
+
+
+def _opens_up(mode: str) -> bool:
+    if mode.isdecimal():
+        return mode[-1] in "2367" or mode.strip("0") == ""
+    return any(
+        part[:1] in "ao+=" and "w" in part.replace("-w", "") and ("+" in part or "=" in part)
+        for part in mode.split(",")
+    )
+
+
+def _chown(run: Run) -> Touched:
+    options = run.options()
+    deep = options.has("R", "recursive")
+    for path in options.operands[1:]:
+        yield (Deed.CHANGE if deep else Deed.WRITE), path
+
+
+def _find(run: Run) -> Touched:
+    if "-delete" not in run.args:
+        return
+    narrow = any(word in _NARROWING for word in run.args)
+    for root in roots_of_find(run.args) or ["."]:
+        yield Deed.DELETE, (f"{root}/found-by-name" if narrow else root)
+
+
+def _unpack(run: Run) -> Touched:
+    options = run.options("fCdIXT", ("directory", "file"))
+    into = options.value("Cd", "directory")
+    if run.program == "tar" and not options.has("x", "extract", "get"):
+        old = run.args[:1] and not run.args[0].startswith("-") and "x" in run.args[0]
+        if not old:
+            return
+    if into:
+        yield Deed.WRITE, into.rstrip("/") + "/unpacked"
+
+
+def _fetch(run: Run) -> Touched:
+    curl = run.program == "curl"
+    options = run.options("oXHdFuAebTxmKw" if curl else "OoPUetT", ("output", "output-document"))
+    to = options.value("o" if curl else "OP", "output", "output-document", "directory-prefix")
+    if to and to != "-":
+        yield Deed.WRITE, to
+
+
+def _rsync(run: Run) -> Touched:
+    options = run.options("eTfM", ("rsh", "exclude", "include", "filter", "files-from"))
+    if options.operands and ":" not in options.operands[-1]:
+        yield Deed.WRITE, options.operands[-1]
+        if options.has("", "delete", "delete-after", "delete-excluded", "delete-before"):
+            yield Deed.DELETE, options.operands[-1]
+
+
+def _git(run: Run) -> Touched:
+    if run.args[:1] == ("rm",):
+        return
+    if run.args[:2] == ("config", "--system"):
+        yield Deed.WRITE, "/etc/gitconfig"
+
+
+_TOUCHES: dict[str, Callable[[Run], Touched]] = {
+    "rm": _rm,
+    "unlink": _remove,
+    "rmdir": _remove,
+    "shred": _remove,
+    "srm": _trash,
+    "wipe": _trash,
+    "rimraf": _trash,
+    "trash": _trash,
+    "tee": _write,
+    "touch": _write,
+    "truncate": _write,
+    "mkdir": _write,
+    "fallocate": _write,
+    "cp": _copy,
+    "mv": _copy,
+    "ln": _copy,
+    "install": _copy,
+    "dd": _dd,
+    "sed": _sed,
+    "gsed": _sed,
+    "chmod": _chmod,
+    "chown": _chown,
+    "chgrp": _chown,
+    "setfacl": _chown,
+    "find": _find,
+    "tar": _unpack,
+    "unzip": _unpack,
+    "curl": _fetch,
+    "wget": _fetch,
+    "rsync": _rsync,
+    "git": _git,
+}
