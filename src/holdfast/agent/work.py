@@ -72,6 +72,7 @@ class Work(Protocol):
     def auxiliary(self) -> Auxiliary: ...
 
     compacting: bool  # a message that comes meanwhile must not cut it short
+
     def redact(self, text: str) -> str:
         """The text without the value of any secret."""
         ...

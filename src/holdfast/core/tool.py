@@ -12,6 +12,7 @@ from holdfast.core.message import Outcome
 
 if TYPE_CHECKING:
     from holdfast.core.bench import Bench
+    from holdfast.core.child import Delegation
 
 
 class Replay(StrEnum):
@@ -45,6 +46,7 @@ class ToolContext:
     principal: PrincipalId
     call_id: CallId
     bench: "Bench"
+    delegation: "Delegation | None" = None  # None: this call can have no children
     progress: Callable[[str], None] = lambda _: None
 
 

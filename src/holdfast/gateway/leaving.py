@@ -57,7 +57,15 @@ async def delete(
         if lane.task is not None:
             await asyncio.wait([lane.task])
     house.cache.drop(session_id)
+    await house.memory.end(session_id)  # while the store still knows whose it is
+    await house.children.end(session_id)
     await clear_away()
+    for child in await house.store.descendants(session_id):
+        await _forget(house, child.session_id)
+    await _forget(house, session_id)
+
+
+async def _forget(house: House, session_id: SessionId) -> None:
     inbox_ids = await house.store.inbox_of(session_id)
     await house.store.delete_session(session_id, inbox_ids=inbox_ids)
     house.feeds.deleted(session_id)

@@ -32,6 +32,11 @@ class Toolbox(msgspec.Struct, frozen=True):
         known = ", ".join(self.by_name) or "none"
         raise ToolFailed(f"there is no tool {name!r}; the tools are: {known}")
 
+    def only(self, toolsets: Iterable[str]) -> "Toolbox":
+        """What of this is in these toolsets, in the same order."""
+        wanted = frozenset(toolsets)
+        return _box(tool for tool in self.by_name.values() if tool.toolset in wanted)
+
 
 class Registry:
     """Owns the tools, and the toolbox of each set of toolsets, built once."""

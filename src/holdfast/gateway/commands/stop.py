@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Sequence
 
+from holdfast.core.child import Child
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow
@@ -21,17 +22,31 @@ class Stop:
         self._lanes = lanes
 
     def begin(self, asked: Asked) -> Awaitable[None]:
+        everything = asked.argument.lower() == "all"
+        at_work = self._house.children.in_background(asked.session_id) if asked.session_id else []
+        remark = _remark(at_work, everything=everything)
+        idle = "" if everything and at_work else "Nothing is running. "
+        stopped = self._stop_turn(asked, done=f"Stopped. {remark}", idle=f"{idle}{remark}")
+        return self._with_background(stopped, asked) if everything else stopped
+
+    async def _with_background(self, stopped: Awaitable[None], asked: Asked) -> None:
+        if asked.session_id is not None:
+            await self._house.children.stop_background(asked.session_id)
+        await stopped
+
+    def _stop_turn(self, asked: Asked, *, done: str, idle: str) -> Awaitable[None]:
+        done, idle = done.strip(), idle.strip()
         lane = self._lanes.get(asked.session_id) if asked.session_id else None
         if lane is None:
-            return answer(self._house, asked.row, "Nothing is running.")
+            return answer(self._house, asked.row, idle)
         waiting = lane.drop_waiting()
-        end, reply = answer_to(self._house, asked.row, "Stopped.")
+        end, reply = answer_to(self._house, asked.row, done)
         ends = (*superseded(waiting), end)
         if lane.stop(ends, [reply]):
             return nothing()  # the row ends in the commit that ends the turn
         if not waiting:
-            return answer(self._house, asked.row, "Nothing is running.")
-        effect = prepare(self._house, asked.row, "Stopped.", inbox_ends=ends, deliveries=(reply,))
+            return answer(self._house, asked.row, idle)
+        effect = prepare(self._house, asked.row, done, inbox_ends=ends, deliveries=(reply,))
         return self._drop(waiting, lane.session_id, effect)
 
     async def _drop(
@@ -42,3 +57,13 @@ class Stop:
         except StoreError:
             self._lanes.give_back(waiting, session_id)
             raise
+
+
+def _remark(at_work: Sequence[Child], *, everything: bool) -> str:
+    """What of the background was stopped too, or goes on."""
+    if not at_work:
+        return ""
+    listed = "; ".join(child.title for child in at_work)
+    if everything:
+        return f"Stopped in the background: {listed}."
+    return f"In the background there still is: {listed}. /stop all ends that too."
