@@ -1,0 +1,50 @@
+"""`holdfast memory`: notes shown and changed from the shell, with a gateway and without one."""
+
+import json
+import subprocess
+from collections.abc import Callable
+
+from tests.cli.conftest import GatewayProcess
+
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_notes_are_added_shown_edited_and_forgotten(shared: GatewayProcess, cli: Cli) -> None:
+    def memory(*args: str, **more: str) -> str:
+        done = cli("memory", *args, **more, **shared.where)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "Nothing is noted" in memory("show")
+    assert "9 of 4000 characters" in memory("add", "likes tea")
+    memory("add", "--about", "world", "the server is kelp")
+    shown = memory("show")
+    assert "person:owner" in shown and "likes tea" in shown and "world" in shown
+    assert "changed" in memory("edit", "1", "likes coffee")
+    (notebook,) = json.loads(memory("show", "--json"))
+    assert [note["text"] for note in notebook["notes"]] == ["likes coffee", "the server is kelp"]
+    assert "Note 2 is forgotten" in memory("forget", "2")
+    kept = cli("memory", "clear", stdin="n\n", **shared.where)
+    assert kept.returncode != 0 and "likes coffee" in memory("show")
+    memory("add", "--owner", "person:x:default:ann", "afraid of cats")
+    unsaid = cli("memory", "clear", "--yes", **shared.where)
+    assert unsaid.returncode == exits.FAILED and "--owner" in unsaid.stderr
+    for owner in ("person:owner", "person:x:default:ann"):
+        memory("clear", "--yes", "--owner", owner)
+    assert "Nothing is noted" in memory("show")
+
+
+def test_a_note_that_is_not_there_is_said_so(shared: GatewayProcess, cli: Cli) -> None:
+    for args in (("edit", "77", "x"), ("forget", "77")):
+        refused = cli("memory", *args, "--owner", "person:owner", **shared.where)
+        assert refused.returncode == exits.FAILED
+        assert "77" in refused.stderr or "no note" in refused.stderr
+
+
+def test_without_a_gateway_notes_can_be_read_and_not_changed(cli: Cli) -> None:
+    assert "Nothing is noted" in cli("memory", "show").stdout
+    refused = cli("memory", "add", "x")
+    assert refused.returncode == exits.GATEWAY_DOWN
+    assert "No gateway is running" in refused.stderr
