@@ -10,6 +10,11 @@ from typing import Any
 import msgspec
 from aiohttp.web import RouteDef
 
+from holdfast.agent.delegation import Delegate
+from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.providers import BUILT_IN, load_providers
+from holdfast.agent.memory.tool import MemoryTool
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.greeting import greeting
@@ -28,7 +33,7 @@ from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings, SandboxMode
+from holdfast.core.settings import PlatformSettings, SandboxMode, Settings
 from holdfast.gateway.gateway import Broken, Gateway, Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.choice import Chosen, choose
@@ -50,6 +55,7 @@ from holdfast.service.signals import stop_signal
 from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.registry import Registry, default_tools
+from holdfast.tools.session_search import SessionSearch
 
 log = logging.getLogger(__name__)
 
@@ -146,14 +152,21 @@ class Process:
     ) -> Gateway:
         config = self._config
         settings = msgspec.structs.replace(config.settings, model=self._model.settings)
-        tools = Registry(default_tools(settings.runner))
+        notes = self._notes(store)
+        searching = SessionSearch(store, clock=self._clock)
+        tools = Registry((
+                *default_tools(settings.runner),
+                searching,
+                MemoryTool(notes),
+                Delegate(settings.delegate),
+            ))
         return Gateway(
             Parts(
                 settings=settings,
                 store=store,
                 platforms=[api, WebPlatform(), *self._platforms()],
                 runners=runners,
-                toolbox=tools.for_toolsets(settings.agent.toolsets),
+                toolbox=tools.for_toolsets(_toolsets(settings)),
                 lease=voices.lease,
                 model=self._model.choice,
                 api_key=config.secret("model.api_key"),
@@ -162,8 +175,18 @@ class Process:
                 new_id=self._new_id,
                 crash=self._crash,
                 progress=self._enter,
+                notes=notes,
+                memory_providers=load_providers(
+                    settings.memory.providers, notes=notes, home=config.home
+                ),
+                memory_limits=Limits(prefetch=settings.memory.prefetch_timeout),
             )
         )
+
+    def _notes(self, store: SqliteStore) -> Notes:
+        redact = Redaction([*self._config.secrets.values(), self._token])
+        room = self._config.settings.memory.max_chars
+        return Notes(store, clock=self._clock, redact=redact, room=room)
 
     def _room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
         return Room(
@@ -259,6 +282,12 @@ class Process:
             ),
             flush=True,
         )
+
+
+def _toolsets(settings: Settings) -> list[str]:
+    """Without notes there is nothing for the tool that keeps them."""
+    noted = BUILT_IN in settings.memory.providers
+    return [name for name in settings.agent.toolsets if noted or name != MemoryTool.toolset]
 
 
 def _sandbox(runners: Runners) -> dict[str, Any]:

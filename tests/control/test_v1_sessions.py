@@ -75,16 +75,23 @@ async def test_a_transcript_is_paged_both_ways_without_gap_or_repeat(v1: V1) -> 
     assert [turn["state"] for turn in detail["turns"]] == ["answered", "answered"]
 
 
-async def test_search_finds_what_was_said_the_newest_first(v1: V1) -> None:
+async def test_search_finds_what_was_said_and_marks_it(v1: V1) -> None:
     session = await v1.open()
     await v1.end(await v1.say(session, "Xylophones are 100% wood"))
     await v1.end(await v1.say(session, "what is a xylophone?", "m2"))
     found = await v1.get("/search", q="XYLOPHONE")
     assert {hit["session"]["id"] for hit in found} == {session}
-    assert [hit["at"] for hit in found] == sorted((hit["at"] for hit in found), reverse=True)
-    assert all("xylophone" in hit["snippet"].lower() for hit in found)
+    assert {hit["role"] for hit in found} == {"user", "assistant"}
+    for hit in found:
+        assert "".join(hit["marked"]) == hit["snippet"]
+        assert [piece.lower() for piece in hit["marked"][1::2]] == ["xylophone"]
     assert len(await v1.get("/search", q="100% w")) == 2
-    assert await v1.get("/search", q="100_ w") == []
+    assert len(await v1.get("/search", q="xylophone", session=session, platform="web")) == 4
+    for narrower in ({"session": "s_0"}, {"platform": "api"}, {"since": 4e9}, {"q": '"wood 100'}):
+        assert await v1.get("/search", **{"q": "xylophone", **narrower}) == []
+    rebuilt = await v1.ask("POST", "/search/rebuild", json={})
+    assert rebuilt["messages"] >= 4 and rebuilt["behind"] == 0
+    assert len(await v1.get("/search", q="xylophone", session=session)) == 4
 
 
 async def test_an_exported_session_comes_back_as_a_new_one(v1: V1) -> None:

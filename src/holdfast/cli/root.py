@@ -19,6 +19,8 @@ COMMANDS = {
     "sessions": Lazy(
         "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
     ),
+    "search": Lazy("holdfast.cli.search", "Find words in all that was ever said."),
+    "memory": Lazy("holdfast.cli.memory", "Show or change what is remembered about people."),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),

@@ -24,7 +24,7 @@ PURPOSE = "holdfast sessions"
 def stored_sessions(home: Path, *, limit: int, offset: int) -> SessionList:
     async def ask(store: Store) -> SessionList:
         rows = await store.sessions(limit=limit + 1, offset=offset)
-        return SessionList(sessions=[*map(_view, rows[:limit])], more=len(rows) > limit)
+        return SessionList(sessions=[*map(session_view, rows[:limit])], more=len(rows) > limit)
 
     return ask_store(home, ask, purpose=PURPOSE) or SessionList(sessions=[], more=False)
 
@@ -40,13 +40,13 @@ def stored_session(home: Path, name: str) -> SessionDetail:
 async def _detail(store: Store, name: str) -> SessionDetail:
     row = await store.session(SessionId(name))
     if row is None:
-        views = [*map(_view, await store.sessions(limit=LOOKED_AT))]
+        views = [*map(session_view, await store.sessions(limit=LOOKED_AT))]
         row = await store.session(SessionId(meant(name, views).id))
     assert row is not None, "what is listed is there"
     records = await store.transcript(row.id)
     turns = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
     return SessionDetail(
-        session=_view(row),
+        session=session_view(row),
         turns=[_turn(turn) for turn_id in turns if (turn := await store.turn(turn_id))],
         records=[
             RecordView(
@@ -62,7 +62,7 @@ async def _detail(store: Store, name: str) -> SessionDetail:
     )
 
 
-def _view(row: SessionRow) -> SessionView:
+def session_view(row: SessionRow) -> SessionView:
     platform, _, _, chat = place_of(row.route)
     return SessionView(
         id=row.id,

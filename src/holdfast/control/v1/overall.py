@@ -49,7 +49,13 @@ async def commands(room: Room, call: Call[NoQuery, None]) -> web.Response:
 
 
 def _shown(command: CommandSpec) -> CommandView:
-    return CommandView(name=command.name, help=command.help, arguments=command.arguments)
+    return CommandView(
+        name=command.name,
+        help=command.help,
+        arguments=command.arguments,
+        aliases=command.aliases,
+        mid_turn=command.mid_turn,
+    )
 
 
 async def search(room: Room, call: Call[SearchQuery, None]) -> web.Response:

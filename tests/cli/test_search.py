@@ -1,0 +1,49 @@
+"""`holdfast search`: through the running gateway, or from the store where none runs."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.conftest import GatewayProcess
+from tests.cli.test_cli_offline import converse
+
+from holdfast.service import exits
+from holdfast.service.lock import HomeLock
+from holdfast.service.paths import Paths
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_words_are_found_through_the_gateway(shared: GatewayProcess, cli: Cli) -> None:
+    cli("ask", "--session", "search", "[text the capstan turns]", **shared.where)
+    shown = cli("search", "capst", "turns", **shared.where)
+    assert "assistant: the capstan turns" in shown.stdout
+    found = json.loads(cli("search", "--json", "capstan", **shared.where).stdout)["found"]
+    assert {hit["session"]["chat"] for hit in found} == {"search"}
+    narrowed = cli("search", "--session", "search", "--days", "1", "capstan", **shared.where)
+    assert "capstan" in narrowed.stdout
+    assert cli("search", "--platform", "api", "capstan", **shared.where).stdout == (
+        "Nothing was found.\n"
+    )
+    again = cli("search", "--rebuild", "capstan", **shared.where)
+    assert "made anew" in again.stdout and "capstan" in again.stdout
+
+
+def test_words_are_found_with_no_gateway(cli: Cli, tmp_path: Path) -> None:
+    """K1: with no gateway running the CLI takes the lock itself."""
+    paths = Paths(tmp_path / "home")
+    assert cli("search", "late").stdout == "Nothing was found.\n"
+    paths.home.mkdir(mode=0o700)
+    asyncio.run(converse(paths))
+    assert "It is late." in cli("search", "late").stdout
+    assert "It is late." in cli("search", "--session", "s_1", "late").stdout
+    made = json.loads(cli("search", "--rebuild", "--json").stdout)
+    assert (made["messages"], made["behind"]) == (2, 0)
+    with HomeLock(paths.home):
+        assert cli("search", "late").returncode == exits.HOME_IN_USE
+
+
+def test_a_search_for_nothing_is_a_mistake(cli: Cli) -> None:
+    assert cli("search").returncode == 2

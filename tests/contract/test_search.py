@@ -1,0 +1,222 @@
+"""Search over all that was said: an index beside the store, never on the way of a message."""
+
+import asyncio
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.contract.conftest import Call, Until, World
+
+from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.search import SearchQuery
+from holdfast.core.tool import ToolContext
+from holdfast.service.clock import SystemClock
+from holdfast.store.search import file
+from holdfast.tools.session_search import SessionSearch
+
+
+async def said(world: World, text: str, *, chat: str = "one", reply: str = "so it is") -> SessionId:
+    world.model.say(reply)
+    ended = await world.accept(text, chat=chat)
+    await world.end_of(ended)
+    row = await world.store.inbox_row(ended.row.id)
+    assert row is not None and row.session_id is not None
+    return row.session_id
+
+
+async def found(world: World, words: str, **more: object) -> list[str]:
+    query = SearchQuery(words=words, **more)  # type: ignore[arg-type]
+    return [each.snippet for each in await world.store.search(query)]
+
+
+async def test_what_was_said_is_found_at_once_in_any_case_and_form(world: World) -> None:
+    await said(world, "Xylophönes are 100% wood, in 東京")
+    for words in ("xylophone", "XYLO wood", '"100% wood"', "東京", "京", "wood -steel"):
+        assert await found(world, words) == ["Xylophönes are 100% wood, in 東京"], words
+    for words in ("phone", '"wood 100"', "wood -xylophones", "steel", "-wood"):
+        assert await found(world, words) == [], words
+
+
+@pytest.mark.parametrize(
+    "words",
+    ['"', "'", "*", "a AND", "NEAR(", "said:kelp", "{x}:y", "^", "-", "\0", "((", "a^2", "🐙"],
+)
+async def test_nothing_that_can_be_typed_is_an_error(world: World, words: str) -> None:
+    await said(world, "kelp")
+    assert isinstance(await found(world, words), list)
+    assert isinstance(await found(world, f"kelp {words}"), list)
+
+
+async def test_the_best_comes_first_and_of_equals_the_newest(world: World) -> None:
+    await said(world, "anchor " + "and a great many other words " * 20)
+    await said(world, "anchor here", chat="two")
+    await said(world, "anchor here", chat="three")
+    hits = await world.store.search(SearchQuery(words="anchor"))
+    assert [hit.snippet[:11] for hit in hits] == ["anchor here", "anchor here", "anchor and "]
+    assert hits[0].created_at > hits[1].created_at
+
+
+async def test_session_platform_and_time_narrow_it(world: World) -> None:
+    first = await said(world, "anchor one")
+    second = await said(world, "anchor two", chat="two")
+    late = (await world.store.search(SearchQuery(words="two")))[0].created_at
+    assert await found(world, "anchor", session_id=first) == ["anchor one"]
+    assert await found(world, "anchor", since=late) == ["anchor two"]
+    assert len(await found(world, "anchor", platform="api")) == 2
+    assert await found(world, "anchor", platform="ap") == []
+    assert second != first
+
+
+async def test_tools_and_their_results_are_found_after_what_people_said(
+    world: World, call: Call
+) -> None:
+    world.model.say([call("safe", '{"for": "barnacles"}')])
+    world.model.say("done")
+    await world.end_of(await world.accept("look"))
+    await said(world, "barnacles again")
+    hits = await world.store.search(SearchQuery(words="barnacles"))
+    assert [hit.role for hit in hits] == ["user", "assistant"]
+
+
+async def test_an_index_that_is_missing_damaged_or_old_is_made_anew(world: World) -> None:
+    """K3: search indexes live apart and can be rebuilt."""
+    await said(world, "the kelp holds")
+    assert await found(world, "kelp")
+    index = world.path.with_name("search.db")
+    for spoil in (_remove, _tear, _age, _forge):
+        await world.stop()
+        spoil(index)
+        await world.start()
+        assert await found(world, "kelp") == ["the kelp holds"], spoil.__name__
+
+
+async def test_what_a_dead_process_had_not_indexed_is_taken_in(world: World) -> None:
+    await said(world, "the first tide")
+    assert await found(world, "tide")
+    index = world.path.with_name("search.db")
+    before = index.read_bytes(), index.with_name("search.db-wal").read_bytes()
+    await said(world, "the second tide")
+    assert len(await found(world, "tide")) == 2
+    await world.die()
+    for suffix, content in zip(("", "-wal"), before, strict=True):
+        world.path.with_name(f"search.db{suffix}").write_bytes(content)
+    await world.start()
+    assert len(await found(world, "tide")) == 2
+
+
+async def test_what_was_taken_back_is_found_no_more(world: World) -> None:
+    session = await said(world, "the wrong harbour")
+    assert await found(world, "harbour")
+
+    def take_back(cursor: apsw.Cursor) -> None:
+        cursor.execute("DELETE FROM messages WHERE session_id = ?", (session,))
+
+    await world.store._submit(take_back)
+    await said(world, "the right pier")
+    assert await found(world, "harbour") == []
+    assert await found(world, "pier") == ["the right pier"]
+
+
+async def test_the_index_follows_by_itself(world: World, until: Until) -> None:
+    await said(world, "nobody searches")
+    index = world.path.with_name("search.db")
+
+    async def indexed() -> bool:
+        if not index.exists():
+            return False
+        db = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return db.execute("SELECT count(*) FROM entries").get == 2
+        except apsw.SQLError:
+            return False
+        finally:
+            db.close()
+
+    await until(indexed)
+    assert index.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_search_that_cannot_be_kept_stops_nothing_else(world: World) -> None:
+    world.path.with_name("search.db").mkdir()
+    await said(world, "still answered")
+    world.model.say("and again")
+    ended = await world.end_of(await world.accept("/search answered"))
+    assert "does not work just now" in ended.text
+    assert (await world.end_of(await world.accept("more"))).text == "and again"
+
+
+async def test_a_rebuild_says_what_it_has(world: World) -> None:
+    await said(world, "one")
+    state = await world.store.rebuild_search()
+    assert (state.messages, state.behind) == (2, 0)
+    assert state.bytes > 0
+
+
+async def test_search_in_a_chat_answers_in_the_chat(world: World) -> None:
+    await said(world, "the buoy is red")
+    assert "the buoy is red" in (await world.end_of(await world.accept("/search buoy"))).text
+    assert "Nothing was found" in (await world.end_of(await world.accept("/search whale"))).text
+
+
+async def test_nobody_finds_what_another_person_said(world: World) -> None:
+    """Default deny: a conversation is found by those who spoke in it, and in its own chat."""
+    for number, (user, text) in enumerate([("ann", "ann's secret cove"), ("bob", "bob's cove")], 1):
+        world.model.say("noted")
+        world.say(text, chat=f"dm-{user}", user=user)
+        await world.sent(number)
+    world.say("/search cove", chat="dm-bob", user="bob")
+    assert "bob's cove" in (await world.texts(3))[2]
+    assert "secret" not in (await world.texts(3))[2]
+    world.say("/search cove", chat="another", user="bob")
+    assert "bob's cove" in (await world.texts(4))[3]
+    world.say("/search cove", chat="club", user="bob", chat_type="group")
+    assert "Nothing was found" in (await world.texts(5))[4]
+
+
+async def test_the_tool_sees_what_its_person_may_see(world: World) -> None:
+    session = await said(world, "the lighthouse keeper")
+    world.model.say("noted")
+    world.say("the lighthouse key", chat="dm", user="ann")
+    await world.sent(1)
+    tool = SessionSearch(world.store, clock=SystemClock())
+    owner = PrincipalId("api:default:owner")
+    context = ToolContext(
+        session_id=session,
+        principal=owner,
+        call_id=CallId("c"),
+        bench=None,  # type: ignore[arg-type]  # it touches none
+    )
+    output = await tool.run(context, {"words": "lighthouse"})
+    assert "keeper" in output.text and "key " not in output.text + " "
+    assert "· here · user]" in output.text
+    assert "Nothing was found" in (await tool.run(context, {"words": "whale", "days": 3})).text
+
+
+async def test_many_words_at_once_keep_no_message_waiting(world: World) -> None:
+    """Fed after the commit: a turn is answered while the index is being made."""
+    for number in range(5):
+        await said(world, f"wave {number}", chat=str(number))
+    rebuilding = asyncio.create_task(world.store.rebuild_search())
+    await said(world, "meanwhile", chat="new")
+    await rebuilding
+    assert await found(world, "meanwhile")
+
+
+def _remove(path: Path) -> None:
+    file.remove(path)
+
+
+def _tear(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + bytes(len(content) - 4096))
+
+
+def _age(path: Path) -> None:
+    db = apsw.Connection(str(path))
+    db.pragma("user_version", file.VERSION + 1)
+    db.close()
+
+
+def _forge(path: Path) -> None:
+    file.remove(path)
+    path.write_text("not a database at all\n" * 500)
