@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from holdfast.core.inbox import BusyMode, InboxState
+from holdfast.core.memory import About
 from holdfast.core.message import Message
 from holdfast.core.turn import LaneState, TurnState, Usage
 
@@ -164,6 +165,8 @@ class CommandView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str
     arguments: str = ""  # as shown: "[NAME]" may be left out
+    aliases: tuple[str, ...] = ()
+    mid_turn: bool = True  # False: not while a turn runs
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,9 +177,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     session: SessionView
     seq: int
+    role: str  # user, assistant or tool
     at: float
     snippet: str
-
     marked: list[str]
 
 
@@ -186,6 +189,7 @@ class SearchView(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     behind: int
     bytes: int
+
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, and why it is this one."""
@@ -250,3 +254,43 @@ class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """`deleted` event of `/events`: that session is gone."""
 
     id: str
+
+
+NoteOwner = Annotated[str, msgspec.Meta(pattern="^(person|place):.", max_length=2000)]
+
+
+class NoteView(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    about: About
+    text: str
+    changed_at: float
+
+
+class NotebookView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is noted about a person, or in a place that people share. `off`: agents see none of
+    it. `room`: characters that all its notes may have; `used`: those they have."""
+
+    owner: str
+    off: bool
+    used: int
+    room: int
+    notes: list[NoteView]
+
+
+class NotebookList(msgspec.Struct, frozen=True, kw_only=True):
+    notebooks: list[NotebookView]
+    more: bool
+
+
+class NewNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With `id`, what that note is to say from now on."""
+
+    owner: NoteOwner
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+    about: About = About.PERSON
+    id: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] | None = None
+
+
+class NotebookChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    owner: NoteOwner
+    off: bool
