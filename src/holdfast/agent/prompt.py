@@ -18,10 +18,12 @@ anything long-running with the process tool, not with `&`. A result marked as un
 cancelled may have had an effect: look before you repeat it."""
 
 
-def build_prompt(*, date: str, toolbox: Toolbox, instructions: str, request: str = "") -> str:
+def build_prompt(
+    *, date: str, toolbox: Toolbox, instructions: str, request: str = "", memory: str = ""
+) -> str:
     """Small on purpose: every byte of it is sent with every call."""
     parts = [WHO.format(date=date)]
     if any(tool.danger is Danger.CONFINED for tool in toolbox.by_name.values()):
         parts.append(HANDS)
-    parts.extend(text for text in (instructions.strip(), request.strip()) if text)
+    parts.extend(text for text in (instructions.strip(), request.strip(), memory) if text)
     return "\n\n".join(parts)

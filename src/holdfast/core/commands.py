@@ -41,15 +41,46 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 COMMANDS = (
     CommandSpec(
+        name="approvals",
+        arguments="[revoke N]",
+        help="show what waits for approval and which approvals stand, or revoke one",
+    ),
+    CommandSpec(
+        name="approve",
+        arguments="[N | all] [session | always]",
+        help="let a command run that waits for your word",
+    ),
+    CommandSpec(
+        name="background",
+        arguments="TEXT",
+        help="do TEXT beside this conversation, and tell it here when it is done",
+    ),
+    CommandSpec(
         name="busy",
         arguments="[interrupt | queue | steer | default]",
         help="show or choose what a new message does while the agent works",
+    ),
+    CommandSpec(
+        name="compact",
+        arguments="[WHAT TO KEEP]",
+        help="summarise the older part of this conversation, to make room",
+        mid_turn=False,  # the turn that runs makes room for itself
+    ),
+    CommandSpec(
+        name="deny",
+        arguments="[N | all] [WHY]",
+        help="do not let a command run that waits for your word",
     ),
     CommandSpec(
         name="help",
         arguments="[COMMAND]",
         aliases=("start",),  # what a chat with a bot begins with
         help="show what the gateway itself can do",
+    ),
+    CommandSpec(
+        name="memory",
+        arguments="[add TEXT | edit N TEXT | forget N | clear | off | on]",
+        help="show or change what is remembered about you",
     ),
     CommandSpec(
         name="model",
@@ -80,6 +111,7 @@ COMMANDS = (
     ),
     CommandSpec(
         name="stop",
+        arguments="[all]",
         help="stop what the agent is doing, and drop what waits behind it",
         strict=False,  # who says "/stop please" means it
         outlives_restart=False,  # what it was to stop died with the process it was typed to

@@ -53,6 +53,9 @@ class AgentCache:
     def __contains__(self, session_id: SessionId) -> bool:
         return session_id in self._entries
 
+    def __iter__(self) -> Iterator[SessionId]:
+        return iter(list(self._entries))
+
     async def lease(self, session_id: SessionId, *, signature: str, build: Build) -> Agent:
         """The session's agent: the cached one if it was built from the same, else a new one.
 

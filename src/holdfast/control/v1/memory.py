@@ -17,7 +17,7 @@ from holdfast.control.v1.views import (
     NoteOwner,
     NoteView,
 )
-from holdfast.core.memory import Edited, EditOutcome, Notebook, OwnerId
+from holdfast.core.memory import About, Edited, EditOutcome, Notebook, OwnerId
 
 
 class MemoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +50,7 @@ async def keep_note(room: Room, call: Call[NoQuery, NewNote]) -> web.Response:
     owner = OwnerId(given.owner)
     try:
         if given.id is None:
-            edited = await notes.add(owner, given.text, about=given.about)
+            edited = await notes.add(owner, given.text, about=given.about or About.PERSON)
         else:
             edited = await notes.replace(owner, given.id, given.text, about=given.about)
     except BadNote as error:

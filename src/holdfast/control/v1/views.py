@@ -287,7 +287,7 @@ class NewNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     owner: NoteOwner
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
-    about: About = About.PERSON
+    about: About | None = None  # None: as it was; of a new one, the person
     id: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] | None = None
 
 
