@@ -1,0 +1,379 @@
+"""Compaction: a long conversation goes on under the same id, and nothing of it is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.contract.conftest import Call, Until, World
+from tests.contract.voices import helper_of, small_world, with_auxiliary
+
+from holdfast.core.auxiliary import Errand
+from holdfast.core.inbox import InboxState
+from holdfast.core.message import (
+    CompactionMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.model import Fault, ModelFailed, ModelRequest, ToolSchema
+from holdfast.core.projection import LEFT_OUT, problems
+from holdfast.core.secret import Secret
+from holdfast.core.settings import AuxiliarySettings
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turn import StepKind
+
+LONG = 1_800  # characters: 450 tokens of a window of 4,000
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    world = small_world(tmp_path, auxiliary=AuxiliarySettings(model="helper", titles=False))
+    await world.start()
+    yield world
+    await world.stop()
+
+
+def long_text(name: str) -> str:
+    return f"{name} ".ljust(LONG, ".")
+
+
+async def ask(world: World, text: str, reply: str = "", **more: object) -> str:
+    """One exchange, to its end."""
+    world.model.say(reply or long_text(f"re {text[:20].split()[0]}"))
+    return (await world.end_of(await world.accept(text, **more))).text
+
+
+async def filled(world: World, *, exchanges: int = 3) -> None:
+    """As much as is said before the next message is one too many."""
+    for number in range(1, exchanges + 1):
+        await ask(world, long_text(f"question{number}"))
+
+
+def said_in(request: ModelRequest) -> str:
+    return "\n".join(message.text for message in request.messages)
+
+
+async def records(world: World) -> list[CompactionMessage]:
+    messages = await world.transcript(await world.only_session())
+    return [message for message in messages if isinstance(message, CompactionMessage)]
+
+
+async def test_before_the_window_is_full_the_older_part_becomes_a_record(world: World) -> None:
+    """Law 2: the session stays the one it was, its log whole, and its last words verbatim."""
+    await filled(world)
+    helper_of(world).say("They talked about three questions.")
+    assert await ask(world, long_text("question4"), "the answer") == "the answer"
+    (record,) = await records(world)
+    request = world.model.requests[-1]
+    assert isinstance(request.messages[0], NoteMessage)
+    assert "They talked about three questions." in request.messages[0].text
+    assert "question1" not in said_in(request)
+    assert long_text("question4") in said_in(request)
+    assert problems(request.messages) == []
+    transcript = await world.transcript(await world.only_session())
+    assert sum("question1" in message.text for message in transcript) >= 1
+    assert record.covers < len(transcript)
+
+
+async def test_a_summary_is_a_step_of_its_turn_with_what_it_took(world: World) -> None:
+    await filled(world)
+    helper_of(world).say("short")
+    world.model.say("ok")
+    ended = await world.end_of(await world.accept(long_text("question4")))
+    assert ended.turn_id is not None
+    steps = await world.store.steps(ended.turn_id)
+    assert [step.kind for step in steps] == [StepKind.COMPACTION, StepKind.MODEL]
+    assert steps[0].usage.input_tokens > 500
+    assert ended.usage.input_tokens == sum(step.usage.input_tokens for step in steps)
+
+
+async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
+    world: World,
+) -> None:
+    """A4: across turns, eviction and a restart, so that a provider's cache keeps hitting."""
+    await filled(world)
+    helper_of(world).say("the summary")
+    await ask(world, long_text("question4"), "ok")
+    seen: list[tuple[Message, ...]] = [world.model.requests[-1].messages]
+    await ask(world, "next", "ok")
+    seen.append(world.model.requests[-1].messages)
+    world.gateway.house.cache.drop(await world.only_session())
+    await ask(world, "evicted", "ok")
+    seen.append(world.model.requests[-1].messages)
+    await world.stop()
+    await world.start()
+    await ask(world, "restarted", "ok")
+    seen.append(world.model.requests[-1].messages)
+    for before, after in zip(seen, seen[1:], strict=False):
+        assert after[: len(before)] == before
+    assert len(helper_of(world).requests) == 1
+
+
+async def test_an_agent_is_built_without_what_its_summary_covers(world: World) -> None:
+    await filled(world)
+    helper_of(world).say("the summary")
+    await ask(world, long_text("question4"), "ok")
+    session_id = await world.only_session()
+    skipped, left = await world.store.context(session_id)
+    whole = await world.store.transcript(session_id)
+    assert skipped > 0
+    assert left == whole[skipped:]
+
+
+async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
+    world: World,
+) -> None:
+    """H1, H3: nothing of it is kept, and the turn goes on in the next life."""
+    await filled(world)
+    accepted = await world.accept(long_text("question4"))
+    await helper_of(world).asked(1)
+    await world.die()
+    await world.start()
+    assert await records(world) == []
+    await helper_of(world).asked(2)
+    helper_of(world).say("the summary")
+    world.model.say("answered after all")
+    assert (await world.end_of(accepted)).text == "answered after all"
+    assert "question1" not in said_in(world.model.requests[-1])
+
+
+BAD = {
+    "failing": ModelFailed("no", fault=Fault.AUTH),
+    "empty": "   ",
+    "too long": "x" * 40_000,
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
+    world: World, kind: str
+) -> None:
+    """A failing summary never loses history."""
+    await filled(world)
+    helper_of(world).say(BAD[kind], BAD[kind])
+    assert await ask(world, long_text("question4"), "answered") == "answered"
+    assert await records(world) == []
+    assert long_text("question1") in said_in(world.model.requests[-1])
+    assert len(helper_of(world).requests) == 2
+
+
+async def test_the_second_summary_may_be_the_good_one(world: World) -> None:
+    await filled(world)
+    helper_of(world).say("", "good")
+    await ask(world, long_text("question4"), "ok")
+    (record,) = await records(world)
+    assert record.text == "good"
+
+
+async def test_a_summary_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    auxiliary = AuxiliarySettings(model="helper", titles=False, timeout=0.05)
+    world = small_world(tmp_path, auxiliary=auxiliary)
+    await world.start()
+    try:
+        await filled(world)
+        assert await ask(world, long_text("question4"), "answered") == "answered"
+        assert await records(world) == []
+    finally:
+        await world.stop()
+
+
+class Loud:
+    """A tool whose result is long."""
+
+    toolset = "test"
+    danger = Danger.NONE
+    replay = Replay.SAFE
+    schema = ToolSchema(name="loud", description="x", parameters={"type": "object"})
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        return ToolOutput(text=f"result of {context.call_id} ".ljust(3_000, "!"))
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return None
+
+
+async def test_where_no_summary_can_be_made_the_oldest_results_are_left_out_and_it_says_so(
+    world: World, call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last resort is told to the model and to the log, and the transcript keeps it all."""
+    await world.stop()
+    world.settings = with_auxiliary(world.settings, summaries=False)
+    world.more_tools = [Loud()]
+    await world.start()
+    for _ in range(6):
+        world.model.say([call("loud")])
+    world.model.say("done")
+    ended = await world.end_of(await world.accept("be loud"))
+    assert ended.text == "done"
+    results = [m for m in world.model.requests[-1].messages if isinstance(m, ToolMessage)]
+    left_out = [message.text == LEFT_OUT for message in results]
+    assert left_out[0]
+    assert not left_out[-1]
+    assert left_out == sorted(left_out, reverse=True)
+    assert problems(world.model.requests[-1].messages) == []
+    kept = await world.transcript(await world.only_session())
+    assert not any(message.text == LEFT_OUT for message in kept)
+    assert any("left out" in record.message for record in caplog.records)
+
+
+async def test_a_provider_that_finds_it_too_long_gets_a_shorter_one(world: World) -> None:
+    """Whatever the window was thought to be: once, and the call is made again."""
+    await filled(world, exchanges=2)
+    helper_of(world).say("the summary")
+    world.model.say(ModelFailed("too long", fault=Fault.CONTEXT_TOO_LONG))
+    assert await ask(world, "and now?", "answered") == "answered"
+    assert len(await records(world)) == 1
+    refused, taken = world.model.requests[-2:]
+    assert len(said_in(taken)) < len(said_in(refused))
+    assert "and now?" in said_in(taken)
+
+
+async def test_one_that_stays_too_long_is_told_and_not_asked_for_ever(world: World) -> None:
+    await filled(world, exchanges=2)
+    helper_of(world).say("the summary")
+    too_long = ModelFailed("still too long", fault=Fault.CONTEXT_TOO_LONG)
+    world.model.say(too_long, too_long)
+    ended = await world.end_of(await world.accept("and now?"))
+    assert ended.state is InboxState.FAILED
+    assert "still too long" in ended.text
+
+
+async def test_the_next_summary_folds_the_earlier_one_in(world: World) -> None:
+    await filled(world)
+    helper_of(world).say("FIRST SUMMARY")
+    await ask(world, long_text("question4"))
+    helper_of(world).say("SECOND SUMMARY")
+    for number in range(5, 9):
+        await ask(world, long_text(f"question{number}"))
+        if len(helper_of(world).requests) == 2:
+            break
+    assert "FIRST SUMMARY" in said_in(helper_of(world).requests[1])
+    shown = said_in(world.model.requests[-1])
+    assert "SECOND SUMMARY" in shown
+    assert "FIRST SUMMARY" not in shown
+
+
+async def test_a_long_turn_is_summarised_between_its_steps_with_its_request_word_for_word(
+    world: World, call: Call
+) -> None:
+    """H1: mid-turn, no call is parted from its result, and what was asked stays as it was said."""
+    helper_of(world).say("first steps done", "more steps done", "still more")
+    steps = 14
+    for _ in range(steps):
+        world.model.say([call("never", f'{{"note": "{"y" * 900}"}}')])
+    world.model.say("finished")
+    ended = await world.end_of(await world.accept("count all the stars, please"))
+    assert ended.text == "finished"
+    assert len(await records(world)) >= 1
+    assert len(world.levers[Replay.NEVER].pulled) == steps
+    for request in world.model.requests:
+        assert problems(request.messages) == []
+        assert "count all the stars, please" in said_in(request)
+
+
+async def test_while_it_is_summarised_a_message_waits_and_cuts_nothing_short(
+    world: World, until: Until
+) -> None:
+    """G4: interrupt becomes queue while compaction runs."""
+    for number in range(1, 4):
+        world.model.say(long_text(f"re{number}"))
+        world.say(long_text(f"question{number}"))
+        await world.sent(number)
+        await until(lambda: len(world.gateway.lanes) == 0)
+    world.say(long_text("question4"))
+    await helper_of(world).asked(1)
+    world.say("impatient")
+    helper_of(world).say("the summary")
+    world.model.say("answer to four", "answer to impatient")
+    await until(lambda: _answered(world, "answer to impatient"))
+    texts = [sent.outgoing.text for sent in await world.sent(5)]
+    assert "answer to four" in texts
+    assert len(await records(world)) == 1
+
+
+async def _answered(world: World, text: str) -> bool:
+    return any(sent.outgoing.text == text for sent in await world.sent(0))
+
+
+async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
+    world: World,
+) -> None:
+    """G5: its record commits with the end of its row."""
+    await filled(world, exchanges=2)
+    helper_of(world).say("on demand")
+    answer = (await world.end_of(await world.accept("/compact the port numbers"))).text
+    assert answer.startswith("Summarised ")
+    assert "tokens" in answer
+    assert "Above all, keep: the port numbers" in said_in(helper_of(world).requests[0])
+    await ask(world, "go on", "ok")
+    assert "on demand" in said_in(world.model.requests[-1])
+    assert "question1" not in said_in(world.model.requests[-1])
+    used = await world.store.auxiliary_usage(await world.only_session())
+    assert used[Errand.SUMMARY].input_tokens > 0
+
+
+async def test_what_is_said_while_compact_works_is_not_hidden_by_it(world: World) -> None:
+    await filled(world, exchanges=2)
+    asked = await world.accept("/compact")
+    await helper_of(world).asked(1)
+    await ask(world, "said meanwhile", "heard")
+    helper_of(world).say("on demand")
+    await world.end_of(asked)
+    await ask(world, "go on", "ok")
+    shown = said_in(world.model.requests[-1])
+    assert "said meanwhile" in shown
+    assert "heard" in shown
+    assert "question1" not in shown
+
+
+async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(world: World) -> None:
+    working = await world.accept("work")
+    await world.model.asked(1)
+    text = (await world.end_of(await world.accept("/compact"))).text
+    assert "cannot" in text
+    world.model.say("done")
+    assert (await world.end_of(working)).text == "done"
+
+
+async def test_compact_of_little_and_one_that_fails_change_nothing(world: World) -> None:
+    assert "too little" in (await world.end_of(await world.accept("/compact"))).text
+    await filled(world, exchanges=2)
+    helper_of(world).say("", "")
+    text = (await world.end_of(await world.accept("/compact"))).text
+    assert "nothing was changed" in text
+    assert await records(world) == []
+
+
+async def test_compact_says_so_where_summaries_are_off(world: World) -> None:
+    world.settings = with_auxiliary(world.settings, summaries=False)
+    await world.stop()
+    await world.start()
+    assert "summaries" in (await world.end_of(await world.accept("/compact"))).text
+
+
+async def test_a_summary_never_holds_a_secret(world: World) -> None:
+    """Law 13: the helper may have read one in what a user said."""
+    world.secrets.append(Secret("sk-very-secret-value"))
+    await world.stop()
+    await world.start()
+    await filled(world)
+    helper_of(world).say("the key is sk-very-secret-value")
+    await ask(world, long_text("question4"), "ok")
+    (record,) = await records(world)
+    assert "sk-very-secret-value" not in record.text
+
+
+async def test_two_sessions_summarise_beside_each_other(world: World) -> None:
+    for chat in ("one", "two"):
+        for number in range(1, 4):
+            await ask(world, long_text(f"{chat}{number}"), chat=chat)
+    first = asyncio.create_task(ask(world, long_text("one4"), "done", chat="one"))
+    second = asyncio.create_task(ask(world, long_text("two4"), "done", chat="two"))
+    await helper_of(world).asked(2)
+    helper_of(world).say("summary", "summary")
+    assert await asyncio.gather(first, second) == ["done", "done"]
+    for request in world.model.requests[-2:]:
+        users = [m.text for m in request.messages if isinstance(m, UserMessage)]
+        assert len({text[:3] for text in users}) == 1

@@ -1,0 +1,76 @@
+"""Two models for a world: one that answers, and a helper for what is asked beside."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+from tests.contract.conftest import World
+
+from holdfast.core.model import Completed, ModelEvent, ModelRequest
+from holdfast.core.ports import ModelClient
+from holdfast.core.settings import (
+    AuxiliarySettings,
+    CompactionSettings,
+    ModelSettings,
+    Settings,
+)
+from holdfast.core.tokens import estimate, of_text
+from holdfast.core.turn import Usage
+from holdfast.models.scripted import ScriptedModel
+
+HELPER = "helper"
+
+
+class CountingClient:
+    """Counts what it is asked, as a provider does."""
+
+    def __init__(self, client: ModelClient) -> None:
+        self._client = client
+        self.name = client.name
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        async for event in self._client.stream(request):
+            if isinstance(event, Completed):
+                taken = of_text(request.system) + sum(map(estimate, request.messages))
+                said = estimate(event.message)
+                event = Completed(event.message, Usage(input_tokens=taken, output_tokens=said))
+            yield event
+
+    def release(self) -> None:
+        self._client.release()
+
+
+class TwoVoices(ScriptedModel):
+    """The model of a world; `helper` answers to its own name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.helper = ScriptedModel()
+
+    def lease(self, override: str | None = None) -> CountingClient:  # type: ignore[override]  # it has what a client has
+        if override == HELPER:
+            return CountingClient(self.helper.lease(HELPER))
+        return CountingClient(super().lease(override))
+
+
+def small_world(path: Path, *, auxiliary: AuxiliarySettings, window: int = 4_000) -> World:
+    """A world whose model reads little at once; it is not started."""
+    world = World(path / "state.db")
+    world.settings = msgspec.structs.replace(
+        world.settings,
+        model=ModelSettings(context_window=window),
+        auxiliary=auxiliary,
+        compaction=CompactionSettings(at=0.8, keep=0.25),
+    )
+    world.model = TwoVoices()
+    return world
+
+
+def helper_of(world: World) -> ScriptedModel:
+    assert isinstance(world.model, TwoVoices)
+    return world.model.helper
+
+
+def with_auxiliary(settings: Settings, **changes: object) -> Settings:
+    auxiliary = msgspec.structs.replace(settings.auxiliary, **changes)
+    return msgspec.structs.replace(settings, auxiliary=auxiliary)
