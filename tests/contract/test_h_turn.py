@@ -183,8 +183,10 @@ async def test_three_lives_cut_in_a_row_suspend_the_session(world: World) -> Non
     assert await world.ledger() == {"failed": 1}
     world.model.say("hello again")
     world.say("hi")
-    await world.sent(2)
-    assert [m.text for m in world.model.requests[-1].messages] == ["hi"]
+    _, notice, reply = await world.texts(3)
+    assert ("fresh conversation" in notice, reply) == (True, "hello again")
+    note, said = world.model.requests[-1].messages
+    assert ("set aside" in note.text, said.text) == (True, "hi")
     assert len(await world.store.sessions(limit=5)) == 2
 
 

@@ -72,6 +72,12 @@ COMMANDS = (
         help="do not let a command run that waits for your word",
     ),
     CommandSpec(
+        name="fork",
+        arguments="[TITLE]",
+        help="go on in a copy of this conversation, and keep it as it is",
+        mid_turn=False,
+    ),
+    CommandSpec(
         name="help",
         arguments="[COMMAND]",
         aliases=("start",),  # what a chat with a bot begins with
@@ -99,10 +105,22 @@ COMMANDS = (
         help="say something that is answered after what runs now",
     ),
     CommandSpec(
+        name="resume",
+        arguments="[N | TITLE | ID]",
+        help="go back to an earlier conversation; without a name, to the last one",
+        mid_turn=False,  # what waits behind the turn would be parted from it
+    ),
+    CommandSpec(
+        name="retry",
+        help="have the last message answered again",
+        mid_turn=False,
+    ),
+    CommandSpec(
         name="search",
         arguments="WORDS",
         help="find where something was said, here and in your other conversations",
     ),
+    CommandSpec(name="sessions", help="list the conversations that can be gone back to"),
     CommandSpec(name="status", help="show what this session and the gateway are doing"),
     CommandSpec(
         name="steer",
@@ -116,6 +134,18 @@ COMMANDS = (
         strict=False,  # who says "/stop please" means it
         outlives_restart=False,  # what it was to stop died with the process it was typed to
     ),
+    CommandSpec(
+        name="title",
+        arguments="[TEXT]",
+        help="show what this conversation is called, or call it something else",
+    ),
+    CommandSpec(
+        name="undo",
+        arguments="[N]",
+        help="take back the last exchange, or the last N",
+        mid_turn=False,
+    ),
+    CommandSpec(name="usage", help="show how many tokens were used, here and in all"),
 )
 
 

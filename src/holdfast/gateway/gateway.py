@@ -45,14 +45,21 @@ from holdfast.gateway.commands.busy import Busy
 from holdfast.gateway.commands.compact import Compact
 from holdfast.gateway.commands.deny import Deny
 from holdfast.gateway.commands.desk import CommandDesk
+from holdfast.gateway.commands.fork import Fork
 from holdfast.gateway.commands.help import Help
 from holdfast.gateway.commands.memory import MemoryCommand
 from holdfast.gateway.commands.model import Model
 from holdfast.gateway.commands.new import New
+from holdfast.gateway.commands.resume import Resume
+from holdfast.gateway.commands.retry import Retry
 from holdfast.gateway.commands.say import Say
 from holdfast.gateway.commands.search import Search
+from holdfast.gateway.commands.sessions import Sessions
 from holdfast.gateway.commands.status import Status
 from holdfast.gateway.commands.stop import Stop
+from holdfast.gateway.commands.title import Title
+from holdfast.gateway.commands.undo import Undo
+from holdfast.gateway.commands.usage import Usage
 from holdfast.gateway.commands.words import spoken
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
@@ -264,6 +271,13 @@ class Gateway:
                 Approve(house, approving),
                 ApprovalsCommand(house, self.approvals, operates=self.authority.operates),
                 Busy(house),
+                Fork(house, lanes),
+                Resume(house, lanes),
+                Retry(house, lanes),
+                Sessions(house),
+                Title(house),
+                Undo(house, lanes),
+                Usage(house, lanes),
                 Deny(approving),
                 Compact(house),
                 Say("queue", lanes, mode=BusyMode.QUEUE),

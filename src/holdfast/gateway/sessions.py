@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import tzinfo
+from typing import Any
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 _ASKED_FOR = 5.0  # seconds a workbench has to say what runs; one that is silent counts as busy
 
 Processes = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
-Close = Callable[[SessionId], Awaitable[None]]
+Close = Callable[[SessionId], Coroutine[Any, Any, None]]
 
 
 class SessionStore:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -41,26 +41,35 @@ async def nothing() -> None:
 
 
 async def settle(
-    house: House, effect: CommandEffect, *, again: Sequence[float] = AGAIN
+    house: House,
+    effect: CommandEffect,
+    *,
+    again: Sequence[float] = AGAIN,
+    kept: Callable[[], None] | None = None,
 ) -> Superseded:
-    """Commit what a command decided, and try again after each of these waits.
+    """Commit what a command decided, and try again after each of these waits. The commit calls
+    `kept`, whether or not anybody still waits for it.
 
     Raises `StoreError` where the store does not take it at all: then nothing has happened.
     """
     for wait in again:
         try:
-            return await _settle(house, effect)
+            return await _settle(house, effect, kept)
         except StoreError as error:
             log.error("A command waits for the store: %s", error, extra={"action": "command"})
             await asyncio.sleep(wait)
-    return await _settle(house, effect)
+    return await _settle(house, effect, kept)
 
 
-async def _settle(house: House, effect: CommandEffect) -> Superseded:
+async def _settle(
+    house: House, effect: CommandEffect, kept: Callable[[], None] | None
+) -> Superseded:
     """Announced by the commit itself, so that what was committed first goes out first."""
 
     def settled(done: asyncio.Future[Superseded]) -> None:
         if not done.cancelled() and done.exception() is None:
+            if kept is not None:
+                kept()
             announce(house, effect, done.result())
 
     settling = asyncio.ensure_future(house.store.settle_command(effect))
@@ -74,6 +83,11 @@ def announce(house: House, effect: CommandEffect, superseded: Superseded) -> Non
         for inbox_id in superseded.inbox_ids
     ]
     ends = [*dropped, *effect.inbox_ends]
+    if superseded.again is not None:
+        # Whoever waits for the command's answer waits for that of what it handed in.
+        house.watchers.open(superseded.again.id)
+        for end in effect.inbox_ends:
+            house.watchers.merge(end.inbox_id, into=superseded.again.id)
     house.announcer.messages(ends, effect.deliveries, session_id=effect.session_id)
     for session_id in (effect.session_id, effect.new_session):
         if session_id is not None:

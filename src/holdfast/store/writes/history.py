@@ -1,4 +1,4 @@
-"""What commands do to what was said: taking it back, copying it, returning to it, saying it again."""
+"""What commands do to what was said: take it back, copy it, return to it, say it again."""
 
 import apsw
 

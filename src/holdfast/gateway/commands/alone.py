@@ -1,0 +1,37 @@
+"""Having a session to oneself: for commands that change what was said in it."""
+
+from collections.abc import Awaitable, Callable
+
+from holdfast.core.ids import SessionId
+from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.gate import Gate
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+
+NOTHING_YET = "Nothing has been said in this conversation yet."
+BUSY = (
+    "This cannot be done while the agent works on something: wait for its answer, or /stop it "
+    "first."
+)
+
+CarryOut = Callable[[Asked, SessionId], Awaitable[None]]
+
+
+def alone(house: House, lanes: Lanes, asked: Asked, carry_out: CarryOut) -> Awaitable[None]:
+    """Carry a command out with no turn of its session under way, nor any that begins meanwhile:
+    what is said from this instant on waits until it is done."""
+    if asked.session_id is None:
+        return answer(house, asked.row, NOTHING_YET)
+    gate = lanes.shut(asked.session_id)
+    if gate is None:
+        return answer(house, asked.row, BUSY)
+    return _behind(gate, asked, asked.session_id, carry_out)
+
+
+async def _behind(gate: Gate, asked: Asked, session_id: SessionId, carry_out: CarryOut) -> None:
+    try:
+        await gate.rests()
+        await carry_out(asked, session_id)
+    finally:
+        gate.open()

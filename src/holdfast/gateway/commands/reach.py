@@ -1,0 +1,53 @@
+"""Which sessions somebody reaches from where they speak, and how those are shown to them."""
+
+from collections.abc import Iterable
+
+from holdfast.core.ids import PrincipalId, SessionId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.session import SessionRow
+from holdfast.core.source import ChatType
+from holdfast.gateway.house import House
+
+SHOWN = 10
+_LOOKED_AT = 200
+_UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"))
+
+
+def person_of(row: InboxRow) -> PrincipalId | None:
+    """In a chat of two, whose every session may be shown there. Where others read along, None:
+    only what was said in that very place is."""
+    return row.principal if row.inbound.source.chat_type is ChatType.DM else None
+
+
+async def conversations(
+    house: House, row: InboxRow, *, current: SessionId | None, limit: int = _LOOKED_AT
+) -> list[SessionRow]:
+    """The last active first; those in which nothing was ever said are not worth a line."""
+    found = await house.store.reached(route=row.route, principal=person_of(row), limit=limit)
+    return [each for each in found if each.messages or each.id == current]
+
+
+def lines(
+    rows: Iterable[SessionRow], *, current: SessionId | None, now: float, first: int = 1
+) -> list[str]:
+    return [
+        f"{number}. {named(row)} - {_size(row)}, {ago(now - row.active_at)}"
+        + (" (you are here)" if row.id == current else "")
+        for number, row in enumerate(rows, first)
+    ]
+
+
+def named(row: SessionRow) -> str:
+    return row.title or "(no title)"
+
+
+def _size(row: SessionRow) -> str:
+    return f"{row.messages} message{'s' if row.messages != 1 else ''}"
+
+
+def ago(seconds: float) -> str:
+    for size, unit in _UNITS:
+        count = int(seconds // size)
+        if count >= 1:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
