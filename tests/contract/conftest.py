@@ -22,6 +22,7 @@ from holdfast.core.crash import never
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.judgement import TRUSTING, Judge
 from holdfast.core.memory import MemoryProvider
 from holdfast.core.message import Message, ToolCall
 from holdfast.core.model import ModelChoice, ToolSchema
@@ -153,6 +154,7 @@ class World:
         self.open_store: Callable[[Path], SqliteStore] = SqliteStore
         self.more_doors: list[Platform] = []
         self.more_tools: list[Tool] = []
+        self.judge: Judge = TRUSTING
         self.secrets: list[Secret] = []
         self.states: list[str] = []
         self.clock: Clock = Clock()
@@ -181,6 +183,7 @@ class World:
                 model=ModelChoice(provider="local", name="scripted", why="a test"),
                 api_key=None,
                 secrets=self.secrets,
+                judge=self.judge,
                 clock=self.clock,
                 new_id=self.new_id,
                 crash=never,

@@ -4,16 +4,16 @@ settled by their replay class."""
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import msgspec
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.work import Work
+from holdfast.agent.work import Wish, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ToolBegan, ToolEnded, ToolProgressed
 from holdfast.core.message import Outcome, ToolCall, ToolMessage
-from holdfast.core.ports import Tool
+from holdfast.core.ports import Commanding, Tool
 from holdfast.core.tool import Arguments, Replay, ToolContext, ToolFailed, ToolOutput
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,16 @@ UNKNOWN = (
 
 
 async def run_calls(agent: Agent, work: Work, calls: Sequence[ToolCall]) -> None:
-    """Run the calls in order; neighbours that only read run together."""
-    for together in _batches(agent, calls):
+    """Run the calls in order; neighbours that only read run together.
+
+    Raises `Waiting` before the first that a person must allow; what stands before it is done.
+    """
+    for place, together in enumerate(batches := list(_batches(agent, calls))):
+        if wishes := _wishes(agent, work, together):
+            later = _wishes(agent, work, chain.from_iterable(batches[place + 1 :]))
+            if refusal := await work.permit(wishes[0], later):
+                await _finish(agent, work, together[0], refusal)
+                continue
         fresh = [call.id for call in together if call.id not in work.unsettled]
         if fresh:
             await work.calling(fresh)
@@ -43,6 +51,10 @@ async def _run(agent: Agent, work: Work, call: ToolCall) -> None:
     work.emit(ToolBegan(call.id, call.name, call.arguments))
     output = await _output(agent, work, call)
     work.crash(CrashPoint.CALL_RETURNED)
+    await _finish(agent, work, call, output)
+
+
+async def _finish(agent: Agent, work: Work, call: ToolCall, output: ToolOutput) -> None:
     text = work.redact(output.text)
     result = ToolMessage(call_id=call.id, name=call.name, text=text, outcome=output.outcome)
     await agent.keep(result, work.called(result))
@@ -56,6 +68,7 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
         principal=work.principal,
         call_id=call.id,
         bench=work.bench,
+        delegation=work.delegation,
         progress=lambda text: work.emit(ToolProgressed(call.id, text)),
     )
     try:
@@ -94,6 +107,25 @@ def _understand(agent: Agent, call: ToolCall) -> tuple[Tool, Arguments]:
     return tool, arguments
 
 
+def _wishes(agent: Agent, work: Work, calls: Iterable[ToolCall]) -> list[Wish]:
+    """Those of the calls that would run a command, and have not begun to."""
+    return [
+        Wish(call_id=call.id, tool=call.name, command=command)
+        for call in calls
+        if call.id not in work.unsettled and (command := _command(agent, call)) is not None
+    ]
+
+
+def _command(agent: Agent, call: ToolCall) -> str | None:
+    tool = agent.toolbox.by_name.get(call.name)
+    if not isinstance(tool, Commanding):
+        return None
+    try:
+        return tool.command(_understand(agent, call)[1])
+    except ToolFailed:
+        return None  # running it says what is wrong with the arguments
+
+
 def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
     for reads, run in groupby(calls, key=lambda call: _only_reads(agent, call)):
         together = list(run)
@@ -105,4 +137,5 @@ def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]
 
 def _only_reads(agent: Agent, call: ToolCall) -> bool:
     tool = agent.toolbox.by_name.get(call.name)
-    return tool is not None and tool.replay is Replay.SAFE
+    # One that runs commands stands alone: it may have to wait for a person.
+    return tool is not None and tool.replay is Replay.SAFE and not isinstance(tool, Commanding)

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from holdfast.config.draft import Draft
 from holdfast.config.error import KeyPath, nearest
+from holdfast.core.approval import REQUESTER
 from holdfast.core.settings import (
     KEY_VARIABLES,
     PLATFORMS,
@@ -45,6 +46,8 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
         _check_host(draft, ("gateway", "allowed_hosts", index), host)
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
     _check_sessions(draft, settings.sessions)
+    for index, approver in enumerate(settings.approvals.approvers):
+        _check_approver(draft, ("approvals", "approvers", index), approver)
     return _warnings(settings)
 
 
@@ -65,6 +68,18 @@ def _check_sessions(draft: Draft, sessions: SessionSettings) -> None:
             value=sessions.time_zone,
             allowed='a name such as "Europe/Berlin" or "UTC", or "" for the machine\'s own',
         ) from None
+
+
+def _check_approver(draft: Draft, path: KeyPath, approver: str) -> None:
+    parts = approver.split(":", 2)
+    if approver == REQUESTER or (len(parts) == 3 and parts[0] in PLATFORMS and all(parts)):
+        return
+    raise draft.refuse(
+        path,
+        "is nobody who could be asked",
+        value=approver,
+        allowed=f'"{REQUESTER}", or a person as "platform:account:user"',
+    )
 
 
 def _warnings(settings: Settings) -> list[str]:

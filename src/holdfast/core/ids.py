@@ -9,3 +9,5 @@ CallId = NewType("CallId", str)  # one tool call, unique within its session
 InboxId = NewType("InboxId", int)  # rises in the order of acceptance
 DeliveryId = NewType("DeliveryId", str)
 PrincipalId = NewType("PrincipalId", str)
+ApprovalId = NewType("ApprovalId", str)
+RuleId = NewType("RuleId", str)

@@ -19,6 +19,14 @@ class DeliveryKind(StrEnum):
     REPLY = "reply"  # the end of a turn
     COMMAND = "command"  # what a command answers
     NOTICE = "notice"  # the gateway speaking for itself; may expire
+    QUESTION = "question"  # asks for a person's word; expires with its deadline
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A button under a message: what it says, and what a click hands in as the text."""
+
+    label: str
+    says: str  # at most 64 bytes: what platforms carry in a button
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,6 +51,7 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: InboxId | None = None  # the message this answers
     state: DeliveryState = DeliveryState.PENDING  # SENT where committed means fetchable
     expires_at: float | None = None
+    choices: tuple[Choice, ...] = ()
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +73,7 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     error: str
     expires_at: float | None
     created_at: float
+    choices: tuple[Choice, ...] = ()
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +83,7 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True):
     address: Address
     text: str
     maybe_repeated: bool = False  # an earlier attempt may have arrived
+    choices: tuple[Choice, ...] = ()  # only where the platform has buttons
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

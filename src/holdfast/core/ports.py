@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
-from holdfast.core.auxiliary import Errand
 from holdfast.core.approval import Approval, Ask, Decision, StandingRule
+from holdfast.core.auxiliary import Errand
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.child import Child
 from holdfast.core.events import Event, MessageEnded

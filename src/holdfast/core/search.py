@@ -2,6 +2,7 @@
 
 import msgspec
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.session import SessionRow
 from holdfast.core.source import ChatType, place_of
@@ -10,7 +11,7 @@ MOST_WORDS = 200  # characters of a question; nobody types more, and programs ne
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose conversations are looked at: those of a route, and those a person spoke in."""
+    """Whose conversations are looked at: those of a route, and those that a person owns."""
 
     route: SessionKey
     principal: PrincipalId | None = None
@@ -55,8 +56,10 @@ class SearchState(msgspec.Struct, frozen=True, kw_only=True):
 def visible_from(route: SessionKey, principal: PrincipalId) -> Visible:
     """What may be found from a conversation on this route.
 
-    What is found is read by all who read the chat it is told in. So a private chat finds
-    whatever its person spoke in, and a chat of several only its own past.
+    What is found is read by all who read the chat it is told in. So a private chat finds all
+    that is its person's, and a chat of several only its own past. A child does not know in
+    which chat its reply is told, and finds only its own.
     """
-    _, _, kind, _ = place_of(route)
-    return Visible(route=route, principal=principal if kind is ChatType.DM else None)
+    platform, _, kind, _ = place_of(route)
+    private = kind is ChatType.DM and platform != HOUSE
+    return Visible(route=route, principal=principal if private else None)

@@ -49,6 +49,10 @@ class Authority:
             f"platforms.{source.platform}.{key} in holdfast.toml to let them."
         )
 
+    def operates(self, source: Source) -> bool:
+        """Whether whoever asks from there may run the gateway."""
+        return self.may(principal_of(source), Action.OPERATE, source)
+
     def may(self, principal: Principal, action: Action, source: Source) -> bool:
         if principal.vouched:
             return True

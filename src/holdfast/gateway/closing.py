@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdfast.core.ids import SessionId
 from holdfast.gateway.cache import AgentCache
@@ -23,6 +23,15 @@ class Holder(Protocol):
         ...
 
 
+@runtime_checkable
+class Keeper(Protocol):
+    """A holder that keeps something on disk which outlives the session's end."""
+
+    async def forget(self, session_id: SessionId) -> None:
+        """Delete what is kept for this session, which is closed already. Idempotent."""
+        ...
+
+
 class Closing:
     """Owns nothing but the list of who must be told."""
 
@@ -39,6 +48,14 @@ class Closing:
         others get their turn all the same."""
         self._cache.drop(session_id)
         await asyncio.gather(*(self._end(holder, session_id) for holder in self._holders))
+
+    async def forget(self, session_id: SessionId) -> None:
+        """Close it and delete what was kept for it. Unlike a close it raises what kept one of
+        them from that: nobody is to be told that something is gone which is not."""
+        await self.close(session_id)
+        for holder in self._holders:
+            if isinstance(holder, Keeper):
+                await holder.forget(session_id)
 
     async def _end(self, holder: Holder, session_id: SessionId) -> None:
         try:

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, DeliveryRow, DeliveryState, NewDelivery, Outbound
+from holdfast.core.outbox import Address, Choice, DeliveryRow, DeliveryState, NewDelivery, Outbound
 from holdfast.core.ports import Clock, Journal, Platform
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.pacing import Gate
@@ -28,6 +28,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     address: Address
     text: str
     expires_at: float | None = None
+    choices: tuple[Choice, ...] = ()
     doubtful: bool = False
     repeated: bool = False  # it was already sent again once, marked
     failures: int = 0  # times in a row that its platform was not there
@@ -48,13 +49,21 @@ class Delivery:
     """Owns what is owed to platforms: a queue per chat and a gate per chat and account."""
 
     def __init__(
-        self, doors: Doors, *, journal: Journal, clock: Clock, redact: Redaction, crash: Crash
+        self,
+        doors: Doors,
+        *,
+        journal: Journal,
+        clock: Clock,
+        redact: Redaction,
+        crash: Crash,
+        failed: Callable[[DeliveryId], None] = lambda _: None,
     ) -> None:
         self._doors = doors
         self._journal = journal
         self._clock = clock
         self._redact = redact
         self._crash = crash
+        self._failed = failed  # told what will never arrive
         self._chats: dict[tuple[str, str, str], _Chat] = {}
         self._accounts: dict[tuple[str, str], Gate] = {}
         self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
@@ -69,7 +78,13 @@ class Delivery:
             if new.state is DeliveryState.PENDING:
                 text = final if new.text is None else new.text
                 self._enqueue(
-                    Parcel(id=new.id, address=new.address, text=text, expires_at=new.expires_at)
+                    Parcel(
+                        id=new.id,
+                        address=new.address,
+                        text=text,
+                        expires_at=new.expires_at,
+                        choices=new.choices,
+                    )
                 )
 
     def recover(self, rows: Iterable[DeliveryRow]) -> None:
@@ -81,6 +96,7 @@ class Delivery:
                     address=row.address,
                     text=row.text,
                     expires_at=row.expires_at,
+                    choices=row.choices,
                     # An attempt without an outcome was cut between the send and its receipt.
                     doubtful=row.doubtful or row.state is DeliveryState.SENDING,
                     repeated=row.resends > 0,
@@ -189,6 +205,7 @@ class Delivery:
                 delivery_id=parcel.id,
                 address=parcel.address,
                 text=self._redact(parcel.text),
+                choices=parcel.choices if platform.capabilities.buttons else (),
                 # A platform that knows the delivery id takes it once: nothing to mark.
                 maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
             )
@@ -216,6 +233,8 @@ class Delivery:
                     platform_message_id=message_id,
                     error=error,
                 )
+                if state is DeliveryState.FAILED:
+                    self._failed(parcel.id)
                 return
             except StoreError as failure:
                 log.error("A receipt waits for the store: %s", failure, extra={"action": "outbox"})

@@ -23,13 +23,27 @@ def answered(turn: Turn, completed: Completed, *, replies: Replies, at: float) -
         state=TurnState.ANSWERED,
         messages=(completed.message,),
         usage=turn.usage + completed.usage,
-        deliveries=(reply,),
+        deliveries=(*_told_of_fallback(turn, replies), reply),
         inbox_ends=(
             *_merged(turn.rows[:-1], into=last.id),
             InboxEnd(inbox_id=last.id, state=InboxState.ANSWERED),
         ),
+        reason=_fallback(turn),
         at=at,
     )
+
+
+def _fallback(turn: Turn) -> str:
+    """What people are told where another model than the first has answered; else nothing."""
+    return "" if turn.fallen is None else f"{turn.fallen.model} answers this one: {turn.fallen.why}"
+
+
+def _told_of_fallback(turn: Turn, replies: Replies) -> Iterable[NewDelivery]:
+    """Once a turn, however often it fell, since a turn ends once. Where replies are fetched, the
+    turn's reason tells."""
+    last, text = turn.rows[-1], _fallback(turn)
+    if text and last.inbound.child is None and not replies.fetched(last):
+        yield replies.notice(last, text, session_id=turn.session_id, turn_id=turn.turn_id)
 
 
 def failed(turn: Turn, why: str, *, replies: Replies, at: float) -> EndTurn:

@@ -1,12 +1,12 @@
 """Leaving a session from outside its chat: its turn stopped, or all of it deleted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.session import CommandEffect
+from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.answer import settle
 from holdfast.gateway.endings import superseded
 from holdfast.gateway.house import House
@@ -39,33 +39,25 @@ async def stop(house: House, lanes: Lanes, session_id: SessionId) -> bool:
     return bool(waiting)
 
 
-async def delete(
-    house: House,
-    lanes: Lanes,
-    session_id: SessionId,
-    *,
-    clear_away: Callable[[], Awaitable[None]],
-) -> None:
-    """The session is gone when this returns; `clear_away` takes what it has on disk.
+async def delete(house: House, lanes: Lanes, closing: Closing, session_id: SessionId) -> None:
+    """The session is gone when this returns, with its children, from the store, the search and
+    the disk: no word of it can be read from a file of ours."""
+    for child in reversed(await house.store.descendants(session_id)):
+        await _delete(house, lanes, closing, child.session_id)
+    await _delete(house, lanes, closing, session_id)
+    await house.store.scrub()
 
-    Ended first, so that what is said meanwhile opens another session, and its rows last, so
-    that one who is cut in the middle of this finds it there to delete.
-    """
+
+async def _delete(house: House, lanes: Lanes, closing: Closing, session_id: SessionId) -> None:
+    """Ended first, so that what is said meanwhile opens another session, and its rows last, so
+    that one who is cut in the middle of this finds it there to delete."""
     await house.store.end_session(session_id, at=house.clock.now())
     while (lane := lanes.get(session_id)) is not None:
         await stop(house, lanes, session_id)
         if lane.task is not None:
             await asyncio.wait([lane.task])
-    house.cache.drop(session_id)
-    await house.memory.end(session_id)  # while the store still knows whose it is
-    await house.children.end(session_id)
-    await clear_away()
-    for child in await house.store.descendants(session_id):
-        await _forget(house, child.session_id)
-    await _forget(house, session_id)
-
-
-async def _forget(house: House, session_id: SessionId) -> None:
+    await closing.forget(session_id)
     inbox_ids = await house.store.inbox_of(session_id)
     await house.store.delete_session(session_id, inbox_ids=inbox_ids)
+    await house.store.forget(session_id)
     house.feeds.deleted(session_id)

@@ -38,6 +38,10 @@ class Replies:
             state=DeliveryState.SENT if fetchable else DeliveryState.PENDING,
         )
 
+    def fetched(self, row: InboxRow) -> bool:
+        """Whether its sender comes for the answer, and gets it in one piece."""
+        return self._doors.capabilities(address_of(row)).fetchable
+
     def notice(
         self,
         row: InboxRow,
@@ -45,7 +49,7 @@ class Replies:
         *,
         session_id: SessionId,
         turn_id: TurnId,
-        expires_at: float,
+        expires_at: float | None = None,
     ) -> NewDelivery:
         """Something the gateway says beside the answer to `row`, worth saying until then."""
         return NewDelivery(

@@ -44,6 +44,11 @@ class Process:
     replay = Replay.ATTACH
     danger = Danger.CONFINED
 
+    def command(self, arguments: Arguments) -> str | None:
+        wanted = arguments.get("command")
+        starts = arguments.get("action") == "start" and isinstance(wanted, str)
+        return wanted if starts else None
+
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         wanted = decode(ProcessArguments, arguments)
         if wanted.action == "start" and not wanted.command.strip():

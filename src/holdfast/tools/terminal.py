@@ -32,6 +32,10 @@ class Terminal:
     def __init__(self, *, limit: float) -> None:
         self._limit = limit
 
+    def command(self, arguments: Arguments) -> str | None:
+        wanted = arguments.get("command")
+        return wanted if isinstance(wanted, str) else None
+
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
         wanted = decode(TerminalArguments, arguments)
         limit = min(wanted.timeout or self._limit, self._limit)

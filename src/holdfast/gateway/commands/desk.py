@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.events import MessageEnded
+from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.session import CommandEffect
 from holdfast.core.source import Source
@@ -52,13 +53,22 @@ class CommandDesk:
         parsed = parse(row.inbound.text) if row.inbound.commands else None
         if parsed is None:
             return False
-        name, argument = parsed
-        session_id = self._lanes.session_of(row.route) or accepted.route_session
+        self.carry_out(accepted, *parsed, late=late)
+        return True
+
+    def session_of(self, accepted: Accepted) -> SessionId | None:
+        """The session that a message is about, if its route has one."""
+        return self._lanes.session_of(accepted.row.route) or accepted.route_session
+
+    def carry_out(
+        self, accepted: Accepted, name: str, argument: str, *, late: bool = False
+    ) -> None:
+        """Carry a row out as this command, whatever its own words are."""
+        row, session_id = accepted.row, self.session_of(accepted)
         row = msgspec.structs.replace(row, session_id=session_id)
         asked = Asked(row=row, argument=argument, session_id=session_id)
         effect = self._begin(name, asked, late=late)
         self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
-        return True
 
     def _begin(self, name: str, asked: Asked, *, late: bool) -> Awaitable[None]:
         spec = BY_NAME.get(name)

@@ -19,6 +19,7 @@ def capabilities_of(about: About) -> Capabilities:
         idempotent_send=about.idempotent_send,
         max_length=about.max_length,
         settle=about.settle,
+        buttons=about.buttons,
         busy_notices=about.busy_notices,
     )
 
@@ -32,6 +33,7 @@ def to_outgoing(outbound: Outbound) -> Outgoing:
         reply_to=outbound.address.reply_to,
         text=outbound.text,
         maybe_repeated=outbound.maybe_repeated,
+        choices=outbound.choices,
     )
 
 

@@ -38,6 +38,7 @@ class ChatService:
         idempotent_send: bool = False,
         max_length: int | None = None,
         settle: float = 0.0,
+        buttons: bool = False,
         busy_notices: bool = False,
         first_update_id: int = 1,
     ) -> None:
@@ -45,6 +46,7 @@ class ChatService:
             idempotent_send=idempotent_send,
             max_length=max_length,
             settle=settle,
+            buttons=buttons,
             busy_notices=busy_notices,
         )
         self._faults = Faults()

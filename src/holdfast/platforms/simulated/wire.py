@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.core.outbox import Choice
 from holdfast.core.source import ChatType
 
 Times = Annotated[int, msgspec.Meta(ge=0)]
@@ -53,6 +54,7 @@ class Outgoing(
     reply_to: str | None = None
     text: str
     maybe_repeated: bool = False
+    choices: tuple[Choice, ...] = ()  # the buttons under it; a click is said as a text
 
 
 class Verdict(StrEnum):
@@ -105,6 +107,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     idempotent_send: bool
     max_length: int | None
     settle: float = 0.0  # seconds within which the parts of one message come
+    buttons: bool = False
     busy_notices: bool = False  # False: what is sent is what answers, easy to count
 
 

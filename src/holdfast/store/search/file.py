@@ -27,11 +27,6 @@ CREATE TABLE entries (
     id INTEGER PRIMARY KEY, session_id TEXT NOT NULL, seq INTEGER NOT NULL,
     created_at REAL NOT NULL, UNIQUE (session_id, seq)
 ) STRICT;
-CREATE TABLE speakers (
-    principal TEXT NOT NULL, session_id TEXT NOT NULL, PRIMARY KEY (principal, session_id)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE heard (inbox_id INTEGER NOT NULL) STRICT;
-INSERT INTO heard VALUES (0);
 CREATE VIRTUAL TABLE words USING fts5(said, done, tokenize = 'unicode61 remove_diacritics 2');
 INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
 PRAGMA user_version = {VERSION};

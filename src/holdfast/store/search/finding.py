@@ -19,8 +19,8 @@ _OF_ROUTE = "SELECT 1 FROM state.sessions s WHERE s.id = e.session_id AND "
 
 
 def find(cursor: apsw.Cursor, query: SearchQuery) -> list[FoundRecord]:
-    """The best first. A message that is gone from the store is not found, whatever the index
-    still has of it."""
+    """The best first. A message that is gone from the store, or was taken back, is not found,
+    whatever the index still has of it."""
     wanted = terms(query.words[:MOST_WORDS])
     sought = expression(wanted)
     if not sought:
@@ -50,10 +50,7 @@ def _filters(query: SearchQuery) -> tuple[str, list[Any]]:
         parts.append(f"EXISTS ({_OF_ROUTE} substr(s.route, 1, length(?)) = ?)")
         bindings += [prefix, prefix]
     if query.visible is not None:
-        parts.append(
-            f"(EXISTS ({_OF_ROUTE} s.route = ?) OR EXISTS (SELECT 1 FROM speakers p"
-            " WHERE p.principal = ? AND p.session_id = e.session_id))"
-        )
+        parts.append(f"EXISTS ({_OF_ROUTE} (s.route = ? OR s.principal = ?))")
         bindings += [query.visible.route, query.visible.principal]
     return "".join(f" AND {part}" for part in parts), bindings
 
@@ -62,7 +59,7 @@ def _record(
     cursor: apsw.Cursor, session_id: SessionId, seq: Any, wanted: list[Term]
 ) -> FoundRecord | None:
     row = cursor.execute(
-        f"SELECT {rows.RECORD} FROM state.messages WHERE session_id = ? AND seq = ?",
+        f"SELECT {rows.RECORD} FROM state.standing WHERE session_id = ? AND seq = ?",
         (session_id, seq),
     ).fetchone()
     session = reads.session(cursor, session_id)

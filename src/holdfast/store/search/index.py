@@ -160,13 +160,10 @@ class SearchIndex:
                 more = taking.take(db.cursor(), session_id)
             if not more:
                 del self._pending[session_id]
-        with db:
-            taking.hear(db.cursor())
 
     def _forget(self, session_id: SessionId, cursor: apsw.Cursor) -> None:
         self._pending.pop(session_id, None)
         with cursor.connection:
-            taking.hear(cursor)
             taking.forget(cursor, session_id)
         # Its words are in the log still, which is begun anew here.
         cursor.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)

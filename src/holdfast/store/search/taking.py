@@ -57,7 +57,7 @@ def _place(cursor: apsw.Cursor, session_id: SessionId) -> int:
         (session_id, *known),
     ).fetchone()
     if still is None:
-        _unindex(cursor, session_id)
+        forget(cursor, session_id)
         return 0
     return int(known[0])
 
@@ -75,32 +75,11 @@ def _index(cursor: apsw.Cursor, session_id: SessionId, seq: int, body: str, at: 
     )
 
 
-def _unindex(cursor: apsw.Cursor, session_id: SessionId) -> None:
+def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """Not a word of it stays."""
     cursor.execute(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE session_id = ?)",
         (session_id,),
     )
     for table in ("entries", "places"):
         cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
-
-
-def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:
-    """Not a word of it stays, nor who spoke in it."""
-    _unindex(cursor, session_id)
-    cursor.execute("DELETE FROM speakers WHERE session_id = ?", (session_id,))
-
-
-def hear(cursor: apsw.Cursor) -> None:
-    """Who spoke in which session, from the inbox. Rows that are still open are looked at again:
-    they get their session when a turn takes them."""
-    last = cursor.execute("SELECT inbox_id FROM heard").get
-    cursor.execute(
-        "INSERT OR IGNORE INTO speakers SELECT principal, session_id FROM state.inbox"
-        " WHERE id > ? AND session_id IS NOT NULL",
-        (last,),
-    )
-    cursor.execute(
-        "UPDATE heard SET inbox_id = max(inbox_id, coalesce("
-        "(SELECT min(id) - 1 FROM state.inbox WHERE ended_at IS NULL),"
-        " (SELECT max(id) FROM state.inbox), 0))"
-    )

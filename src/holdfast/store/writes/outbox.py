@@ -14,8 +14,8 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
     for new in deliveries:
         cursor.execute(
             "INSERT INTO outbox (id, address, kind, text, session_id, turn_id, inbox_id,"
-            " state, expires_at, created_at, updated_at)"
-            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)",
+            " state, expires_at, choices, created_at, updated_at)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?10, ?10)",
             (
                 new.id,
                 rows.encode(new.address),
@@ -27,6 +27,7 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
                 new.state.value,
                 new.expires_at,
                 at,
+                rows.encode(new.choices) if new.choices else None,
             ),
         )
 

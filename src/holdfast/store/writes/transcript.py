@@ -23,15 +23,19 @@ class Place(NamedTuple):
 def append(cursor: apsw.Cursor, message: Message, place: Place) -> int:
     """The seq the message took in its session; the first is 1."""
     # Asked for and then used: in one statement, with RETURNING, it costs three times as much.
-    last = cursor.execute(
-        "SELECT seq FROM messages WHERE session_id = ? ORDER BY seq DESC LIMIT 1",
-        (place.session_id,),
-    ).fetchone()
-    seq: int = 1 if last is None else last[0] + 1
+    seq = next_seq(cursor, place.session_id)
     cursor.execute(
         "INSERT INTO messages (session_id, turn_id, created_at, seq, body) VALUES (?, ?, ?, ?, ?)",
         (*place, seq, rows.encode(message)),
     )
+    return seq
+
+
+def next_seq(cursor: apsw.Cursor, session_id: SessionId) -> int:
+    last = cursor.execute(
+        "SELECT seq FROM messages WHERE session_id = ? ORDER BY seq DESC LIMIT 1", (session_id,)
+    ).fetchone()
+    seq: int = 1 if last is None else last[0] + 1
     return seq
 
 

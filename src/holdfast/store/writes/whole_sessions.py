@@ -15,20 +15,9 @@ _SETTLED = "state IN ('sent', 'failed')"
 # of the session in it.
 _EMPTIED = "text = '(deleted)', session_id = NULL, turn_id = NULL, inbox_id = NULL"
 
-# Every table whose rows belong to one session and are found by its id.
-_OWNED = (
-    "messages",
-    "undone",
-    "prompts",
-    "busy",
-    "runners",
-    "processes",
-    "children",
-    "routes",
-    "remembered",
-    "compactions",
-    "auxiliary",
-)
+# Deleted by what is indexed, or not by their session alone. Every other table that names a
+# session loses the session's rows, also one that is added later.
+_APART = ("inbox", "outbox", "steps", "turns", "approvals", "approval_rules")
 
 
 def find_or_open(
@@ -76,20 +65,26 @@ def take_in(cursor: apsw.Cursor, *, imported: ImportedSession) -> None:
 
 
 def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[InboxId]) -> None:
-    """Found by what is indexed: turns by the messages they wrote, deliveries by their turn and
-    the message they answer, the messages of the inbox by the ids that a reader looked up."""
-    found = cursor.execute(
-        "SELECT DISTINCT turn_id FROM messages WHERE session_id = ? AND turn_id IS NOT NULL",
-        (session_id,),
-    ).fetchall()
+    """Found by what is indexed: deliveries by their turn and the message they answer, the
+    messages of the inbox by the ids that a reader looked up."""
+    found = cursor.execute("SELECT id FROM turns WHERE session_id = ?", (session_id,)).fetchall()
     asked = [(inbox_id,) for inbox_id in inbox_ids]
-    for column, bindings in (("turn_id", found), ("inbox_id", asked)):
+    aside = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
+    for column, bindings in (("turn_id", found), ("inbox_id", asked), (aside, [(session_id,)])):
         cursor.executemany(f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED}", bindings)
         cursor.executemany(f"UPDATE outbox SET {_EMPTIED} WHERE {column} = ?", bindings)
     for table, column in (("steps", "turn_id"), ("turns", "id")):
         cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
     cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)
-    for table in _OWNED:
+    for table in _owned(cursor):
         cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     approvals.forget(cursor, session_id)
     cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
+
+
+def _owned(cursor: apsw.Cursor) -> list[str]:
+    found = cursor.execute(
+        "SELECT t.name FROM sqlite_schema t, pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND c.name = 'session_id'"
+    ).fetchall()
+    return [name for row in found if (name := str(row[0])) not in _APART]

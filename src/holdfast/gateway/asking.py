@@ -1,0 +1,191 @@
+"""Asking: whether a call may run, and the message that puts it to people where they must say."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.agent.work import Waiting, Wish
+from holdfast.core.approval import REQUESTER, Approval, ApprovalState, Ask
+from holdfast.core.ids import ApprovalId, PrincipalId, SessionId, TurnId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.judgement import Judgement, Level
+from holdfast.core.message import Outcome
+from holdfast.core.outbox import DeliveryKind
+from holdfast.core.settings import ApprovalMode
+from holdfast.core.tool import ToolOutput
+from holdfast.gateway.house import House
+from holdfast.gateway.question import choices, question
+from holdfast.gateway.waiting import TurnApprovals
+
+_HOPELESS = (
+    "Refused, and not run: {why}. Nobody is asked about a command of this kind. Find another way, "
+    "or tell the user what you would need."
+)
+_UNWANTED = (
+    "Refused, and not run: {why}. This gateway runs no dangerous commands. Find another way, or "
+    "tell the user what you would need."
+)
+_DENIED = "The user was asked, and denied it: this command was not run.{words}"
+_NOT_RUN = {
+    ApprovalState.EXPIRED: "Not run: it needs a person's approval, and nobody answered in time. "
+    "The user has not denied it. Go on without it if you can, and say what is left to do.",
+    ApprovalState.UNDELIVERABLE: "Not run: it needs a person's approval, and the question could "
+    "not be delivered. The user has not denied it. Go on without it if you can, and say so.",
+    ApprovalState.WITHDRAWN: "Not run: the question whether it may was withdrawn.",
+}
+
+
+class Permission:
+    """Speaks for one turn; what it asks for is kept in the turn's approvals, which it is lent."""
+
+    def __init__(
+        self,
+        house: House,
+        approvals: TurnApprovals,
+        *,
+        session_id: SessionId,
+        turn_id: TurnId,
+        row: InboxRow,
+    ) -> None:
+        self._house = house
+        self._approvals = approvals
+        self._session_id = session_id
+        self._turn_id = turn_id
+        self._row = row  # the message that the turn answers
+
+    async def of(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
+        """As `agent.work.Work.permit` promises it."""
+        asked = self._approvals.of_call(wish.call_id)
+        if asked is not None:
+            return _outcome(asked)
+        verdict = await self._verdict(wish)
+        if not isinstance(verdict, Judgement):
+            return verdict
+        wanted = [(wish, verdict)]
+        for each in later:
+            also = await self._verdict(each)
+            if isinstance(also, Judgement):
+                wanted.append((each, also))
+        await self._ask(wanted)
+        raise Waiting
+
+    async def _verdict(self, wish: Wish) -> Judgement | ToolOutput | None:
+        """None: it may run. A judgement: people are to be asked about it."""
+        judgement = self._house.judge.judge(wish.command)
+        if judgement.level is Level.HARMLESS:
+            return None
+        if judgement.level is Level.HOPELESS:
+            return _refused(_HOPELESS, judgement)
+        match self._house.settings.approvals.mode:
+            case ApprovalMode.OFF:
+                return None
+            case ApprovalMode.REFUSE:
+                return _refused(_UNWANTED, judgement)
+        return None if await self._stands(judgement) else judgement
+
+    async def _stands(self, judgement: Judgement) -> bool:
+        """Whether this person, or somebody for them, has allowed what this rule asks about."""
+        if not judgement.rule:
+            return False
+        rules = await self._house.store.standing_rules(
+            principal=self._requester, rule=judgement.rule
+        )
+        return any(rule.holds_in(self._asked_in) for rule in rules)
+
+    async def _ask(self, wanted: Sequence[tuple[Wish, Judgement]]) -> None:
+        ask = self._question(wanted)
+        asking = asyncio.ensure_future(self._house.store.ask_approvals(ask))
+
+        # By the commit itself, so that an answer finds what it answers, whoever waits for this.
+        def asked(done: asyncio.Future[None]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                self._approvals.add(ask.approvals, at=ask.at)
+                self._house.announcer.messages((), ask.deliveries)
+                self._house.feeds.changed(self._session_id)
+
+        asking.add_done_callback(asked)
+        await asyncio.shield(asking)
+
+    def _question(self, wanted: Sequence[tuple[Wish, Judgement]]) -> Ask:
+        house, settings = self._house, self._house.settings.approvals
+        at = house.clock.now()
+        message = house.replies.to(
+            self._people, None, kind=DeliveryKind.QUESTION, session_id=self._session_id
+        )
+        approvals = tuple(
+            Approval(
+                id=ApprovalId(house.new_id("ap")),
+                session_id=self._session_id,
+                asked_in=self._asked_in,
+                turn_id=self._turn_id,
+                call_id=wish.call_id,
+                number=number,
+                tool=wish.tool,
+                command=wish.command,
+                rule=judgement.rule,
+                why=judgement.why,
+                requester=self._requester,
+                approvers=self._approvers(settings.approvers),
+                delivery_id=message.id,
+                asked_at=at,
+                deadline=at + settings.timeout,
+            )
+            for number, (wish, judgement) in enumerate(wanted, len(self._approvals) + 1)
+        )
+        message = msgspec.structs.replace(
+            message,
+            text=question(approvals, at=at),
+            turn_id=self._turn_id,
+            inbox_id=None,  # it answers nothing
+            expires_at=at + settings.timeout,
+            choices=choices(approvals),
+        )
+        return Ask(
+            session_id=self._session_id,
+            turn_id=self._turn_id,
+            approvals=approvals,
+            deliveries=(message,),
+            at=at,
+        )
+
+    @property
+    def _people(self) -> InboxRow:
+        """Where people are: a child works in a session of its own, for those of another."""
+        child = self._row.inbound.child
+        if child is None:
+            return self._row
+        inbound = msgspec.structs.replace(
+            self._row.inbound, source=child.chat, message_id=child.message_id
+        )
+        return msgspec.structs.replace(self._row, inbound=inbound)
+
+    @property
+    def _asked_in(self) -> SessionId:
+        child = self._row.inbound.child
+        return self._session_id if child is None else child.bench
+
+    @property
+    def _requester(self) -> PrincipalId:
+        child = self._row.inbound.child
+        return self._row.principal if child is None else child.principal
+
+    def _approvers(self, names: Sequence[str]) -> tuple[PrincipalId, ...]:
+        return tuple(self._requester if name == REQUESTER else PrincipalId(name) for name in names)
+
+
+def _refused(text: str, judgement: Judgement) -> ToolOutput:
+    return ToolOutput(text=text.format(why=judgement.why), outcome=Outcome.REFUSED)
+
+
+def _outcome(approval: Approval) -> ToolOutput | None:
+    """What the end of a row means for its call; one without an end is waited for."""
+    match approval.state:
+        case ApprovalState.PENDING:
+            raise Waiting
+        case ApprovalState.APPROVED:
+            return None
+        case ApprovalState.DENIED:
+            words = f" They said: {approval.words}" if approval.words else ""
+            return ToolOutput(text=_DENIED.format(words=words), outcome=Outcome.REFUSED)
+    return ToolOutput(text=_NOT_RUN[approval.state], outcome=Outcome.NOT_STARTED)
