@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
+    "judge": Lazy("holdfast.cli.judge", "Say what is thought of a shell command."),
     "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),
     "completion": Lazy("holdfast.cli.completion", "Print a completion script for your shell."),
     "version": Lazy("holdfast.cli.version", "Print the version."),

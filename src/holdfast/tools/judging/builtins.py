@@ -1,5 +1,6 @@
 """Builtins: what a command does to the shell that runs it."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.tools.judging.marks import UNKNOWN, bare
@@ -14,27 +15,18 @@ class Reader(Protocol):
 
 
 def carry_out(run: Run, reader: Reader) -> None:
-    match run.program:
-        case "cd" | "pushd" | "chdir":
-            reader.move(_folder(run))
-        case "popd":
-            reader.move(UNKNOWN)
-        case "alias":
-            for word in run.args:
-                name, equals, text = word.partition("=")
-                if equals:
-                    reader.shell.aliases[name] = text
-        case "read" | "mapfile" | "readarray":
-            _read(run, reader.shell)
-        case "printf" if run.args[:1] == ("-v",) and len(run.args) > 2:
-            reader.shell.variables[run.args[1]] = " ".join(run.args[2:])
-        case "unset" | "unalias":
-            for name in run.args:
-                reader.shell.variables.pop(name, None)
-        case "set" if run.args[:1] == ("--",):
-            reader.shell.arguments = run.args[1:]
-        case "declare" | "typeset" | "local" | "export" | "readonly" | "let":
-            _assign(run, reader.shell)
+    """Change the shell as this builtin would; any other program leaves it as it is."""
+    change = _BUILTINS.get(run.program)
+    if change is not None:
+        change(run, reader)
+
+
+def _cd(run: Run, reader: Reader) -> None:
+    reader.move(_folder(run))
+
+
+def _popd(run: Run, reader: Reader) -> None:
+    reader.move(UNKNOWN)
 
 
 def _folder(run: Run) -> str:
@@ -44,15 +36,59 @@ def _folder(run: Run) -> str:
     return UNKNOWN if given[0] == "-" else run.place.resolve(given[0])
 
 
-def _read(run: Run, shell: Shell) -> None:
+def _alias(run: Run, reader: Reader) -> None:
+    for word in run.args:
+        name, equals, text = word.partition("=")
+        if equals:
+            reader.shell.aliases[name] = text
+
+
+def _read(run: Run, reader: Reader) -> None:
     names = [word for word in run.args if not word.startswith("-")] or ["REPLY"]
     known = run.stdin.strip("\n") if bare(run.stdin).strip() else UNKNOWN
     for name in names:
-        shell.variables[name] = known
+        reader.shell.variables[name] = known
 
 
-def _assign(run: Run, shell: Shell) -> None:
+def _printf(run: Run, reader: Reader) -> None:
+    if run.args[:1] == ("-v",) and len(run.args) > 2:
+        reader.shell.variables[run.args[1]] = " ".join(run.args[2:])
+
+
+def _unset(run: Run, reader: Reader) -> None:
+    for name in run.args:
+        reader.shell.variables.pop(name, None)
+
+
+def _set(run: Run, reader: Reader) -> None:
+    if run.args[:1] == ("--",):
+        reader.shell.arguments = run.args[1:]
+
+
+def _assign(run: Run, reader: Reader) -> None:
     for word in run.args:
         name, equals, value = word.partition("=")
         if equals:
-            shell.variables[name] = value
+            reader.shell.variables[name] = value
+
+
+_BUILTINS: dict[str, Callable[[Run, Reader], None]] = {
+    "cd": _cd,
+    "pushd": _cd,
+    "chdir": _cd,
+    "popd": _popd,
+    "alias": _alias,
+    "read": _read,
+    "mapfile": _read,
+    "readarray": _read,
+    "printf": _printf,
+    "unset": _unset,
+    "unalias": _unset,
+    "set": _set,
+    "declare": _assign,
+    "typeset": _assign,
+    "local": _assign,
+    "export": _assign,
+    "readonly": _assign,
+    "let": _assign,
+}

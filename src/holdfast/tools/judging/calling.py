@@ -31,6 +31,7 @@ _CUSTOMARY = re.compile(
 )
 _HIDEABLE = ("rm", "dd", "mkfs", "sudo", "shutdown", "reboot", "bash", "sh", "curl", "cat", "chmod")
 _GLOB = frozenset("*?[")
+_REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 
 
 class Reader(Protocol):
@@ -40,7 +41,7 @@ class Reader(Protocol):
     shell: Shell
     words: Words
 
-    def read_code(self, script: str, *, part: str) -> str: ...
+    def read_code(self, script: str, *, part: str, given: bool = False) -> str: ...
     def see(self, sight: Sight, part: str) -> None: ...
     def move(self, folder: str) -> None: ...
     def deeper(self) -> "AbstractContextManager[None]": ...
@@ -54,23 +55,16 @@ class Calls:
 
     def command(self, node: "Node", stdin: str) -> str:
         """A command as the grammar has it; what it prints."""
+        name, redirects = None, []
         words: list[str] = []
-        name, redirects, assigned = None, [], []
         for child in node.children:
-            match child.type:
-                case "variable_assignment":
-                    assigned.append(child)
-                case "file_redirect" | "herestring_redirect" | "heredoc_redirect":
-                    redirects.append(child)
-                case "command_name":
-                    name = child
-                    words += self._reader.words.fields(child)
-                case "$":
-                    pass
-                case _:
-                    words += self._reader.words.fields(child)
-        for child in assigned:
-            self.assign(child)
+            if child.type == "variable_assignment":
+                self.assign(child)
+            elif child.type in _REDIRECTS:
+                redirects.append(child)
+            elif child.type != "$":
+                name = child if child.type == "command_name" else name
+                words += self._reader.words.fields(child)
         work = redirect(self._reader, redirects, stdin)
         if not words:
             return work.keep(self._reader, "", bodiless=True)
@@ -171,7 +165,7 @@ class Calls:
             if inner.arguments is None and inner.cwd:
                 self._reader.shell.variables.pop("PWD", None)
         self._reader.shell.place = _moved(self._reader.shell.place, inner.cwd)
-        out = self._reader.read_code(inner.text, part=inner.part)
+        out = self._reader.read_code(inner.text, part=inner.part, given=inner.given)
         self._reader.shell = outer
         return out
 

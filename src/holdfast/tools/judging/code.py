@@ -33,21 +33,9 @@ _PATHS = re.compile(
     r"\bPath\(\s*(['\"])([^'\"\n]+)\1\s*\)(?:\.\w+\(\))?\.(write_\w+|unlink|read_\w+)"
 )
 _MODE = re.compile(r"""^\s*,\s*(?:mode\s*=\s*)?['"]([rwaxb+t>]+)""")
-_NET_WORDS = (
-    "urlopen",
-    "urlretrieve",
-    "requests.get",
-    "fetch(",
-    "http.get",
-    "https.get",
-    "open-uri",
-)
-_NET_WORDS += (
-    "LWP",
-    "file_get_contents('http",
-    'file_get_contents("http',
-    "Net::HTTP",
-    "httpx.get",
+_NETWORK = re.compile(
+    r"urlopen|urlretrieve|requests\.get|httpx\.get|\bfetch\(|https?\.get|open-uri|LWP|Net::HTTP"
+    r"|file_get_contents\(['\"]http"
 )
 _EVALUATES = re.compile(
     r"\b(?:exec|eval|compile|Function|load|loads|instance_eval|vm\.run\w+)\s*\("
@@ -80,11 +68,11 @@ def look_at_code(text: str, *, home: str) -> Iterator[Inner | Sight]:
             yield Script(text=_command(words), part=match[0] + " ".join(words))
     for match in _BACKTICKS.finditer(text):
         yield Script(text=next(filter(None, match.groups())), part=match[0])
-    for pattern, words in ((_DELETES, ("rm", "-rf")), (_REMOVES, ("rm", "-f"))):
+    for pattern, option in ((_DELETES, "-rf"), (_REMOVES, "-f")):
         for match in pattern.finditer(text):
             paths = _arguments(text, match.end())
             if paths:
-                yield Argv(words=(*words, "--", *(_at_home(path, home) for path in paths[:1])))
+                yield Argv(words=("rm", option, "--", _at_home(paths[0], home)))
     yield from _files(text, home)
 
 
@@ -92,7 +80,7 @@ def _sights(text: str) -> Iterator[Sight]:
     if _FORKS.search(text):
         yield Sight.FORK_BOMB
     if _EVALUATES.search(text):
-        if any(word in text for word in _NET_WORDS):
+        if _NETWORK.search(text):
             yield Sight.NETWORK_CODE
         if _DECODES.search(text) and "json" not in text:
             yield Sight.HIDDEN_CODE

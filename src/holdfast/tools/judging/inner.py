@@ -19,6 +19,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] | None = None
     cwd: str = ""
     same_shell: bool = False  # what it sets, stays
+    given: bool = False  # among the words of the command, and not in a file
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def script_of(run: Run, shell: Shell) -> Iterator[Inner]:
             yield from _held(path, run, shell)
     if options.has("c", "command"):
         text = operands[0] if operands else ""
-        yield Script(text=text, part=run.said, arguments=operands[2:])
+        yield Script(text=text, part=run.said, arguments=operands[2:], given=True)
     elif operands and not options.has("s") and operands[0] not in _STDIN:
         yield from _held(operands[0], run, shell)
     elif run.stdin:

@@ -36,7 +36,9 @@ def read_options(
 ) -> Options:
     """`valued`: short options that take a value. Not `mixed`: operands end the options, as with
     a command that runs another."""
-    shorts, longs, operands, values = "", [], list[str](), []
+    shorts, operands = "", list[str]()
+    longs: list[tuple[str, str]] = []
+    values: list[tuple[str, str]] = []
     takes = tuple(valued_longs)
     rest = list(args)
     while rest:

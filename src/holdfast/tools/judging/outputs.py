@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, marks_of
 from holdfast.tools.judging.quoting import unescape_ansi
@@ -11,7 +12,13 @@ from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
 
 # fmt: off
-_FETCH = frozenset(("curl", "wget", "fetch", "http", "https", "aria2c", "lynx", "w3m", "nc", "ncat"))
+_FETCH = frozenset(("curl", "wget", "fetch", "http", "https", "aria2c", "lynx", "w3m", "nc"))
+# Their output is meant for `eval`, and sets variables.
+_PREPARES = frozenset((
+    "ssh-agent", "pyenv", "rbenv", "nodenv", "goenv", "jenv", "direnv", "opam", "brew", "conda",
+    "starship", "zoxide", "fnm", "mise", "asdf", "dircolors", "luarocks", "minikube", "keychain",
+    "register-python-argcomplete", "thefuck", "fzf", "rustup", "nvm", "volta", "perlbrew",
+))
 _READ = frozenset((
     "cat", "head", "tail", "tac", "less", "more", "nl", "tee", "zcat", "bzcat", "xzcat", "strings",
     "od", "hexdump", "tar", "gzip", "zip", "openssl", "gpg", "sort", "uniq", "cut", "paste", "jq",
@@ -26,6 +33,8 @@ def output_of(run: Run, shell: Shell) -> str:
     known = _KNOWN.get(run.program)
     if known is not None and (out := known(run, shell)) is not None:
         return out
+    if run.program in _PREPARES:
+        return ""
     if run.program in _FETCH:
         return NET
     if run.program in _SECRETIVE and not run.args:
@@ -142,7 +151,7 @@ def roots_of_find(args: tuple[str, ...]) -> list[str]:
 
 
 def name_of_find(args: tuple[str, ...]) -> str:
-    for option, value in zip(args, args[1:], strict=False):
+    for option, value in pairwise(args):
         if option in _FIND_NAMES and value.strip("*./"):
             return value.lstrip("*/") or "*"
     return "*"
@@ -188,7 +197,7 @@ def _git(run: Run, shell: Shell) -> str | None:
 
 def _curl(run: Run, shell: Shell) -> str | None:
     """What goes to a file does not go into the pipe; the file holds it."""
-    options = run.options("oOXHdFuAebTxmK" if run.program == "curl" else "OoPUetT")
+    options = run.options("oXHdFuAebTxmK" if run.program == "curl" else "OoPUetT")
     to = options.value("o" if run.program == "curl" else "O", "output", "output-document")
     if to is None or to in ("-", "/dev/stdout"):
         if run.program == "curl" and not options.has("O", "remote-name"):

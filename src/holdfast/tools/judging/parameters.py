@@ -32,7 +32,7 @@ def _name_and_rest(node: "Node") -> tuple[str, list["Node"]]:
         if child.type in _NAMES:
             name = (child.text or b"").decode(errors="replace")
             rest = children[at + 1 :]
-            return name, (children[:at] or rest) if not rest else rest
+            return name, rest or children[:at]
     return "", []
 
 

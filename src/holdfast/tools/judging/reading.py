@@ -1,7 +1,9 @@
 """Reading: what a script would run, touch and hide, found by walking it as a shell would."""
 
 import contextlib
-from collections.abc import Iterator
+import re
+import shlex
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +12,7 @@ from holdfast.tools.judging.calling import Calls
 from holdfast.tools.judging.grammar import Grammar
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, marks_of
 from holdfast.tools.judging.place import Place
+from holdfast.tools.judging.quoting import expand_braces, unescape_word
 from holdfast.tools.judging.redirecting import redirect
 from holdfast.tools.judging.run import Run, Seen, Sight, Touch, part_of
 from holdfast.tools.judging.shell import Shell, usual_variables
@@ -23,6 +26,7 @@ DEEPEST = 48
 MOST_ROUNDS = 16  # of a loop over known words
 
 _FOREVER = frozenset(("true", ":", "/bin/true", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))", "! false"))
+_ENDS = re.compile(r"[;\n|&()]")
 _PAUSES = ("sleep", "wait", "read", "inotifywait", "break", "exit")
 
 
@@ -46,6 +50,23 @@ class Reading:
         self._spawning = 0  # pipes and `&` around the place that is being read
         self._stack: list[tuple[str, int]] = []  # functions that run, and _spawning at the time
         self._called: set[str] = set()
+        self._walks: dict[str, Callable[[Node, str], str]] = {
+            "command": self._calls.command,
+            "pipeline": self._pipe,
+            "redirected_statement": self._redirected,
+            "variable_assignment": self._assign,
+            "variable_assignments": self._assign,
+            "declaration_command": self._assign,
+            "subshell": self._apart,
+            "function_definition": self._define,
+            "list": self._list,
+            "for_statement": self._for,
+            "while_statement": self._while,
+            "c_style_for_statement": self._while,
+            **dict.fromkeys(_WORDS, self._word),
+            **dict.fromkeys(_BRANCHES, self._branches),
+            **dict.fromkeys(_SEQUENCES, self._sequence),
+        }
 
     # -- scripts
 
@@ -59,15 +80,16 @@ class Reading:
             self._read_uncalled()
         return out
 
-    def read_code(self, script: str, *, part: str) -> str:
+    def read_code(self, script: str, *, part: str, given: bool = False) -> str:
         """Walk a script that came by way of another: what is known of it is read, and what is
-        not is noted."""
+        not is noted. What a file holds is as good as the file, unless it was `given` as words:
+        then somebody went round to have it unseen."""
         for mark, sight in _SIGHTS.items():
             if mark in script:
                 self.see(sight, part)
         known = bare(script)
         if not known.strip():
-            if UNKNOWN in script:
+            if UNKNOWN in script or (given and READ in script):
                 self.see(Sight.UNKNOWN_CODE, part)
             return marks_of(script)
         if script.lstrip()[:1] == UNKNOWN:
@@ -78,7 +100,13 @@ class Reading:
         self.seen.append(Seen(sight=sight, part=part_of(part)))
 
     def _notice_unreadable(self, script: str) -> None:
+        """The grammar knows a little less than bash. Where it is lost, the words of each line
+        are tried as commands besides."""
         self.see(Sight.UNREADABLE, script.strip())
+        for line in _ENDS.split(script)[:MOST_ROUNDS]:
+            words = [plain for word in _words(line) for plain in expand_braces(unescape_word(word))]
+            if words:
+                self._calls.call(words, "")
 
     def _read_uncalled(self) -> None:
         for name in [name for name in self.shell.functions if name not in self._called]:
@@ -102,41 +130,26 @@ class Reading:
         self._depth -= 1
 
     def _walk(self, node: "Node", stdin: str) -> str:
-        match node.type:
-            case "command":
-                return self._calls.command(node, stdin)
-            case "pipeline":
-                return self._pipeline(list(node.named_children), stdin)
-            case "redirected_statement":
-                return self._redirected(node, stdin)
-            case "variable_assignment" | "variable_assignments" | "declaration_command":
-                self._calls.assign(node)
-                return ""
-            case "subshell":
-                return self._apart(node, stdin)
-            case "function_definition":
-                return self._define(node)
-            case "list":
-                return self._list(node, stdin)
-            case "for_statement":
-                return self._for(node, stdin)
-            case "while_statement" | "c_style_for_statement":
-                return self._while(node, stdin)
-            case "if_statement" | "case_statement" | "elif_clause" | "else_clause" | "case_item":
-                with self.shell.maybe():
-                    return self._sequence(node, stdin)
-            case "comment":
-                return ""
-        return self._other(node, stdin)
-
-    def _other(self, node: "Node", stdin: str) -> str:
-        """A sequence of statements, or an expression with some inside."""
-        if node.type in _SEQUENCES:
-            return self._sequence(node, stdin)
+        walk = self._walks.get(node.type)
+        if walk is not None:
+            return walk(node, stdin)
         self.words.look_inside(node)
-        if node.type in ("word", "string", "raw_string", "concatenation"):
-            self.words.text(node)
         return ""
+
+    def _assign(self, node: "Node", stdin: str) -> str:
+        self._calls.assign(node)
+        return ""
+
+    def _word(self, node: "Node", stdin: str) -> str:
+        self.words.text(node)
+        return ""
+
+    def _pipe(self, node: "Node", stdin: str) -> str:
+        return self._pipeline(list(node.named_children), stdin)
+
+    def _branches(self, node: "Node", stdin: str) -> str:
+        with self.shell.maybe():
+            return self._sequence(node, stdin)
 
     def _sequence(self, node: "Node", stdin: str) -> str:
         out = []
@@ -213,7 +226,7 @@ class Reading:
 
     # -- functions
 
-    def _define(self, node: "Node") -> str:
+    def _define(self, node: "Node", stdin: str) -> str:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
             self.shell.functions[self.words.text(name)] = body
@@ -264,20 +277,16 @@ _SIGHTS = {
     NET: Sight.NETWORK_CODE,
     CODED: Sight.HIDDEN_CODE,
 }
-_SEQUENCES = frozenset(
-    (
-        "program",
-        "compound_statement",
-        "do_group",
-        "negated_command",
-        "if_statement",
-        "case_statement",
-        "elif_clause",
-        "else_clause",
-        "case_item",
-        "ERROR",
-    )
-)
+_SEQUENCES = ("program", "compound_statement", "do_group", "negated_command", "ERROR")
+_BRANCHES = ("if_statement", "case_statement", "elif_clause", "else_clause", "case_item")
+_WORDS = ("word", "string", "raw_string", "concatenation")
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:
+        return line.split()
 
 
 def _text(node: "Node") -> str:

@@ -7,10 +7,10 @@ from holdfast.tools.judging.run import Deed, Run, Touch
 
 # fmt: off
 _READERS = frozenset((
-    "cat", "head", "tail", "less", "more", "tac", "nl", "grep", "egrep", "fgrep", "rg", "awk", "sed",
-    "base64", "xxd", "od", "hexdump", "strings", "cut", "sort", "uniq", "view", "bat", "zip", "gzip",
-    "scp", "rsync", "cp", "tar", "openssl", "source", ".", "diff", "jq", "yq", "vim", "vi", "nano",
-    "paste", "column", "tee", "ln", "mv", "curl", "wc", "md5sum", "sha256sum", "7z", "gpg",
+    "cat", "head", "tail", "less", "more", "tac", "nl", "grep", "egrep", "fgrep", "rg", "awk",
+    "sed", "base64", "xxd", "od", "hexdump", "strings", "cut", "sort", "uniq", "view", "bat",
+    "zip", "gzip", "scp", "rsync", "tar", "openssl", "diff", "jq", "yq", "vim", "vi", "nano",
+    "paste", "column", "curl", "wc", "md5sum", "sha256sum", "7z", "gpg", "ssh-add",
 ))
 _NARROWING = (
     "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-mtime", "-mmin", "-newer", "-size",
@@ -67,9 +67,8 @@ def _copy(run: Run) -> Touched:
             yield Deed.REMOVE, path
             if _is_whole(run, path):
                 yield Deed.DELETE, path
-    if run.program == "ln":
-        for path in sources:
-            yield Deed.READ, path
+    for path in sources:
+        yield Deed.READ, path
 
 
 def _is_whole(run: Run, path: str) -> bool:

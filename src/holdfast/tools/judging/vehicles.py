@@ -1,6 +1,7 @@
 """Vehicles: commands that carry another one, and what it is."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 import msgspec
 
@@ -56,7 +57,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "uv": Wrapper(word="run", valued="p", valued_longs=("with", "python", "extra", "group")),
     "hatch": Wrapper(word="run"), "rye": Wrapper(word="run"), "bundle": Wrapper(word="exec"),
     "conda": Wrapper(word="run", valued="np"), "mamba": Wrapper(word="run", valued="np"),
-    "direnv": Wrapper(word="exec", skips=1), "mise": Wrapper(word="exec"), "nix": Wrapper(word="--"),
+    "direnv": Wrapper(word="exec", skips=1), "mise": Wrapper(word="exec"),
+    "nix": Wrapper(word="--"),
     "npm": Wrapper(word="exec"), "yarn": Wrapper(word="exec"), "pnpm": Wrapper(word="exec"),
     "rbenv": Wrapper(word="exec"), "pyenv": Wrapper(word="exec"), "aws-vault": Wrapper(word="--"),
     "dotenv": Wrapper(word="run", valued="f"), "doppler": Wrapper(word="run"),
@@ -69,6 +71,10 @@ _SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "flock": ("c", ("command",)), "rsync": ("e", ("rsh",)), "vim": ("c", ()), "vi": ("c", ()),
     "nvim": ("c", ()), "ex": ("c", ()), "sqlite3": ("", ()), "expect": ("c", ()),
 }
+_OF_CONTAINERS = (
+    "env", "name", "volume", "workdir", "user", "network", "entrypoint", "mount", "publish",
+    "env-file", "platform", "memory", "cpus", "label", "hostname", "index", "namespace",
+)
 # fmt: on
 
 
@@ -130,7 +136,8 @@ def _env(run: Run, shell: Shell) -> Iterator[Inner]:
 
 
 def _eval(run: Run, shell: Shell) -> Iterator[Inner]:
-    yield Script(text=" ".join(run.args), part=run.said, arguments=shell.arguments, same_shell=True)
+    text = " ".join(run.args)
+    yield Script(text=text, part=run.said, arguments=shell.arguments, same_shell=True, given=True)
 
 
 def _source(run: Run, shell: Shell) -> Iterator[Inner]:
@@ -218,19 +225,7 @@ def _container(run: Run, shell: Shell) -> Iterator[Inner]:
     if "--" in rest:
         yield Argv(words=tuple(rest[rest.index("--") + 1 :]), cwd=ELSEWHERE)
         return
-    longs = (
-        "env",
-        "name",
-        "volume",
-        "workdir",
-        "user",
-        "network",
-        "entrypoint",
-        "mount",
-        "publish",
-    )
-    longs += ("env-file", "platform", "memory", "cpus", "label", "hostname", "index", "namespace")
-    options = read_options(rest, valued="evpwulhmcn", valued_longs=longs, mixed=False)
+    options = read_options(rest, valued="evpwulhmcn", valued_longs=_OF_CONTAINERS, mixed=False)
     # In a container's own disk a command is as well kept as in ours; what it mounts is another
     # rule's affair.
     yield Argv(words=options.operands[1:])
@@ -250,7 +245,7 @@ def _tmux(run: Run, shell: Shell) -> Iterator[Inner]:
 
 
 def _git(run: Run, shell: Shell) -> Iterator[Inner]:
-    for setting, value in zip(run.args, run.args[1:], strict=False):
+    for setting, value in pairwise(run.args):
         if setting == "-c" and "=!" in value:
             yield Script(text=value.partition("=!")[2], part=run.said)
         if setting.startswith("alias.") and value.startswith("!"):

@@ -79,12 +79,16 @@ class Words:
                 return _text(node)[1:-1]
             case "string":
                 return self._between(node, literal=unescape_quoted)[1:-1]
-            case "ansi_c_string":
-                return unescape_ansi(_text(node)[2:-1])
             case "concatenation" | "command_name" | "translated_string":
                 return self._joined(node, quoted=quoted)
             case "simple_expansion" | "expansion" | "arithmetic_expansion":
                 return self._expansion(node, quoted=quoted)
+        return self._rare(node, quoted=quoted)
+
+    def _rare(self, node: "Node", *, quoted: bool) -> str:
+        match node.type:
+            case "ansi_c_string":
+                return unescape_ansi(_text(node)[2:-1])
             case "command_substitution":
                 return self._split(self._walking.capture(node), quoted=quoted)
             case "process_substitution":

@@ -102,8 +102,8 @@ RULES = (
         why="It would take down something that runs for others.",
         programs=names(
             "pulumi cdk cdktf sls serverless vagrant virsh heroku fly flyctl vercel netlify railway"
-            " firebase helm eksctl kops multipass lxc copilot eb now wrangler supabase minikube kind"
-            " k3d"
+            " firebase helm eksctl kops multipass lxc copilot eb now wrangler supabase minikube"
+            " kind k3d"
         ),
         sees=_hosts,
     ),

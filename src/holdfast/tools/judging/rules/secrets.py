@@ -13,7 +13,8 @@ _SECRET = re.compile(
     r"|/\.(npmrc|pypirc|git-credentials|my\.cnf|vault-token|htpasswd|boto|s3cfg)$|/\.azure(/|$)"
     r"|/\.config/(gcloud|gh|hub|op|rclone|doctl)(/|$)|/\.password-store(/|$)|/\.local/share/keyrings"
     r"|^/etc/(shadow|gshadow|sudoers|ssl/private|ssh/ssh_host_[^.]*key)|/\.terraform\.d/cred"
-    r"|^/proc/[^/]*/(environ|mem)$|^/(var/)?run/secrets|/(Cookies|Login Data|logins\.json|key4\.db)$"
+    r"|^/proc/[^/]*/(environ|mem)$|^/(var/)?run/secrets|/(Cookies|Login Data)$"
+    r"|/(logins\.json|key4\.db)$"
     r"|/Keychains(/|$)|/\.(bash|zsh)_history$|/\.cargo/credentials|/\.holdfast(/|$)|/wallet\.dat$"
     r"|/\.(env|env\.(local|production|prod|staging|development|dev))$"
 )

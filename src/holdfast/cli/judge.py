@@ -1,0 +1,49 @@
+"""`holdfast judge`: what the gateway would think of a command."""
+
+import click
+
+from holdfast.cli.output import json_option, print_facts, print_json
+from holdfast.core.judgement import Judgement, Level
+
+_COLOURS = {Level.HARMLESS: "green", Level.DANGEROUS: "yellow", Level.HOPELESS: "red"}
+_MEANINGS = {
+    Level.HARMLESS: "runs without a question",
+    Level.DANGEROUS: "a person is asked first",
+    Level.HOPELESS: "refused",
+}
+
+
+@click.command("judge", context_settings={"ignore_unknown_options": True})
+@click.argument("shell_command", metavar="COMMAND")
+@json_option
+def command(shell_command: str, as_json: bool) -> None:
+    """Say what is thought of a shell command, without running it.
+
+    \b
+    holdfast judge 'rm -rf build'
+    """
+    # The grammar is of no use to any other command.
+    from holdfast.tools.judging import ShellJudge  # noqa: PLC0415 - see above
+
+    judgement = ShellJudge().judge(shell_command)
+    if as_json:
+        print_json(_fields(judgement))
+    else:
+        print_facts(_facts(judgement))
+
+
+def _fields(judgement: Judgement) -> dict[str, str]:
+    return {
+        "level": judgement.level.value,
+        "rule": judgement.rule,
+        "why": judgement.why,
+        "part": judgement.part,
+    }
+
+
+def _facts(judgement: Judgement) -> list[tuple[str, str]]:
+    level = click.style(judgement.level.value, fg=_COLOURS[judgement.level])
+    facts = [("level", f"{level}: {_MEANINGS[judgement.level]}")]
+    if judgement.rule:
+        facts += [("rule", judgement.rule), ("why", judgement.why), ("part", judgement.part)]
+    return facts
