@@ -47,6 +47,12 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     text: str
     platform: str
+    event_id: str
+
+    @property
+    def said(self) -> bool:
+        """Whether somebody said it to the vendor: what children bring back nobody did."""
+        return self.platform == "simulated" and not self.event_id.startswith("house:")
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +107,7 @@ async def check_laws(
 
 def accepted_once(books: Books) -> Iterator[str]:
     """G1, G2: every message said is in the inbox, and none is there twice."""
-    rows = Counter(r.message_id for r in books.inbox.values() if r.platform == "simulated")
+    rows = Counter(r.message_id for r in books.inbox.values() if r.said)
     for said in books.ledger.said:
         if rows[said.message_id] != 1:
             yield f"{said.text!r} was accepted {rows[said.message_id]} times"

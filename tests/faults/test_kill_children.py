@@ -1,0 +1,139 @@
+"""`kill -9` while children work, and what the next start makes of them and of their parent."""
+
+import asyncio
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from tests.faults.laws import Books, check_laws
+from tests.faults.world import SETTLES_WITHIN, World
+
+from holdfast.core.child import HOUSE
+from holdfast.core.crash import CrashPoint
+from holdfast.core.message import Outcome, ToolMessage
+
+P = CrashPoint
+
+
+def doing(name: str, *, wait_for: str = "") -> str:
+    """A task that writes its name into a file, once, and is through when another file is there."""
+    wait = f"; until test -e {wait_for}; do sleep 0.05; done" if wait_for else ""
+    call = json.dumps({"command": f"echo {name} >> effects.log{wait}"})
+    return f"do {name} [tool terminal {call}] [then] [text did {name}]"
+
+
+def delegating(*tasks: str, answer: str, context: str = "", **more: Any) -> str:
+    """`context` is given to the last of the tasks."""
+    given: list[dict[str, str]] = [{"task": task} for task in tasks]
+    given[-1]["context"] = context
+    call = json.dumps({"tasks": given, **more})
+    return f"give it away [tool delegate {call}] [then] [text {answer}]"
+
+
+def touch(world: World, name: str) -> None:
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / name).touch()
+
+
+async def sent(world: World, text: str) -> None:
+    """Once the people have read this."""
+    async with asyncio.timeout(SETTLES_WITHIN):
+        while text not in [one.outgoing.text for one in (await world.people.ledger()).sent]:
+            await asyncio.sleep(0.03)
+
+
+def result(books: Books) -> ToolMessage:
+    found = [m for ms in books.transcripts.values() for m in ms if isinstance(m, ToolMessage)]
+    [told] = [message for message in found if message.name == "delegate"]
+    return told
+
+
+def answers(books: Books) -> list[str]:
+    return [sent.outgoing.text for sent in books.ledger.sent]
+
+
+async def test_children_killed_at_work_end_once_and_their_parent_hears_both(world: World) -> None:
+    """H1, H2, G2: one is in a command, the other is being spoken to; both are gone on with."""
+    await world.start()
+    # Only the child itself is told its context in a line of its own. Slow for the first who asks.
+    slowly = {"delay": 0.5, "text": "never heard to its end " * 20}
+    world.model.script({"match": "\nslowly", **slowly})
+    tasks = doing("a", wait_for="go"), "speak [text spoken]"
+    await world.people.say(delegating(*tasks, context="slowly", answer="both done"))
+    await world.until(lambda: world.effects() == ["a"])
+    await world.until(lambda: world.model.requests(last=1)["count"] >= 3)
+    await world.kill()
+    await world.start()
+    touch(world, "go")
+    books = await check_laws(world)
+    assert world.effects() == ["a"]
+    told = result(books)
+    assert told.outcome is Outcome.OK
+    assert "\ndid a\n" in told.text
+    assert told.text.endswith("\nspoken")
+    assert answers(books) == ["both done"]
+
+
+async def test_a_child_that_had_ended_is_not_run_again(world: World) -> None:
+    """H1, H2: its reply is in the log; the call finds it there, and waits for the other."""
+    await world.start()
+    tasks = doing("quick"), doing("slow", wait_for="go")
+    await world.people.say(delegating(*tasks, answer="both done"))
+    await world.until(lambda: sorted(world.effects()) == ["quick", "slow"])
+    while (await world.status())["ledger"]["answered"] == 0:
+        await asyncio.sleep(0.03)
+    await world.kill()
+    await world.start()
+    touch(world, "go")
+    books = await check_laws(world)
+    assert sorted(world.effects()) == ["quick", "slow"]
+    assert "\ndid quick\n" in result(books).text
+    assert result(books).text.endswith("\ndid slow")
+    assert answers(books) == ["both done"]
+
+
+async def test_a_background_child_killed_at_work_comes_back_once(world: World) -> None:
+    """G2, H3, I2: its turn goes on by itself, and its reply is one message of the chat."""
+    await world.start()
+    # What the child replies tells the model what to make of it in the turn that it begins.
+    task = doing("a", wait_for="go").replace("[text did a]", "[text did a [text told of it]]")
+    await world.people.say(delegating(task, answer="under way", background=True))
+    await world.until(lambda: world.effects() == ["a"])
+    await sent(world, "under way")
+    await world.kill()
+    await world.start()
+    touch(world, "go")
+    await sent(world, "told of it")
+    books = await check_laws(world)
+    assert world.effects() == ["a"]
+    assert answers(books)[-1] == "told of it"
+    assert Counter(answers(books))["told of it"] == 1
+
+
+# The child's accept, its turn, its end, its delivery back, and the accept of that.
+BETWEEN = (
+    f"{P.ACCEPT_COMMITTED}:2",
+    f"{P.TURN_BEGUN}:2",
+    f"{P.END_COMMITTED}:2",
+    f"{P.SENT}:1",
+    f"{P.SENT}:2",
+    f"{P.ACCEPT_COMMITTED}:3",
+)
+
+
+@pytest.mark.parametrize("order", BETWEEN)
+async def test_wherever_it_is_cut_a_background_result_is_told_once(
+    world: World, order: str
+) -> None:
+    """G2, I2: sent twice, the result is accepted once; nothing of it is lost on the way."""
+    await world.start(order)
+    task = doing("a").replace("[text did a]", "[text did a [text told of it]]")
+    await world.people.say(delegating(task, answer="under way", background=True))
+    await world.dies()
+    await world.start()
+    await sent(world, "told of it")
+    books = await check_laws(world)
+    assert world.effects() == ["a"]
+    brought = [row for row in books.inbox.values() if row.event_id.startswith(f"{HOUSE}:")]
+    assert len(brought) == 1
