@@ -1,6 +1,7 @@
 """Compaction: a long conversation goes on under the same id, and nothing of it is lost."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -106,7 +107,7 @@ async def test_what_was_summarised_once_is_shown_in_the_same_bytes_ever_after(
     await world.start()
     await ask(world, "restarted", "ok")
     seen.append(world.model.requests[-1].messages)
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in itertools.pairwise(seen):
         assert after[: len(before)] == before
     assert len(helper_of(world).requests) == 1
 

@@ -69,9 +69,10 @@ async def test_the_next_one_answers_and_it_is_told_once(
     assert (last.message.model, last.message.text) == ("second", "You said: hi")
 
 
-async def test_it_keeps_the_turn_and_the_next_turn_begins_with_the_first(
+async def test_it_keeps_its_lease_to_the_end_and_the_next_lease_begins_with_the_first(
     voices: Voices, model: ModelProcess
 ) -> None:
+    """A5: a lease is a turn's, once another has taken it over."""
     client = voices.lease()
     model.script({"status": 500, "times": 1}, {"calls": [{"name": "t"}]})
     hi = UserMessage(text="hi")
@@ -80,8 +81,20 @@ async def test_it_keeps_the_turn_and_the_next_turn_begins_with_the_first(
     *events, last = await said(client, hi, reply, result)
     assert not [event for event in events if isinstance(event, FellBack)]
     await said(client, hi, reply, result, last.message, UserMessage(text="and?"))  # type: ignore[union-attr]
-    assert asked(model) == ["first", "second", "second", "first"]
+    await said(voices.lease(), hi)
+    assert asked(model) == ["first", "second", "second", "second", "first"]
     assert client.name == "first"
+
+
+async def test_a_conversation_that_is_too_long_is_not_another_models_affair(
+    voices: Voices, model: ModelProcess
+) -> None:
+    """A shorter one mends it; whoever asked makes it shorter and asks again."""
+    model.script({"status": 400, "message": "maximum context length exceeded", "times": 1})
+    with pytest.raises(ModelFailed) as failed:
+        await said(voices.lease(), UserMessage(text="hi"))
+    assert failed.value.fault is Fault.CONTEXT_TOO_LONG
+    assert asked(model) == ["first"]
 
 
 async def test_the_last_ones_failure_is_the_calls(voices: Voices, model: ModelProcess) -> None:

@@ -15,18 +15,18 @@ Lease = Callable[[str | None], ModelClient]
 
 
 class _Call:
-    """A call that runs: for whom, with which client, and the means to end it."""
+    """A call that runs: for whom, and the means to end it."""
 
-    __slots__ = ("client", "limit", "session_id")
+    __slots__ = ("_limit", "session_id")
 
-    def __init__(self, session_id: SessionId, client: ModelClient, limit: asyncio.Timeout) -> None:
+    def __init__(self, session_id: SessionId, limit: asyncio.Timeout) -> None:
         self.session_id = session_id
-        self.client = client
-        self.limit = limit
+        self._limit = limit
 
     def end(self) -> None:
-        self.limit.reschedule(asyncio.get_running_loop().time())
-        self.client.release()
+        """Its time is up now; with that its client is given back. Idempotent."""
+        if not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time())
 
 
 class Auxiliary:
@@ -84,7 +84,7 @@ class Auxiliary:
         client = self._lease(self._settings.model or None)
         try:
             async with asyncio.timeout(self._settings.timeout or None) as limit:
-                call = _Call(session_id, client, limit)
+                call = _Call(session_id, limit)
                 self._calls.add(call)
                 try:
                     return await _answer(client, request)
