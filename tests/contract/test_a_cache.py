@@ -1,9 +1,13 @@
 """Chapter A: agents are kept between turns, bounded, and never taken from a running one."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.agent.agent import Agent
@@ -11,7 +15,9 @@ from holdfast.agent.signature import sign
 from holdfast.core.ids import SessionId
 from holdfast.core.message import UserMessage
 from holdfast.core.secret import Secret
-from holdfast.core.turn import LaneState
+from holdfast.core.source import ChatType
+from holdfast.core.tool import Replay
+from holdfast.core.turn import LaneState, TurnState
 from holdfast.gateway.cache import AgentCache
 from holdfast.models.scripted import ScriptedModel
 from holdfast.tools.registry import Registry
@@ -43,6 +49,7 @@ SIGNED: dict[str, Any] = {
         ("instructions", "be brief"),
         ("max_steps", 10),
         ("principal", "ann"),
+        ("shape", {"memory": 1}),
     ],
 )
 def test_every_signed_input_changes_the_signature(key: str, value: object) -> None:
@@ -54,6 +61,22 @@ def test_equal_inputs_give_an_equal_signature_with_toolsets_in_any_order() -> No
     """A1: and nothing of the key is in it."""
     assert sign(**SIGNED) == sign(**{**SIGNED, "toolsets": ["web", "files"]})
     assert "eyJ" not in sign(**SIGNED)
+
+
+def test_a_signature_is_the_same_in_another_process() -> None:
+    """A1: equal inputs, whatever the seed of that process's hashes."""
+    program = (
+        "from holdfast.agent.signature import sign\n"
+        "from holdfast.core.secret import Secret\n"
+        "print(sign(provider='openai', model='m', api_mode='chat_completions',"
+        " base_url='http://x/v1', api_key=Secret('eyJhbGciOi.one'),"
+        " toolsets={'web', 'files'}, instructions='', max_steps=90, principal=None))"
+    )
+    environ = {"PYTHONHASHSEED": "12345", "PATH": os.environ["PATH"]}
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True
+    )
+    assert told.stdout.strip() == sign(**SIGNED)
 
 
 class Agents:
@@ -289,3 +312,214 @@ async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(
     await until(lambda: len(world.gateway.lanes) == 0)  # an end is told before its lane is left
     assert world.gateway.snapshot()["agents"]["cached"] == 1
     assert world.model.leased == 1
+
+
+def cached(world: World, session_id: SessionId) -> Agent:
+    """The very instance that is kept for a session."""
+    agent: Agent = world.gateway.house.cache._entries[session_id].agent
+    return agent
+
+
+async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(world: World) -> None:
+    """A1: the person is signed only where one person owns the session."""
+    thread = {"chat_type": ChatType.THREAD, "thread": "t1"}
+    world.model.say("hello Ann", "hello Bob")
+    world.say("I am Ann", user="ann", **thread)
+    await world.texts(1)
+    agent = cached(world, await world.only_session())
+    world.say("I am Bob", user="bob", **thread)
+    await world.texts(2)
+    assert cached(world, await world.only_session()) is agent
+    assert world.gateway.snapshot()["agents"]["misses"] == 1
+
+
+async def test_the_person_is_signed_where_one_owns_the_session(world: World) -> None:
+    """A1: in a chat of two, and in a group, where each has a session of their own."""
+    agents = world.gateway.house.agents
+    row = (await world.accept("hi", busy_mode=None)).row
+    other = msgspec.structs.replace(row, principal="somebody:else")
+    assert agents.signature_for(row) == agents.signature_for(row)
+    assert agents.signature_for(row) != agents.signature_for(other)
+    source = msgspec.structs.replace(
+        row.inbound.source, chat_type=ChatType.THREAD, thread_id="t", chat_id="c"
+    )
+    inbound = msgspec.structs.replace(row.inbound, source=source)
+    shared, by_other = (msgspec.structs.replace(r, inbound=inbound) for r in (row, other))
+    assert agents.signature_for(shared) == agents.signature_for(by_other)
+    world.model.say("hello")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"agent": {"instructions": "Be brief."}},
+        {"agent": {"max_steps": 7}},
+        {"agent": {"toolsets": ("files",)}},
+        {"model": {"name": "another"}},
+        {"model": {"base_url": "http://elsewhere/v1"}},
+        {"memory": {"max_chars": 500}},
+    ],
+)
+async def test_every_config_value_that_shapes_an_agent_is_signed(
+    world: World, changed: dict[str, dict[str, Any]]
+) -> None:
+    """A1, A2: prompt and tools are made from it."""
+    row = (await world.accept("hi")).row
+    before = world.gateway.house.agents.signature_for(row)
+    ((section, keys),) = changed.items()
+    await world.stop()
+    part = msgspec.structs.replace(getattr(world.settings, section), **keys)
+    world.settings = msgspec.structs.replace(world.settings, **{section: part})
+    await world.start()
+    assert world.gateway.house.agents.signature_for(row) != before
+    world.model.say("hello")
+
+
+async def test_effort_and_watchers_are_set_afresh_on_the_same_agent(world: World) -> None:
+    """A3: neither evicted nor rebuilt, and the system prompt stays the same object."""
+    world.model.say("one", "two", "three")
+    first = await world.accept("hi")
+    assert "one " in [event.text for event in await world.events_of(first) if text_of(event)]
+    agent = cached(world, await world.only_session())
+    prompt = agent.prompt
+    second = await world.accept("hi", effort="high")
+    assert "two " in [event.text for event in await world.events_of(second) if text_of(event)]
+    await world.end_of(await world.accept("hi"))
+    assert cached(world, await world.only_session()) is agent
+    assert agent.prompt is prompt
+    assert all(request.system is prompt for request in world.model.requests)
+    efforts = [request.reasoning for request in world.model.requests]
+    assert efforts == ["medium", "high", "medium"]
+
+
+def text_of(event: Any) -> bool:
+    return type(event).__name__ == "TextStreamed"
+
+
+async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
+    world: World, until: Any
+) -> None:
+    """A5: soft: the turn that runs is answered by the agent it has."""
+    world.model.say("hello")
+    await world.end_of(await world.accept("hi", chat="other"))
+    running = await world.accept("hi")
+    await world.model.asked(2)
+    agent = only_turn(world).agent
+    await world.end_of(await world.accept("/model another", busy_mode=None))
+    assert agent.client is not None
+    world.model.say("from the old one", "from the new one")
+    ended = await world.end_of(running)
+    assert (await world.transcript(ended.session_id))[-1].model == "scripted"
+    await until(lambda: agent.client is None)
+    after = await world.end_of(await world.accept("hi"))
+    assert (await world.transcript(after.session_id))[-1].model == "another"
+    assert len(world.gateway.house.cache) == 2
+    assert world.gateway.snapshot()["agents"]["misses"] == 3
+
+
+async def test_new_ends_its_own_entry_and_no_other(world: World, until: Any) -> None:
+    """A5, A13: hard, and the client is given back."""
+    world.model.say("1", "2")
+    one = await world.end_of(await world.accept("hi"))
+    two = await world.end_of(await world.accept("hi", chat="other"))
+    await lanes_left(world)
+    agent = cached(world, one.session_id)
+    await world.end_of(await world.accept("/new"))
+    await until(lambda: agent.client is None)
+    cache = world.gateway.house.cache
+    assert [one.session_id in cache, two.session_id in cache] == [False, True]
+
+
+def only_turn(world: World) -> Any:
+    (turn,) = [lane.turn for lane in world.gateway.lanes if lane.turn]
+    return turn
+
+
+async def test_a_session_that_is_still_starting_protects_nothing() -> None:
+    """A8: it has no agent yet."""
+    agents, cache = Agents(), cache_of(1)
+    old = await agents.use(cache, "old")
+    go = asyncio.Event()
+
+    async def slow() -> Agent:
+        await go.wait()
+        return await agents.build("new")()
+
+    leasing = asyncio.create_task(cache.lease(SessionId("new"), signature="s", build=slow))
+    await loop_turn()
+    assert "old" in cache and "new" not in cache
+    await agents.use(cache, "third")
+    await loop_turn()
+    assert "old" not in cache and old.client is None
+    go.set()
+    busy = await leasing
+    assert len(cache) == 1 and busy.client is not None
+
+
+async def test_only_the_excess_is_looked_at_and_the_next_insert_looks_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A8: the `size - cap` oldest; a WARNING with the number of those that are mid-turn."""
+    agents, cache = Agents(), cache_of(2)
+    busy = [await agents.lease(cache, name) for name in ("a", "b", "c")]
+    await agents.use(cache, "d")
+    assert len(cache) == 4, "d is young: it is no sacrifice for a and b"
+    warned = [r for r in caplog.records if r.levelname == "WARNING"]
+    numbers = [record.getMessage().split(";")[1].split()[0] for record in warned]
+    assert numbers == ["1", "2"], "each time that it gets worse, and not with every insert"
+    cache.release(busy[0])
+    cache.release(busy[1])
+    await agents.use(cache, "e")
+    assert [name in cache for name in "abcde"] == [False, False, True, True, True]
+    assert busy[2].client is not None
+
+
+async def test_concurrent_turns_settle_at_the_cap(world: World, until: Any) -> None:
+    """A9: with real turns, many at once."""
+    await world.stop()
+    small = msgspec.structs.replace(world.settings.cache, max_agents=4)
+    world.settings = msgspec.structs.replace(world.settings, cache=small)
+    await world.start()
+    world.model.say(*(["hello"] * 40))
+
+    async def worker(number: int) -> None:
+        for turn in range(5):
+            await world.end_of(await world.accept("hi", chat=f"{number}-{turn}"))
+
+    await asyncio.gather(*(worker(number) for number in range(8)))
+    await until(lambda: len(world.gateway.lanes) == 0)
+    await until(lambda: world.model.leased == 4)
+    assert len(world.gateway.house.cache) == 4
+
+
+async def test_an_agent_can_be_interrupted_and_its_user_is_told_why(
+    world: World, call: Any
+) -> None:
+    """H7: the open call has its result, and the conversation goes on."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    agent = only_turn(world).agent
+    assert agent.interrupt("the machine is needed for something else")
+    ended = await world.end_of(accepted)
+    assert "the machine is needed for something else" in ended.text
+    assert (await world.store.turn(ended.turn_id)).state is TurnState.FAILED
+    assert (await world.transcript(ended.session_id))[-1].outcome == "cancelled"
+    await lanes_left(world)
+    assert not agent.interrupt("nothing runs")
+    world.model.say("fine")
+    assert (await world.end_of(await world.accept("and now?"))).text == "fine"
+
+
+async def test_an_agent_that_is_closed_in_its_turn_ends_with_it(world: World, until: Any) -> None:
+    """A11: the turn ends first, with all that a provider needs; then the client is given back."""
+    accepted = await world.accept("go")
+    await world.model.asked(1)
+    agent = only_turn(world).agent
+    await agent.close()
+    assert "closed" in (await world.end_of(accepted)).text
+    await until(lambda: agent.client is None)
+    assert world.runners.ended == [agent.session_id]
+    assert len(world.gateway.house.cache) == 0

@@ -42,7 +42,7 @@ class AgentCache:
         self._idle_ttl = idle_ttl
         self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
         self._building: set[SessionId] = set()
-        self._warned = False
+        self._spared = 0  # of the oldest agents, how many were mid-turn at the last look
         self.bytes = 0
         self.hits = 0
         self.misses = 0
@@ -137,13 +137,13 @@ class AgentCache:
                 spared += 1
             else:
                 self._evict_one(session_id)
-        if spared and not self._warned:
+        if spared > self._spared:
             log.warning(
                 "The agent cache is over its bounds; %d of the oldest agents are mid-turn.",
                 spared,
                 extra={"action": "cache_over"},
             )
-        self._warned = bool(spared)
+        self._spared = spared
 
     def _evict_one(self, session_id: SessionId) -> None:
         """Out of the cache now; what it holds is given back when this turn of the loop is over,
