@@ -131,8 +131,9 @@ async def test_a_broken_import_is_told_where_it_is_broken(v1: V1, body: bytes, s
 
 async def test_a_deleted_session_is_gone_with_all_it_had(v1: V1, served: Served) -> None:
     session = await v1.open("to be deleted")
-    start = '[tool process {"action": "start", "command": "sleep 600"}]'
+    start = '[tool process {"action": "start", "command": "echo unforgettable | tee f; sleep 600"}]'
     await v1.end(await v1.say(session, f"unforgettable {start}"))
+    await v1.get("/search", q="unforgettable")
     assert (served.paths.workspaces / session).exists()
     async with v1.events("/events") as events:
         async with v1.http.delete(f"/api/v1/sessions/{session}") as response:
@@ -143,6 +144,8 @@ async def test_a_deleted_session_is_gone_with_all_it_had(v1: V1, served: Served)
     assert await v1.get("/search", q="unforgettable") == []
     assert not (served.paths.workspaces / session).exists()
     assert session not in str([p.read_text() for p in served.home.glob("runs/*/label.json")])
+    files = [path for path in served.home.rglob("*") if path.is_file()]
+    assert [path for path in files if b"unforgettable" in path.read_bytes()] == []
     assert await v1.open("to be deleted") != session
 
 

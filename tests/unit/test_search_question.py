@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId
 from holdfast.core.search import visible_from
 from holdfast.core.source import ChatType, Source, build_session_key
@@ -64,3 +65,5 @@ def test_a_chat_of_several_finds_only_its_own_past() -> None:
     for kind in (ChatType.GROUP, ChatType.CHANNEL, ChatType.THREAD):
         source = Source(platform="simulated", chat_id="1", user_id="ann", chat_type=kind)
         assert visible_from(build_session_key(source), ann).principal is None
+    child = build_session_key(Source(platform=HOUSE, chat_id="1", user_id="ann"))
+    assert visible_from(child, ann).principal is None

@@ -42,6 +42,7 @@ async def stop(house: House, lanes: Lanes, session_id: SessionId) -> bool:
 async def delete(house: House, lanes: Lanes, closing: Closing, session_id: SessionId) -> None:
     """The session is gone when this returns, with its children, from the store, the search and
     the disk: no word of it can be read from a file of ours."""
+    await stop(house, lanes, session_id)  # first: while it runs it may get more children
     for child in reversed(await house.store.descendants(session_id)):
         await _delete(house, lanes, closing, child.session_id)
     await _delete(house, lanes, closing, session_id)

@@ -21,6 +21,7 @@ from holdfast.runner.link import Link, LinkLost
 from holdfast.runner.place import Place, dial, labelled
 from holdfast.runner.probe import Probe
 from holdfast.runner.process_rows import ended_with_runner, process_rows
+from holdfast.runner.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -126,6 +127,11 @@ class Runners:
         await self._kill(session_id, None)
         if forget:
             await asyncio.to_thread(self._place(session_id).remove)
+
+    async def forget(self, session_id: SessionId) -> None:
+        """Nothing of the session stays here: its runner, what it ran, its spool and its files."""
+        await self.end(session_id, forget=True)
+        await asyncio.to_thread(Workspace(self._home, session_id).remove)
 
     async def end_all(self) -> None:
         """Every runner of this home ends, also one that this gateway never spoke to."""

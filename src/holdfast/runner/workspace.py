@@ -35,6 +35,10 @@ class CannotPut(HoldfastError):
     """A file could not be put into the workspace."""
 
 
+class CannotRemove(HoldfastError):
+    """The workspace, or something in it, is there still."""
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     size: int
@@ -74,7 +78,12 @@ class Workspace:
             raise CannotPut(f"{name!r} cannot be put into the workspace: {error}") from None
 
     def remove(self) -> None:
+        """Raises where something of it stays: whoever asked believes that it is gone."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder.exists():
+            raise CannotRemove(
+                f"{self._folder} could not be removed whole. Remove it yourself, then delete again"
+            )
 
     @contextlib.contextmanager
     def _open(self, parts: tuple[str, ...]) -> Iterator[int]:

@@ -1,6 +1,5 @@
 """Sessions over HTTP: listed, opened, read, renamed and deleted."""
 
-import asyncio
 from typing import Annotated
 
 import msgspec
@@ -23,7 +22,6 @@ from holdfast.core.source import build_session_key
 from holdfast.core.turn import TurnRow
 from holdfast.gateway import leaving
 from holdfast.platforms import web as web_platform
-from holdfast.runner.workspace import Workspace
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
@@ -86,13 +84,8 @@ async def change_session(room: Room, call: Call[NoQuery, SessionChange]) -> web.
 
 async def delete_session(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row = await room.session(call.part("id"))
-
-    async def clear_away() -> None:
-        await room.runners.end(row.id, forget=True)
-        await asyncio.to_thread(Workspace(room.home, row.id).remove)
-
     gateway = room.gateway
-    await leaving.delete(gateway.house, gateway.lanes, row.id, clear_away=clear_away)
+    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, row.id)
     return web.Response(status=204)
 
 

@@ -1,6 +1,7 @@
 """Taking in: what the store has and the index has not, found and indexed in small pieces."""
 
 import apsw
+import msgspec
 
 from holdfast.core.ids import SessionId
 from holdfast.store import rows
@@ -63,7 +64,10 @@ def _place(cursor: apsw.Cursor, session_id: SessionId) -> int:
 
 
 def _index(cursor: apsw.Cursor, session_id: SessionId, seq: int, body: str, at: float) -> None:
-    said = said_in(rows.message(body))
+    try:
+        said = said_in(rows.message(body))
+    except msgspec.MsgspecError:
+        return  # one that cannot be read keeps no other from being found
     if said is None or not said.text.strip():
         return
     cursor.execute(
