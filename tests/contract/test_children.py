@@ -499,17 +499,12 @@ async def test_a_deleted_conversation_takes_its_children_with_it(
     await work.asked(1)
     parent = await parent_of_all(world)
     [child] = await world.store.descendants(parent)
-    await delete(world, parent)
+    gateway = world.gateway
+    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, parent)
     await gone(world, until)
     assert await world.store.session(child.session_id) is None
     assert await world.store.child(child.session_id) is None
     assert await world.ledger() == {}
-
-
-async def delete(world: World, session_id: SessionId) -> None:
-    async def nothing() -> None: ...
-
-    await leaving.delete(world.gateway.house, world.gateway.lanes, session_id, clear_away=nothing)
 
 
 async def test_the_model_chosen_for_a_conversation_is_its_children_s_too(

@@ -27,11 +27,12 @@ def command() -> None:
 @json_option
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--offset", type=click.IntRange(0), default=0, help="Leave out that many.")
-def list_sessions(as_json: bool, limit: int, offset: int) -> None:
+@click.option("--children", is_flag=True, help="With those of child agents.")
+def list_sessions(as_json: bool, limit: int, offset: int, children: bool) -> None:
     """The conversations, the most recently active first."""
     from holdfast.cli.sessions_read import print_list  # noqa: PLC0415 - not needed for --help
 
-    print_list(chosen_home(), limit=limit, offset=offset, as_json=as_json)
+    print_list(chosen_home(), limit=limit, offset=offset, children=children, as_json=as_json)
 
 
 @command.command("show")

@@ -24,8 +24,8 @@ from holdfast.core.message import AssistantMessage, ToolMessage
 _PAGE = 1000
 
 
-def print_list(home: Path, *, limit: int, offset: int, as_json: bool) -> None:
-    listed = _list(home, limit=limit, offset=offset)
+def print_list(home: Path, *, limit: int, offset: int, children: bool, as_json: bool) -> None:
+    listed = _list(home, limit=limit, offset=offset, children=children)
     if as_json:
         print_json(msgspec.to_builtins(listed))
     elif not listed.sessions:
@@ -55,16 +55,16 @@ def print_session(home: Path, name: str, *, as_json: bool) -> None:
         _tell_record(record)
 
 
-def _list(home: Path, *, limit: int, offset: int) -> SessionList:
+def _list(home: Path, *, limit: int, offset: int, children: bool) -> SessionList:
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
-        query = {"limit": limit, "offset": offset}
+        query = {"limit": limit, "offset": offset, **({"children": "true"} if children else {})}
         return api_of(home).get("/sessions", SessionList, query)
     except GatewayDown:
         from holdfast.cli.stored import stored_sessions  # noqa: PLC0415 - imports the store
 
-        return stored_sessions(home, limit=limit, offset=offset)
+        return stored_sessions(home, limit=limit, offset=offset, children=children)
 
 
 def _whole(home: Path, name: str) -> SessionDetail:

@@ -21,9 +21,9 @@ from holdfast.core.turn import LaneState, TurnRow
 PURPOSE = "holdfast sessions"
 
 
-def stored_sessions(home: Path, *, limit: int, offset: int) -> SessionList:
+def stored_sessions(home: Path, *, limit: int, offset: int, children: bool) -> SessionList:
     async def ask(store: Store) -> SessionList:
-        rows = await store.sessions(limit=limit + 1, offset=offset)
+        rows = await store.sessions(limit=limit + 1, offset=offset, children=children)
         return SessionList(sessions=[*map(session_view, rows[:limit])], more=len(rows) > limit)
 
     return ask_store(home, ask, purpose=PURPOSE) or SessionList(sessions=[], more=False)

@@ -29,12 +29,13 @@ Words = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`q`: only those that have it in their title."""
+    """`q`: only those that have it in their title; `children`: also those of child agents."""
 
     limit: Limit = 50
     offset: Offset = 0
     q: Words = ""
     platform: Words = ""
+    children: bool = False
 
 
 class DetailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +45,11 @@ class DetailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 async def list_sessions(room: Room, call: Call[ListQuery, None]) -> web.Response:
     asked = call.query
     rows = await room.store.sessions(
-        limit=asked.limit + 1, offset=asked.offset, q=asked.q, platform=asked.platform
+        limit=asked.limit + 1,
+        offset=asked.offset,
+        q=asked.q,
+        platform=asked.platform,
+        children=asked.children,
     )
     views = [room.view_of(row) for row in rows[: asked.limit]]
     return room.say(SessionList(sessions=views, more=len(rows) > asked.limit))

@@ -15,6 +15,7 @@ from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.transcripts import PAGE, record_view
 from holdfast.control.v1.views import DeletedEvent, EndedEvent, TextEvent, ToolEvent, VoidEvent
+from holdfast.core.child import HOUSE
 from holdfast.core.errors import StoreError
 from holdfast.core.events import (
     Event,
@@ -162,8 +163,9 @@ async def _tell(room: Room, changes: Changes, write: Write) -> None:
     said = [_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
     for session_id in changed:
         row = await room.shared.session(session_id)
-        if row is not None:  # it may not be in the log yet, or not any more
-            said.append(_event(b"session", room.encode(room.view_of(row))))
+        if row is None or row.route.startswith(f"{HOUSE}:"):
+            continue  # not in the log yet, or not any more; or a child, which nobody lists
+        said.append(_event(b"session", room.encode(room.view_of(row))))
     if said:
         await write(b"".join(said))
 

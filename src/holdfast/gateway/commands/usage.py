@@ -38,8 +38,12 @@ class Usage:
             told.append(f"This turn, so far: {tokens(running)}")
         elif last is not None:
             told.append(f"The last turn: {tokens(last.usage)}")
-        whole = await store.session_usage(session_id) + (running or Tokens())
-        return [*told, f"This conversation: {tokens(whole)}"]
+        children = await store.descendants_usage(session_id)
+        whole = await store.session_usage(session_id) + children + (running or Tokens())
+        told.append(f"This conversation: {tokens(whole)}")
+        if children != Tokens():
+            told.append(f"Of that, its child agents: {tokens(children)}")
+        return told
 
     def _running(self, session_id: SessionId | None) -> Tokens | None:
         """Of the running turn, which the log has only when it ends."""
