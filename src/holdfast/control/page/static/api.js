@@ -71,6 +71,10 @@ export const api = {
   processes: (id) => call("GET", at("sessions", id, "processes")),
   process: (id, process) => call("GET", at("sessions", id, "processes", process)),
   kill: (id, process) => call("DELETE", at("sessions", id, "processes", process)),
+  memory: (asked = {}) => call("GET", "/memory" + query(asked)),
+  keepNote: (note) => call("POST", "/memory", note),
+  switchMemory: (owner, off) => call("PATCH", "/memory", { owner, off }),
+  forgetNote: (owner, id) => call("DELETE", "/memory" + query({ owner, id })),
   files: (id) => call("GET", at("sessions", id, "files")),
 };
 

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.j
 export function Dialog({ page }) {
   const { dialog } = page;
   if (!dialog) return null;
-  const View = { rename: Rename, delete: Delete, kill: Kill }[dialog.kind];
+  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget }[dialog.kind];
   return html`<${Modal} onClose=${() => page.set({ dialog: null })}><${View} page=${page} dialog=${dialog} /><//>`;
 }
 
@@ -62,5 +62,11 @@ function Delete({ page, dialog: { session } }) {
 function Kill({ page, dialog: { process, act } }) {
   return html`<${Question} page=${page} title="End this process?" verb="End it" danger act=${act}>
     <pre tabindex="0"><code>${process.command}</code></pre>
+  <//>`;
+}
+
+function Forget({ page, dialog: { note, act } }) {
+  return html`<${Question} page=${page} title="Forget this note?" verb="Forget" danger act=${act}>
+    <p>${note.text}</p>
   <//>`;
 }

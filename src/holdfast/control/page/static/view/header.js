@@ -32,6 +32,7 @@ function Actions({ page, session }) {
   return html`
     ${panel("files", "files", "Files")}
     ${panel("processes", "pulse", "Processes")}
+    ${panel("memory", "book", "Memory")}
     <${Menu} icon="more" title="More" items=${items} />
   `;
 }

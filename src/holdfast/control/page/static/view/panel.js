@@ -1,10 +1,11 @@
-// What belongs to a session besides its words: the files it made and the processes it runs.
+// What there is besides the words of a session: its files, its processes, and what is remembered.
 import { html } from "../vendor/preact-htm.module.js";
 import { Files } from "./files.js";
 import { Icon } from "./icons.js";
+import { Notes } from "./notes.js";
 import { Processes } from "./processes.js";
 
-const VIEWS = { files: ["Files", Files], processes: ["Processes", Processes] };
+const VIEWS = { files: ["Files", Files], processes: ["Processes", Processes], memory: ["Memory", Notes] };
 
 export function Panel({ page, conversation }) {
   const [, View] = VIEWS[page.panel];
