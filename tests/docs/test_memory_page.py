@@ -1,0 +1,50 @@
+"""docs/memory.md: its provider works, its limits are the real ones, its commands are there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.contract.conftest import Until, World, until
+from tests.docs.conftest import Pages
+
+from holdfast.agent.memory.guarded import Limits
+from holdfast.core.commands import BY_NAME
+from holdfast.core.memory import Hook, ProviderContext
+from holdfast.core.message import NoteMessage
+
+__all__ = ["until"]
+
+
+async def test_the_provider_on_the_page_remembers(
+    page: Pages, tmp_path: Path, until: Until
+) -> None:
+    (block,) = [b for b in page("docs/memory.md").blocks if b.language == "python"]
+    space: dict[str, Any] = {}
+    exec(block.text, space)
+    world = World(tmp_path / "state.db")
+    world.memory = [space["Diary"](ProviderContext(directory=str(tmp_path / "diary")))]
+    await world.start()
+    world.model.say("fine", "they eat")
+    await world.end_of(await world.accept("how are the bees", chat="one"))
+    diary = tmp_path / "diary" / "questions.txt"
+    await until(lambda: "how are the bees" in diary.read_text())
+    await world.end_of(await world.accept("feed the bees", chat="two"))
+    await world.stop()
+    assert len(world.model.requests[0].messages) == 1
+    note = world.model.requests[1].messages[0]
+    assert isinstance(note, NoteMessage) and "how are the bees" in note.text
+
+
+def test_the_page_has_the_hooks_with_their_limits(page: Pages) -> None:
+    rows, limits = page("docs/memory.md").named(), Limits()
+    assert {*Hook, "initialise", "shutdown"} <= set(rows)
+    told = {name: row[3] for name, row in rows.items() if re.fullmatch(r"[\d.]+ s", row[3])}
+    assert told == {name: f"{msgspec.structs.asdict(limits)[name]:g} s" for name in told}
+    assert len(told) == 6
+
+
+def test_the_page_shows_every_way_to_say_the_command(page: Pages) -> None:
+    first = page("docs/memory.md").blocks[0].text
+    verbs = re.findall(r"(?:\[|\| )(\w+)", BY_NAME["memory"].arguments)
+    assert verbs and all(f"/memory {verb}" in first for verb in verbs)
