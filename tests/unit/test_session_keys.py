@@ -1,0 +1,143 @@
+"""Session keys: stable, safe as text, and not to be forged by any id."""
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from holdfast.core.source import (
+    ChatType,
+    Source,
+    build_session_key,
+    is_shared,
+    place_of,
+    speaker_of,
+)
+
+# Every kind of character, lone surrogates included, and what could pass for our own marks.
+IDS = st.one_of(
+    st.text(max_size=40),
+    st.text(st.characters(categories=["Cs", "Cc", "Lu"]), max_size=10),
+    st.sampled_from(["", "..", "../..", "a:b", "a%3Ab", "~", "%7E", ".", "a\x00b", "x" * 5000]),
+)
+SOURCES = st.builds(
+    Source,
+    platform=IDS,
+    account=IDS,
+    chat_id=IDS,
+    chat_type=st.sampled_from(ChatType),
+    thread_id=st.none() | IDS,
+    user_id=IDS,
+    user_name=st.none() | IDS,
+)
+
+
+def identity(source: Source, groups: bool, threads: bool) -> tuple[object, ...]:
+    """What a key stands for, in no encoding."""
+    threaded = source.chat_type is ChatType.THREAD or bool(source.thread_id)
+    alone = source.chat_type is not ChatType.DM and (threads if threaded else groups)
+    place = (source.platform, source.account, source.chat_type, source.chat_id)
+    return (*place, source.thread_id or "", source.user_id if alone else None)
+
+
+@given(st.lists(SOURCES, min_size=2, max_size=6), st.booleans(), st.booleans())
+def test_two_keys_are_equal_exactly_when_they_stand_for_the_same(
+    sources: list[Source], groups: bool, threads: bool
+) -> None:
+    for one, other in pairwise(sources):
+        same = identity(one, groups, threads) == identity(other, groups, threads)
+        keys = [build_session_key(each, groups, threads) for each in (one, other)]
+        assert (keys[0] == keys[1]) is same
+
+
+@given(SOURCES, st.booleans(), st.booleans())
+@example(Source(platform="p", chat_id="\ud800", user_id="\udfff"), True, False)
+def test_a_key_is_short_printable_ascii_that_leads_nowhere(
+    source: Source, groups: bool, threads: bool
+) -> None:
+    key = build_session_key(source, groups, threads)
+    assert key.isascii()
+    assert key.isprintable()
+    assert not set(key) & set("/\\. \"'")
+    assert len(key) <= 6 * 256 + 5
+    assert len(key.split(":")) in (5, 6)
+    assert build_session_key(source, groups, threads) == key
+
+
+@given(st.text(min_size=257, max_size=400))
+def test_nobody_takes_a_long_ids_place_by_calling_themselves_its_hash(long: str) -> None:
+    key = build_session_key(Source(platform="p", chat_id=long, user_id="u"))
+    forged = key.split(":")[3]
+    assert build_session_key(Source(platform="p", chat_id=forged, user_id="u")) != key
+
+
+def test_long_ids_that_differ_at_their_end_have_keys_that_differ() -> None:
+    keys = {
+        build_session_key(Source(platform="p", chat_id="x" * 9000 + end, user_id="u"))
+        for end in "abc"
+    }
+    assert len(keys) == 3
+
+
+def source(kind: ChatType, *, user: str = "ann", thread: str | None = None) -> Source:
+    return Source(platform="p", chat_id="c", chat_type=kind, user_id=user, thread_id=thread)
+
+
+def shares(kind: ChatType, thread: str | None = None, **settings: bool) -> bool:
+    """Whether two people there are in one session."""
+    ann, bob = source(kind, thread=thread), source(kind, user="bob", thread=thread)
+    return build_session_key(ann, **settings) == build_session_key(bob, **settings)
+
+
+def test_a_dm_is_its_chat_and_thread() -> None:
+    keys = {build_session_key(source(ChatType.DM, thread=t)) for t in (None, "1", "2")}
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize("kind", [ChatType.GROUP, ChatType.CHANNEL])
+def test_a_group_is_one_session_per_person_unless_told_otherwise(kind: ChatType) -> None:
+    assert not shares(kind)
+    assert shares(kind, group_sessions_per_user=False)
+
+
+def test_a_thread_is_shared_by_its_people_unless_told_otherwise() -> None:
+    for kind, thread in ((ChatType.THREAD, "t"), (ChatType.THREAD, None), (ChatType.GROUP, "t")):
+        assert shares(kind, thread)
+        assert not shares(kind, thread, thread_sessions_per_user=True)
+
+
+def test_what_is_shared_is_known_to_be() -> None:
+    assert not is_shared(source(ChatType.DM))
+    assert not is_shared(source(ChatType.GROUP))
+    assert is_shared(source(ChatType.GROUP), False)
+    assert is_shared(source(ChatType.THREAD))
+    assert not is_shared(source(ChatType.THREAD), True, True)
+
+
+@given(SOURCES)
+def test_a_route_tells_its_place(given: Source) -> None:
+    platform, account, kind, chat = place_of(build_session_key(given))
+    assert kind is given.chat_type
+    for told, part in ((platform, given.platform), (account, given.account), (chat, given.chat_id)):
+        whole = part.encode("utf-8", "surrogatepass")
+        if len(whole) <= 256 // 3 and b"\xed" not in whole:  # longer ones and surrogates are cut
+            assert told == part
+
+
+@given(SOURCES)
+def test_a_speaker_is_one_line_that_cannot_speak_for_another(source: Source) -> None:
+    speaker = speaker_of(source)
+    if source.chat_type is ChatType.DM:
+        assert speaker is None
+        return
+    assert speaker
+    assert speaker.isprintable()
+    assert ":" not in speaker
+    assert len(speaker) <= 64
+
+
+def test_whoever_has_no_name_is_called_by_their_id() -> None:
+    nameless = msgspec.structs.replace(source(ChatType.GROUP), user_name=" \n ")
+    assert speaker_of(nameless) == "ann"
