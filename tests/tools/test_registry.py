@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import AgentSettings, RunnerSettings
+from holdfast.core.settings import RunnerSettings
 from holdfast.core.tool import Danger, Replay, ToolFailed
 from holdfast.tools.registry import Registry, default_tools
 
@@ -34,7 +34,7 @@ def test_an_unknown_tool_is_told_to_the_model(registry):
 
 
 def test_every_schema_is_plain_and_all_of_them_are_small(registry):
-    box = registry.for_toolsets(AgentSettings().toolsets)
+    box = registry.for_toolsets(registry.toolsets)
     text = msgspec.json.encode(box.schemas)
     assert len(text) <= 3500
     assert b"$ref" not in text and b"$defs" not in text and b"anyOf" not in text

@@ -59,8 +59,10 @@ def _list(home: Path, *, limit: int, offset: int, children: bool) -> SessionList
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
-        query = {"limit": limit, "offset": offset, **({"children": "true"} if children else {})}
-        return api_of(home).get("/sessions", SessionList, query)
+        asked: dict[str, str | int] = {"limit": limit, "offset": offset}
+        if children:
+            asked["children"] = "true"
+        return api_of(home).get("/sessions", SessionList, asked)
     except GatewayDown:
         from holdfast.cli.stored import stored_sessions  # noqa: PLC0415 - imports the store
 

@@ -154,7 +154,7 @@ class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     parallel: Count = 8  # of those at the same time; the others wait
     max_background: Count = 8  # of one conversation
     max_steps: Count = 50
-    time_limit: Seconds = 3600
+    time_limit: Seconds = 3600  # that a child is waited for; 0: no limit
 
 
 class SandboxMode(StrEnum):
@@ -192,6 +192,15 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     daily_hour: Hour = 4
     time_zone: str = ""  # "": this machine's
     rules: tuple[ResetRule, ...] = ()  # the first that speaks of a chat has its word
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[retention]`: how long what is over is kept."""
+
+    sessions_days: Annotated[int, msgspec.Meta(ge=0)] = 0  # since it was last used; 0: for ever
+    # Platforms may send an event again for weeks; one that is forgotten would count as new.
+    inbox_days: Annotated[int, msgspec.Meta(ge=30)] = 90
+    outbox_days: Annotated[int, msgspec.Meta(ge=1)] = 30
 
 
 class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -253,6 +262,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     memory: MemorySettings = MemorySettings()
     runner: RunnerSettings = RunnerSettings()
     sessions: SessionSettings = SessionSettings()
+    retention: RetentionSettings = RetentionSettings()
     browser: BrowserSettings = BrowserSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     log: LogSettings = LogSettings()

@@ -114,9 +114,8 @@ class Delegating:
             return ChildEnd(title=title, state=ChildState.FAILED, text="", why=str(error))
         child = row.inbound.child
         assert child is not None, "the row of this event was written by a call like this one"
-        over = row.accepted_at + self._children.settings.time_limit - self._children.clock.now()
         try:
-            async with asyncio.timeout(max(0.0, over)):
+            async with asyncio.timeout(self._time_left(row)):
                 return await self._end_of(row, child, progress)
         except TimeoutError:
             await ways.stop(child.session_id)
@@ -124,6 +123,10 @@ class Delegating:
         except asyncio.CancelledError:
             self._children.abandon(child)
             raise
+
+    def _time_left(self, row: InboxRow) -> float | None:
+        limit = self._children.settings.time_limit
+        return max(0.0, row.accepted_at + limit - self._children.clock.now()) if limit else None
 
     async def _end_of(
         self, row: InboxRow, child: Child, progress: Callable[[str], None]
