@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.contract.conftest import Clock
+from tests.contract.conftest import World as RealWorld
 
 from holdfast.core.ids import SessionId
 from holdfast.core.session import RunnerRow
@@ -15,9 +17,6 @@ from holdfast.core.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 from holdfast.tools.process import Process
 from holdfast.tools.terminal import Terminal
-
-from .conftest import Clock
-from .conftest import World as RealWorld
 
 World = Any
 # Known to nobody else: found among all processes of this machine by what they were started with.

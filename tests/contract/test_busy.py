@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.conftest import HeldClock
+from tests.contract.conftest import World as RealWorld
 
 from holdfast.core.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.message import UserMessage
@@ -14,9 +16,6 @@ from holdfast.core.settings import GatewaySettings
 from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Replay
 from holdfast.platforms.simulated.service import ChatService
-
-from .conftest import HeldClock
-from .conftest import World as RealWorld
 
 World = Any
 SETTLE = 0.3

@@ -1,14 +1,22 @@
 """Commands: they never wait behind a turn, and their effect commits with the end of their row."""
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
+from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission, menu
+from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.settings import PlatformSettings
+from holdfast.core.source import Source, build_session_key
 from holdfast.core.tool import Replay
 from holdfast.core.turn import TurnState
-from holdfast.gateway.commands.command import parse
+from holdfast.gateway.authorise import Authority
+from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.command import Asked, parse
+from holdfast.gateway.commands.desk import CommandDesk
 
 World = Any
 
@@ -171,3 +179,107 @@ async def test_slash_text_without_commands_is_just_text(world: World) -> None:
     world.model.say("that is a command elsewhere")
     ended = await world.end_of(await world.accept("/help", commands=False))
     assert ended.text == "that is a command elsewhere"
+
+
+def test_the_table_is_in_order_and_each_name_is_given_once() -> None:
+    names = [spec.name for spec in COMMANDS]
+    assert names == sorted(names)
+    assert len(BY_NAME) == sum(1 + len(spec.aliases) for spec in COMMANDS)
+    assert all(parse(f"/{name}") == (name, "") for name in BY_NAME)
+
+
+async def test_a_running_gateway_carries_out_every_row_of_the_table(world: World) -> None:
+    """Names, help, arguments and permissions stand in one table, and it promises nothing more."""
+    assert world.gateway.desk.listed() == list(COMMANDS)
+
+
+async def test_every_command_answers_at_once_while_a_turn_runs(world: World) -> None:
+    """Commands have their own lane; those that cannot run mid-turn say so."""
+    await world.accept("work", busy_mode=BusyMode.QUEUE)
+    await world.model.asked(1)
+    for spec in COMMANDS:
+        if spec.name in ("new", "stop") or not spec.misuse(""):
+            continue  # they end the turn, or need nothing after them
+        told = await world.end_of(await world.accept(f"/{spec.name}"))
+        assert spec.usage in told.text
+    for spec in (spec for spec in COMMANDS if not spec.mid_turn):
+        told = await world.end_of(await world.accept(f"/{spec.name}"))
+        assert told.text.startswith(f"/{spec.name} cannot be done while the agent works")
+    assert len(world.model.requests) == 1
+
+
+async def test_help_says_more_about_one_command(world: World) -> None:
+    told = await world.end_of(await world.accept("/help /reset"))
+    assert told.text == ("/new - begin a new conversation; the old one is kept\nAlso: /reset")
+    told = await world.end_of(await world.accept("/help nothing"))
+    assert "There is no command 'nothing'" in told.text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/status now", "/status takes nothing after it. Usage: /status"),
+        ("/queue", "/queue needs something after it. Usage: /queue TEXT"),
+        ("/reste", "Did you mean /reset?"),
+        ("/xyzzy", "There is no command /xyzzy. /help lists them."),
+    ],
+)
+async def test_a_command_that_is_used_wrongly_says_how_it_is_used(
+    world: World, text: str, told: str
+) -> None:
+    assert told in (await world.end_of(await world.accept(text))).text
+
+
+async def test_stop_takes_whatever_is_said_with_it(world: World) -> None:
+    told = await world.end_of(await world.accept("/stop please"))
+    assert told.text == "Nothing is running."
+
+
+class Reload:
+    """A command for those who run the gateway."""
+
+    name = "reload"
+
+    def __init__(self, house: Any) -> None:
+        self._house = house
+
+    def begin(self, asked: Asked) -> Awaitable[None]:
+        return answer(self._house, asked.row, "carried out")
+
+
+async def test_what_is_for_operators_is_carried_out_for_no_one_else(world: World) -> None:
+    """Law 12: one question for every entry; the refusal names the key, and "*" is nobody."""
+    gateway = world.gateway
+    simulated = PlatformSettings(allow=("ann",), operators=("bob", "*"))
+    spec = CommandSpec(name="reload", help="x", permission=Permission.OPERATE)
+    desk = CommandDesk(
+        gateway.house,
+        gateway.lanes,
+        authority=Authority({"simulated": simulated}),
+        tasks=gateway._tasks,
+        table=[spec],
+    )
+    desk.add([Reload(gateway.house)])
+
+    async def told(platform: str, user: str) -> str:
+        source = Source(platform=platform, chat_id=user, user_id=user)
+        row = Inbound(source=source, event_id=user, message_id=user, text="/reload")
+        kept = await world.store.accept(
+            row, route=build_session_key(source), principal=PrincipalId(user), at=1.0
+        )
+        gateway.house.watchers.open(kept.row.id)
+        assert desk.take(kept)
+        return str((await world.end_of(kept)).text)
+
+    assert "platforms.simulated.operators" in await told("simulated", "ann")
+    assert await told("simulated", "bob") == "carried out"
+    assert await told("api", "owner") == "carried out"
+    ann, bob = (Source(platform="simulated", chat_id="c", user_id=u) for u in ("ann", "bob"))
+    assert (desk.listed_for(ann), desk.listed_for(bob)) == ([], [spec])
+
+
+def test_menus_show_what_everybody_may_do() -> None:
+    shown = menu()
+    talk = [spec for spec in COMMANDS if spec.permission is Permission.TALK]
+    assert [(entry.name, entry.help) for entry in shown] == [(s.name, s.help) for s in talk]
+    assert all(entry.name.isidentifier() and len(entry.help) <= 256 for entry in shown)

@@ -372,3 +372,26 @@ async def test_what_could_not_be_dropped_is_answered(balking: World, how: str) -
     else:
         await balking.accept("/new")
     assert (await balking.end_of(waiting)).text == "answered"
+
+
+async def test_a_command_that_the_store_refuses_is_tried_again(
+    balking: World,
+) -> None:
+    """G5: a disk that is full for a moment delays it; it is not left to the next start."""
+    balking.store.refused["settle_command"] = 1
+    ended = await balking.end_of(await balking.accept("/new"))
+    assert (ended.state, ended.text) == (InboxState.ANSWERED, "A new conversation begins.")
+
+
+async def test_what_is_said_while_new_waits_for_the_store_belongs_to_the_new_session(
+    balking: World,
+) -> None:
+    """G4: it was decided when it was said, however long the disk takes to hear of it."""
+    balking.model.say("hello", "fresh")
+    first = await balking.end_of(await balking.accept("one"))
+    balking.store.refused["settle_command"] = 1
+    new = await balking.accept("/new")
+    second = await balking.end_of(await balking.accept("two"))
+    await balking.end_of(new)
+    assert second.session_id != first.session_id
+    assert await balking.store.route(new.row.route) == second.session_id

@@ -1,5 +1,6 @@
 """The commands: one table of names, arguments, help and permissions, read by every door."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -165,4 +166,9 @@ def menu(permission: Permission = Permission.TALK) -> tuple[MenuEntry, ...]:
     )
 
 
-BY_NAME = {name: spec for spec in COMMANDS for name in (spec.name, *spec.aliases)}
+def by_name(table: Iterable[CommandSpec]) -> Mapping[str, CommandSpec]:
+    """Each command by every name it answers to."""
+    return {name: spec for spec in table for name in (spec.name, *spec.aliases)}
+
+
+BY_NAME = by_name(COMMANDS)

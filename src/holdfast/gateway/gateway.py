@@ -63,6 +63,7 @@ from holdfast.gateway.commands.usage import Usage
 from holdfast.gateway.commands.words import spoken
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
 from holdfast.gateway.inner_door import InnerDoor
@@ -141,6 +142,7 @@ class Gateway:
         self._connected = AsyncExitStack()
         self._tasks = asyncio.TaskGroup()
         self._running: set[SessionId] = set()  # the sessions that had a lane when it began to stop
+        self._watching: asyncio.Task[None] | None = None  # the expiry
         self._broken: Exception | None = None  # what ended a task that was never to fail
         self.delivery = Delivery(
             self._doors,
@@ -163,6 +165,14 @@ class Gateway:
             close=self.closing.close,
             tasks=self._tasks,
         )
+        self.expiry = Expiry(
+            self.house,
+            self.lanes,
+            self.closing,
+            policies=self.sessions.policies,
+            processes=parts.runners.processes,
+        )
+        self.lanes.on_silence = self.expiry.stirred
         self.authority = authority = Authority(parts.settings.platforms)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
@@ -280,8 +290,8 @@ class Gateway:
                 Usage(house, lanes),
                 Deny(approving),
                 Compact(house),
-                Say("queue", lanes, mode=BusyMode.QUEUE),
-                Say("steer", lanes, mode=BusyMode.STEER),
+                Say("queue", self.sessions, mode=BusyMode.QUEUE),
+                Say("steer", self.sessions, mode=BusyMode.STEER),
                 Search(house),
             ]
         )
@@ -312,6 +322,7 @@ class Gateway:
         self._parts.progress("connecting")
         for platform in self._doors:
             await self._connect(platform)
+        self._watching = self._tasks.create_task(self.expiry.run(), name="expiry")
         self._parts.progress("running")
 
     async def _connect(self, platform: Platform) -> None:
@@ -354,6 +365,7 @@ class Gateway:
     async def _close_intake(self) -> None:
         self.intake.close()
         self._children.leave()
+        self.expiry.close()
         # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
         self._running = {lane.session_id for lane in self.lanes}
 
@@ -368,6 +380,8 @@ class Gateway:
         self.house.cache.clear()
 
     async def _end_tasks(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         try:
             await self._tasks.__aexit__(None, None, None)
         except ExceptionGroup as failures:

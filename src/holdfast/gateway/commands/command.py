@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import InboxRow
+from holdfast.core.inbox import InboxRow, Pointed
 
 _SHAPE = re.compile(r"/([a-z][a-z_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 
@@ -18,6 +18,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     row: InboxRow
     argument: str
     session_id: SessionId | None
+    pointed: Pointed | None = None  # what its commit brought back of the session of its route
 
 
 class Command(Protocol):

@@ -3,11 +3,11 @@
 import asyncio
 import difflib
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 
 import msgspec
 
-from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission
+from holdfast.core.commands import COMMANDS, CommandSpec, Permission, by_name
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.events import MessageEnded
 from holdfast.core.ids import SessionId
@@ -24,15 +24,23 @@ log = logging.getLogger(__name__)
 
 
 class CommandDesk:
-    """Owns the commands and the tasks that carry them out."""
+    """Owns the commands and the tasks that carry them out; `table` says what there may be."""
 
     def __init__(
-        self, house: House, lanes: Lanes, *, authority: Authority, tasks: asyncio.TaskGroup
+        self,
+        house: House,
+        lanes: Lanes,
+        *,
+        authority: Authority,
+        tasks: asyncio.TaskGroup,
+        table: Sequence[CommandSpec] = COMMANDS,
     ) -> None:
         self._house = house
         self._lanes = lanes
         self._authority = authority
         self._tasks = tasks
+        self._table = table
+        self._specs = by_name(table)
         self._commands: dict[str, Command] = {}
 
     def add(self, commands: Iterable[Command]) -> None:
@@ -40,7 +48,7 @@ class CommandDesk:
 
     def listed(self) -> list[CommandSpec]:
         """What can be asked here: the rows of the table that somebody carries out."""
-        return [spec for spec in COMMANDS if spec.name in self._commands]
+        return [spec for spec in self._table if spec.name in self._commands]
 
     def listed_for(self, source: Source) -> list[CommandSpec]:
         """What whoever asks from there may give."""
@@ -66,12 +74,12 @@ class CommandDesk:
         """Carry a row out as this command, whatever its own words are."""
         row, session_id = accepted.row, self.session_of(accepted)
         row = msgspec.structs.replace(row, session_id=session_id)
-        asked = Asked(row=row, argument=argument, session_id=session_id)
+        asked = Asked(row=row, argument=argument, session_id=session_id, pointed=accepted.pointed)
         effect = self._begin(name, asked, late=late)
         self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
 
     def _begin(self, name: str, asked: Asked, *, late: bool) -> Awaitable[None]:
-        spec = BY_NAME.get(name)
+        spec = self._specs.get(name)
         command = self._commands.get(spec.name) if spec else None
         if (why := self._refusal(spec, asked)) is not None:
             return answer(self._house, asked.row, why)
@@ -121,12 +129,10 @@ class CommandDesk:
         self._house.announcer.messages(effect.inbox_ends, (), session_id=session_id)
 
     def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, [n for n in BY_NAME if self._has(n)], n=1)
+        there = [each for each, spec in self._specs.items() if spec.name in self._commands]
+        near = difflib.get_close_matches(name, there, n=1)
         hint = f" Did you mean /{near[0]}?" if near else ""
         return f"There is no command /{name}.{hint} /help lists them."
-
-    def _has(self, name: str) -> bool:
-        return BY_NAME[name].name in self._commands
 
 
 def _action(spec: CommandSpec | None) -> Action:

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.core.inbox import BusyMode
 from holdfast.gateway.commands.answer import nothing
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.sessions import SessionStore
 
 
 class Say:
@@ -16,9 +16,9 @@ class Say:
     Its row keeps the text as it was typed, so a restart reads the same decision from it.
     """
 
-    def __init__(self, name: str, lanes: Lanes, *, mode: BusyMode) -> None:
+    def __init__(self, name: str, sessions: SessionStore, *, mode: BusyMode) -> None:
         self.name = name
-        self._lanes = lanes
+        self._sessions = sessions
         self._mode = mode
 
     def begin(self, asked: Asked) -> Awaitable[None]:
@@ -31,5 +31,5 @@ class Say:
             mergeable=self._mode is not BusyMode.QUEUE,  # queued ones are a turn each
         )
         said = msgspec.structs.replace(row, inbound=inbound)
-        self._lanes.admit(said, known=asked.session_id)
+        self._sessions.admit(said, known=asked.session_id, pointed=asked.pointed)
         return nothing()

@@ -1,0 +1,103 @@
+"""Chapter B: what a running session owns comes and goes together; what outlives a turn does not."""
+
+import ast
+import asyncio
+import inspect
+from typing import Any
+
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import BusyMode
+from holdfast.gateway.lane import Lane
+from holdfast.gateway.turn import Turn
+
+World = Any
+
+
+def _assigners(owner: type, attribute: str) -> set[str]:
+    """The methods of a class that assign to an attribute of its instances."""
+    tree = ast.parse(inspect.getsource(owner))
+    return {
+        method.name
+        for method in ast.walk(tree)
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr == attribute
+    }
+
+
+def test_the_running_turn_is_set_and_dropped_by_one_function() -> None:
+    """B1: nobody else makes a session run, or forgets that it does."""
+    assert _assigners(Lane, "_turn") - {"__init__"} == {"_run_next"}
+
+
+async def test_everything_of_a_turn_goes_with_it(world: World, until: Any) -> None:
+    """B1, law 10: lease, steers, cancel scope and what is live, in one object that is let go."""
+    running = await world.accept("one")
+    await world.model.asked(1)
+    (lane,) = world.gateway.lanes
+    turn: Turn = lane.turn
+    agent = turn.agent
+    world.model.say("done")
+    await world.end_of(running)
+    await until(lambda: len(world.gateway.lanes) == 0)
+    assert (lane.turn, lane.in_flight, turn.closed) == (None, 0, True)
+    assert not agent.interrupt("nothing runs"), "the agent is lent to nobody"
+    assert world.gateway.house.cache.next_sweep() is not None, "and is not busy"
+
+
+async def test_releasing_is_idempotent_and_leaves_others_alone(world: World) -> None:
+    """B2: also for a session that is unknown, or named by nothing."""
+    world.model.say("1", "2")
+    one = await world.end_of(await world.accept("hi"))
+    two = await world.end_of(await world.accept("hi", chat="other"))
+    cache, closing = world.gateway.house.cache, world.gateway.closing
+    agent = cache._entries[one.session_id].agent
+    for session_id in (SessionId(""), SessionId("s_nobody"), one.session_id, one.session_id):
+        cache.drop(session_id)
+        await closing.close(session_id)
+    cache.release(agent)
+    cache.release(agent)
+    assert (one.session_id in cache, two.session_id in cache) == (False, True)
+    assert world.model.leased == 1
+
+
+async def test_many_may_release_at_once(world: World) -> None:
+    """B2: one session closed by many, and many sessions at once."""
+    world.model.say(*(["hello"] * 6))
+    asked = [await world.accept("hi", chat=f"c{n}") for n in range(6)]
+    sessions = [(await world.end_of(one)).session_id for one in asked]
+    gone, left = sessions[:3], sessions[3:]
+    await asyncio.gather(*(world.gateway.closing.close(s) for s in gone * 20))
+    cache = world.gateway.house.cache
+    assert [s in cache for s in gone + left] == [False] * 3 + [True] * 3
+
+
+async def test_what_outlives_a_turn_is_not_dropped_with_it(world: World, until: Any) -> None:
+    """B3: the model and what messages do to a turn stay chosen, through turns, eviction, /stop
+    and a restart, until their user says otherwise."""
+    await world.end_of(await world.accept("/model another"))
+    await world.end_of(await world.accept("/busy queue"))
+    await world.accept("one")
+    await world.model.asked(1)
+    await world.end_of(await world.accept("/stop"))
+    await until(lambda: len(world.gateway.lanes) == 0)
+    world.gateway.house.cache.clear()
+    await world.stop()
+    await world.start()
+    session_id = await world.only_session()
+    assert (await world.store.session(session_id)).model_override == "another"
+    assert await world.store.busy_mode(session_id) is BusyMode.QUEUE
+    await world.end_of(await world.accept("/model default"))
+    await world.end_of(await world.accept("/busy default"))
+    assert (await world.store.session(session_id)).model_override is None
+    assert await world.store.busy_mode(session_id) is None
+
+
+async def test_a_deleted_session_leaves_no_choice_behind(world: World) -> None:
+    """B3: deletion that really deletes."""
+    await world.end_of(await world.accept("/busy queue"))
+    session_id = await world.only_session()
+    await world.store.delete_session(session_id, inbox_ids=[])
+    assert await world.store.busy_mode(session_id) is None
