@@ -43,6 +43,7 @@ from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
 from holdfast.runner.runners import Runners
+from holdfast.runner.sandbox import WORKSPACE
 from holdfast.service import exits
 from holdfast.service.clock import SystemClock
 from holdfast.service.crashing import crash_at
@@ -54,6 +55,7 @@ from holdfast.service.paths import Paths
 from holdfast.service.signals import stop_signal
 from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
+from holdfast.tools.judging import ShellJudge
 from holdfast.tools.registry import Registry, default_tools
 from holdfast.tools.session_search import SessionSearch
 
@@ -175,6 +177,7 @@ class Process:
                 new_id=self._new_id,
                 crash=self._crash,
                 progress=self._enter,
+                judge=ShellJudge(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
                 notes=notes,
                 memory_providers=load_providers(
                     settings.memory.providers, notes=notes, home=config.home

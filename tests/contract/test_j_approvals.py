@@ -36,12 +36,15 @@ class ByWords:
 
     def judge(self, command: str) -> Judgement:
         if command == "rm -rf /":
-            return Judgement(level=Level.HOPELESS, rule="wipe", why="wipes the disk")
-        for word, rule, why in (("rm", "delete", "deletes files"), ("dd", "dd", "writes raw")):
+            return Judgement(level=Level.HOPELESS, rule="wipe", why="It wipes the disk.")
+        for word, rule, why in (
+            ("rm", "delete", "It deletes files."),
+            ("dd", "dd", "It writes raw."),
+        ):
             if command.startswith(word):
                 return Judgement(level=Level.DANGEROUS, rule=rule, why=why)
         if command.startswith("("):
-            return Judgement(level=Level.DANGEROUS, why="cannot be read")
+            return Judgement(level=Level.DANGEROUS, why="It cannot be read.")
         return HARMLESS
 
 
@@ -87,6 +90,12 @@ class Asking(World):
             while await self.store.approvals(limit=1, pending=True):
                 await asyncio.sleep(0.005)
         return (await self.store.approvals(limit=50))[::-1]
+
+    async def receipts(self, number: int) -> None:
+        """Returns when so many messages are known to have arrived."""
+        async with asyncio.timeout(10):
+            while (await self.store.outbox_ledger())[DeliveryState.SENT] < number:
+                await asyncio.sleep(0.005)
 
     async def row(self, approval: Approval) -> Approval:
         found = await self.store.approval(approval.id)
@@ -230,7 +239,7 @@ async def test_what_was_asked_survives_a_kill_and_a_click_after_it_counts(
     world.model.say([call("shell", RM)], "done")
     world.say("clean up")
     await world.asked()
-    await world.texts(1)
+    await world.receipts(1)
     await world.die()
     await world.start()
     (row,) = await world.asked()
@@ -612,14 +621,20 @@ async def test_buttons_name_the_row_and_a_click_answers_it(world: Asking, call: 
 
 
 async def test_deleting_a_session_deletes_what_it_asked(world: Asking, call: Any) -> None:
-    world.model.say([call("shell", RM)])
-    world.say("clean up")
-    (row,) = await world.asked()
-    inbox = await world.store.inbox_of(row.session_id)
+    """What was allowed for good was said about a person, and stays."""
+    world.model.say([call("shell", RM)], "one", [call("shell", DD)], "two", [call("shell", RM)])
+    for word in ("always", "session"):
+        world.say("go")
+        await world.asked()
+        world.say(word)
+        await world.ended()
+    (row,) = {row.session_id for row in await world.store.approvals(limit=5)}
     await world.stop()
     async with world.open_store(world.path) as store:
-        await store.delete_session(row.session_id, inbox_ids=inbox)
+        await store.delete_session(row, inbox_ids=await store.inbox_of(row))
         assert await store.approvals(limit=5) == []
+        (rule,) = await store.standing_rules()
+        assert (rule.rule, rule.session_id) == ("delete", "")
     await world.start()
 
 

@@ -19,11 +19,11 @@ from holdfast.gateway.question import choices, question
 from holdfast.gateway.waiting import TurnApprovals
 
 _HOPELESS = (
-    "Refused, and not run: {why}. Nobody is asked about a command of this kind. Find another way, "
+    "Refused, and not run. {why} Nobody is asked about a command of this kind. Find another way, "
     "or tell the user what you would need."
 )
 _UNWANTED = (
-    "Refused, and not run: {why}. This gateway runs no dangerous commands. Find another way, or "
+    "Refused, and not run. {why} This gateway runs no dangerous commands. Find another way, or "
     "tell the user what you would need."
 )
 _DENIED = "The user was asked, and denied it: this command was not run.{words}"

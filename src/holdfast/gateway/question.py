@@ -61,8 +61,7 @@ def _what(approval: Approval) -> str:
     command = approval.command
     if len(command) > _SHOWN:
         command = f"{command[:_SHOWN]}\n[{len(command) - _SHOWN} characters more]"
-    reason = f"It {approval.why}." if approval.why else "It may do harm."
-    return f"{reason}\n\n```\n{command}\n```"
+    return f"{approval.why or 'It may do harm.'}\n\n```\n{command}\n```"
 
 
 def _how(approval: Approval) -> str:

@@ -1,16 +1,21 @@
 """What is live of a session, as `/api/v1` shows it."""
 
+from holdfast.control.v1.approvals import approval_view
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import Live, LiveCall, QueuedMessage
 from holdfast.core.ids import SessionId
+from holdfast.core.turn import LaneState
+from holdfast.gateway.lane import Lane
 
 
 def live_of(room: Room, session_id: SessionId) -> Live | None:
-    """None: no turn runs. Read it after the log, and nothing is seen twice."""
+    """None: no turn runs or waits. Read it after the log, and nothing is seen twice."""
     lane = room.gateway.lanes.get(session_id)
     turn = lane.turn if lane else None
-    if lane is None or turn is None:
+    if lane is None:
         return None
+    if turn is None:
+        return _waiting(room, lane) if lane.state is LaneState.WAITING else None
     step = turn.live
     return Live(
         turn_id=turn.turn_id,
@@ -21,8 +26,23 @@ def live_of(room: Room, session_id: SessionId) -> Live | None:
             LiveCall(call_id=call.id, name=call.name, arguments=call.arguments, output=call.output)
             for call in step.calls
         ],
-        queued=[
-            QueuedMessage(id=row.id, message_id=row.inbound.message_id, text=row.inbound.text)
-            for row in lane.waiting
-        ],
+        queued=_queued(lane),
+        approvals=[approval_view(each) for each in room.gateway.approvals.asked_in(session_id)],
     )
+
+
+def _waiting(room: Room, lane: Lane) -> Live:
+    """Of a turn that waits for a person there is no step: all of it is in the log."""
+    asked = lane.approvals.all
+    return Live(
+        turn_id=asked[0].turn_id if asked else "",
+        queued=_queued(lane),
+        approvals=[approval_view(each) for each in lane.approvals.pending],
+    )
+
+
+def _queued(lane: Lane) -> list[QueuedMessage]:
+    return [
+        QueuedMessage(id=row.id, message_id=row.inbound.message_id, text=row.inbound.text)
+        for row in lane.waiting
+    ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from holdfast.control.v1 import (
+    approvals,
     describing,
     files,
     memory,
@@ -16,6 +17,8 @@ from holdfast.control.v1 import (
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.views import (
     AcceptedView,
+    ApprovalAnswer,
+    ApprovalView,
     CommandView,
     FileView,
     Found,
@@ -27,6 +30,7 @@ from holdfast.control.v1.views import (
     NotebookList,
     NotebookView,
     ProcessView,
+    RuleView,
     SearchView,
     SessionChange,
     SessionDetail,
@@ -233,6 +237,37 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=messages.read_message,
         query=messages.WaitQuery,
         gives=MessageView,
+    ),
+    Endpoint(
+        method="GET",
+        path="/approvals",
+        about="Commands that wait, or waited, for a person's word, the newest first.",
+        handler=approvals.list_approvals,
+        query=approvals.ApprovalsQuery,
+        gives=list[ApprovalView],
+    ),
+    Endpoint(
+        method="POST",
+        path="/approvals/{id}",
+        about="Answer one: once, for its conversation, or for good.",
+        handler=approvals.answer_approval,
+        takes=ApprovalAnswer,
+        gives=ApprovalView,
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/approval-rules",
+        about="The approvals that stand.",
+        handler=approvals.list_rules,
+        gives=list[RuleView],
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/approval-rules/{id}",
+        about="Revoke an approval that stands.",
+        handler=approvals.revoke_rule,
+        statuses=(204,),
     ),
     Endpoint(
         method="GET",

@@ -1,9 +1,11 @@
 """The views: what `/api/v1` says and takes, as types. The OpenAPI document is made of them."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 
+from holdfast.core.approval import ApprovalState, Scope
 from holdfast.core.inbox import BusyMode, InboxState
 from holdfast.core.memory import About
 from holdfast.core.message import Message
@@ -79,6 +81,53 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that waits, or waited, for a person's word."""
+
+    id: str
+    session_id: str
+    number: int  # among those of its turn
+    tool: str
+    command: str
+    rule: str  # "": only `once` is possible
+    why: str
+    requester: str
+    approvers: list[str]  # besides the operators
+    asked_at: float
+    deadline: float
+    state: ApprovalState
+    scope: Scope
+    by: str
+    words: str
+    ended_at: float | None
+
+
+class Verdict(StrEnum):
+    APPROVE = "approve"
+    DENY = "deny"
+
+
+class ApprovalAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`words`: what the model is told with a no."""
+
+    answer: Verdict
+    scope: Scope = Scope.ONCE
+    words: Annotated[str, msgspec.Meta(max_length=2000)] = ""
+
+
+class RuleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A yes that stands: what this rule asks about runs for this person without asking."""
+
+    id: str
+    scope: Scope
+    session_id: str
+    principal: str
+    rule: str
+    why: str
+    by: str
+    created_at: float
+
+
 class Live(msgspec.Struct, frozen=True, kw_only=True):
     """What is not committed yet: the present step of the running turn, and what waits."""
 
@@ -88,6 +137,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: str = ""
     calls: list[LiveCall] = []
     queued: list[QueuedMessage] = []
+    approvals: list[ApprovalView] = []  # what waits for a person's word
 
 
 class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):

@@ -104,6 +104,8 @@ def withdraw(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
 def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:
     """A session is deleted. What was allowed for good stays: it was said about a person."""
     cursor.execute("DELETE FROM approvals WHERE session_id = ?", (session_id,))
-    cursor.execute(
-        "DELETE FROM approval_rules WHERE session_id = ? AND scope = 'session'", (session_id,)
-    )
+    for change in (
+        "DELETE FROM approval_rules WHERE scope = 'session'",
+        "UPDATE approval_rules SET session_id = '' WHERE scope = 'always'",
+    ):
+        cursor.execute(f"{change} AND session_id = ?", (session_id,))

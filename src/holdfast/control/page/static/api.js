@@ -68,6 +68,7 @@ export const api = {
   say: (id, message) => call("POST", at("sessions", id, "messages"), message),
   message: (id) => call("GET", at("messages", id)),
   stop: (id) => call("POST", at("sessions", id, "stop")),
+  answer: (approval, said) => call("POST", at("approvals", approval), said),
   processes: (id) => call("GET", at("sessions", id, "processes")),
   process: (id, process) => call("GET", at("sessions", id, "processes", process)),
   kill: (id, process) => call("DELETE", at("sessions", id, "processes", process)),

@@ -1,6 +1,7 @@
 // The middle of the page: one conversation, or the beginning of one.
 import { useObserved } from "../observed.js";
 import { html } from "../vendor/preact-htm.module.js";
+import { Approvals } from "./approvals.js";
 import { ChatHeader } from "./header.js";
 import { Composer } from "./composer.js";
 import { Footer } from "./footer.js";
@@ -47,12 +48,6 @@ function whyClosed({ current, suspended, platform }) {
   if (!OURS.includes(platform)) return `This chat is on ${platform}: it can be read here, and spoken to there.`;
   if (current) return "";
   return suspended ? "This chat is suspended: it was cut too often." : "This chat has ended; a newer one took its place.";
-}
-
-/** Where questions to the person will stand, between what was said and what is being written. */
-function Approvals({ conversation }) {
-  const waiting = conversation.session?.state === "waiting";
-  return html`<section class="approvals" aria-label="Approvals" hidden=${!waiting}></section>`;
 }
 
 function Beginning({ page }) {

@@ -12,7 +12,7 @@ export function Live({ conversation }) {
   if (!step) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
   const { text = "", reasoning = "" } = step;
   const calls = unseen(conversation, step);
-  const quiet = !text && !reasoning && !step.calls?.length;
+  const quiet = !text && !reasoning && !step.calls?.length && !step.approvals?.length;
   // Not announced word by word: the page's one live region says the whole reply when it is done.
   return html`<article class="reply live" aria-label="Holdfast, answering" aria-busy="true">
     ${reasoning && html`<${Reasoned} text=${reasoning} growing=${!text} />`}

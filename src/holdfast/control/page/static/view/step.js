@@ -14,6 +14,7 @@ const ENDS = {
   error: ["cross", "failed", "bad"],
   cancelled: ["dash", "cancelled; it may have had an effect", "cut"],
   not_started: ["dash", "not started", "cut"],
+  refused: ["dash", "refused; it was not run", "cut"],
   unknown: ["question", "nobody knows how it ended", "cut"],
 };
 

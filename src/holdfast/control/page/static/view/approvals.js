@@ -1,0 +1,68 @@
+// The approval card: a command that waits for a person's word, and the buttons that say it.
+import { api } from "../api.js";
+import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { Code } from "./code.js";
+import { lasted } from "./times.js";
+
+export function Approvals({ conversation }) {
+  const asked = conversation.live.step?.approvals ?? [];
+  return html`<section class="approvals" aria-label="Approvals" hidden=${!asked.length}>
+    ${asked.map((approval) => html`<${Card} key=${approval.id} approval=${approval} conversation=${conversation} />`)}
+  </section>`;
+}
+
+function Card({ approval, conversation }) {
+  const { id, command, why, rule, deadline } = approval;
+  const [problem, setProblem] = useState("");
+  const [sending, setSending] = useState(false);
+  const [words, setWords] = useState("");
+  const left = useLeft(deadline);
+  useEffect(() => {
+    conversation.onAnnounce(`Your approval is needed. ${why} ${command}`);
+  }, [id]);
+
+  // Answered, it stays until the stream takes it away: only then has it been decided.
+  const say = async (answer) => {
+    setSending(true);
+    setProblem("");
+    try {
+      await api.answer(id, answer);
+    } catch (failure) {
+      setProblem(failure.message);
+      setSending(false);
+    }
+  };
+  const yes = (scope) => () => say({ answer: "approve", scope });
+
+  return html`<form class="approval" aria-label="Approval" onSubmit=${(event) => {
+    event.preventDefault();
+    say({ answer: "deny", words });
+  }}>
+    <p class="asks"><strong>May this run?</strong> ${why}</p>
+    <pre tabindex="0"><${Code} text=${command} language="bash" /></pre>
+    <div class="buttons">
+      <button type="button" class="primary" disabled=${sending} onClick=${yes("once")}>Run once</button>
+      ${rule && html`
+        <button type="button" class="quiet" disabled=${sending} onClick=${yes("session")}
+          title="Also what is like it, in this chat">Allow in this chat</button>
+        <button type="button" class="quiet" disabled=${sending} onClick=${yes("always")}
+          title="Also what is like it, from now on">Always allow</button>`}
+      <span class="denying">
+        <input type="text" maxlength="2000" value=${words} disabled=${sending} aria-label="Why not (optional)"
+          placeholder="Why not (optional)" onInput=${(event) => setWords(event.currentTarget.value)} />
+        <button type="submit" class="quiet deny" disabled=${sending}>Deny</button>
+      </span>
+    </div>
+    <p class="left">${left > 0 ? `${lasted(left)} left to answer` : "The time to answer is over."}</p>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+  </form>`;
+}
+
+function useLeft(deadline) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return Math.max(0, Math.round(deadline - now / 1000));
+}
