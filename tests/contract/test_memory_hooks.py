@@ -414,10 +414,6 @@ async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
 ) -> None:
     await ask(world, "hello", "hi")
     one, gateway = await session(world), world.gateway
-
-    async def nothing_on_disk() -> None:
-        return
-
-    await leaving.delete(gateway.house, gateway.lanes, one, clear_away=nothing_on_disk)
+    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, one)
     assert recorder.of("on_session_end") == [(one,)]
     assert await world.store.memory_owner(one) is None, "and nothing of it stays"
