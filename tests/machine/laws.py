@@ -389,4 +389,4 @@ def _turns(cursor: apsw.Cursor) -> list[TurnRow]:
 
 
 def _sessions(cursor: apsw.Cursor) -> list[SessionRow]:
-    return reads.sessions(cursor, limit=10_000, offset=0, q="", platform="")
+    return reads.sessions(cursor, limit=10_000, offset=0, q="", platform="", children=True)

@@ -50,7 +50,7 @@ class AgentCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, session_id: SessionId) -> bool:
+    def __contains__(self, session_id: str) -> bool:
         return session_id in self._entries
 
     def __iter__(self) -> Iterator[SessionId]:
