@@ -31,7 +31,7 @@ from holdfast.core.message import (
 )
 from holdfast.core.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery, Outbound, Receipt
-from holdfast.core.reset import Opening
+from holdfast.core.reset import Deadline, Expiring, Opening
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.core.session import (
     CommandEffect,
@@ -185,6 +185,20 @@ class Journal(Protocol):
         """Its route opens a fresh one next time."""
         ...
 
+    def expire_session(
+        self, session_id: SessionId, *, active_at: float, at: float
+    ) -> Awaitable[bool]:
+        """End a session unless it was used since `active_at`, or is in use."""
+        ...
+
+    def prune_inbox(self, *, before: float) -> Awaitable[int]:
+        """Forget some messages that ended before then; 0: there are none left."""
+        ...
+
+    def prune_outbox(self, *, before: float) -> Awaitable[int]:
+        """Forget some deliveries that were settled before then; 0: there are none left."""
+        ...
+
     def import_session(self, imported: ImportedSession) -> Awaitable[None]: ...
     def delete_session(
         self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
@@ -284,6 +298,14 @@ class Library(Protocol):
         ...
 
     async def search_state(self) -> SearchState: ...
+
+    async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
+        """The sessions that go on and will be over, the soonest first. It looks at them all."""
+        ...
+
+    async def unused_since(self, *, before: float, limit: int) -> list[SessionId]:
+        """Sessions that nobody has used since then, the longest unused first."""
+        ...
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         """Every message that was ever said to a session. It looks at the whole inbox."""

@@ -1,13 +1,13 @@
 """When a session has been left alone for so long that the next message begins a fresh one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.source import ChatType
 
 Minutes = Annotated[int, msgspec.Meta(ge=1, le=5_256_000)]
@@ -54,6 +54,18 @@ class ResetPolicy(msgspec.Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = None
 
 
+class Expiring(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that goes on, and when it is over if nobody speaks to it any more."""
+
+    session_id: SessionId
+    active_at: float
+    expires_at: float
+
+
+Deadline = Callable[[SessionKey, float], float | None]
+"""When a session of a route, last active then, is over; None: it never is."""
+
+
 class ResetPolicies:
     """Which policy a chat has: that of the first rule that speaks of it, else the common one."""
 
@@ -62,7 +74,8 @@ class ResetPolicies:
     ) -> None:
         self._common = common
         self._rules = [(rule, _policy(rule, zone)) for rule in rules]
-        self.any = any(p.mode is not ResetMode.NONE for p in (common, *(p for _, p in self._rules)))
+        self.every = (common, *(policy for _, policy in self._rules))
+        self.any = any(policy.mode is not ResetMode.NONE for policy in self.every)
 
     def of(self, platform: str, chat_type: ChatType) -> ResetPolicy:
         for rule, policy in self._rules:

@@ -25,6 +25,7 @@ class Lanes:
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
         self._closed = False
+        self.on_silence: Callable[[], None] = lambda: None  # told when a lane has gone away
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -138,6 +139,7 @@ class Lanes:
             for route in lane.routes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]
+            self.on_silence()
 
     def _hold(self, route: SessionKey, lane: Lane) -> None:
         self._routes[route] = lane.session_id

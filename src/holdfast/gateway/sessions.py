@@ -47,7 +47,7 @@ class SessionStore:
         self._house = house
         self._lanes = lanes
         self._settings = house.settings.sessions
-        self._policies = policies_of(self._settings, zone=zone)
+        self.policies = policies_of(self._settings, zone=zone)
         self._processes = processes
         self._close = close
         self._tasks = tasks
@@ -78,7 +78,7 @@ class SessionStore:
             return Opening(reason=ResetReason.SUSPENDED, previous=pointed.session_id)
         if pointed.resume_pending and not pointed.ended:
             return None
-        policy = self._policies.of(source.platform, source.chat_type)
+        policy = self.policies.of(source.platform, source.chat_type)
         reason = reset_due(policy, active_at=pointed.active_at, now=now)
         return Opening(reason=reason, previous=pointed.session_id) if reason else None
 

@@ -36,6 +36,7 @@ from holdfast.store.writes import (
     children,
     commands,
     compactions,
+    expiry,
     inbox,
     meta,
     notes,
@@ -214,6 +215,19 @@ class SqliteJournal:
 
     def end_session(self, session_id: SessionId, *, at: float) -> Future[None]:
         return self._submit(partial(whole_sessions.end, session_id=session_id, at=at))
+
+    def expire_session(
+        self, session_id: SessionId, *, active_at: float, at: float
+    ) -> Future[bool]:
+        return self._submit(
+            partial(expiry.expire, session_id=session_id, active_at=active_at, at=at)
+        )
+
+    def prune_inbox(self, *, before: float) -> Future[int]:
+        return self._submit(partial(expiry.prune_inbox, before=before))
+
+    def prune_outbox(self, *, before: float) -> Future[int]:
+        return self._submit(partial(expiry.prune_outbox, before=before))
 
     def import_session(self, imported: ImportedSession) -> Future[None]:
         return self._submit(partial(whole_sessions.take_in, imported=imported))

@@ -11,9 +11,10 @@ from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
 from holdfast.core.memory import Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
-from holdfast.store import child_reads, reads, session_reads
+from holdfast.store import child_reads, expiry_reads, reads, session_reads
 from holdfast.store.reader import Reader
 from holdfast.store.writes import busy, notes, standing
 
@@ -85,6 +86,12 @@ class SqliteLibrary:
         return await self._read(
             partial(reads.records, session_id=session_id, limit=limit, after=after, before=before)
         )
+
+    async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
+        return await self._read(partial(expiry_reads.expiring, deadline=deadline, limit=limit))
+
+    async def unused_since(self, *, before: float, limit: int) -> list[SessionId]:
+        return await self._read(partial(expiry_reads.unused_since, before=before, limit=limit))
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None:
         return await self._read(partial(reads.turn, turn_id=turn_id))

@@ -235,6 +235,8 @@ def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
             f"SELECT state, count(*) FROM inbox WHERE ended_at {half} GROUP BY state"
         ):
             counts[InboxState(state)] += count
+    for state, count in cursor.execute("SELECT state, count FROM pruned"):
+        counts[InboxState(state)] += count
     return counts
 
 

@@ -107,7 +107,8 @@ def reset_reason(value: str | None) -> ResetReason | None:
 
 
 def message(body: str) -> Message:
-    return _message.decode(body)
+    decoded: Message = _message.decode(body)
+    return decoded
 
 
 RECORD = "seq, turn_id, body, created_at"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from holdfast.core.crash import Crash, never
 from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
-from holdfast.store import reads
+from holdfast.store import expiry_reads, reads
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
 from holdfast.store.reader import Reader
@@ -62,6 +63,12 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
     async def scrub(self) -> None:
         await self._writer.scrub()
+
+    async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
+        async with Reader(self._path, vfs=self._vfs) as reader:
+            return await reader.read(
+                partial(expiry_reads.expiring, deadline=deadline, limit=limit)
+            )
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         async with Reader(self._path, vfs=self._vfs) as reader:

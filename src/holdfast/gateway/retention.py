@@ -1,0 +1,77 @@
+"""Retention: what is kept no longer, once a day and a little at a time."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from holdfast.core.ids import SessionId
+from holdfast.core.ports import Clock, Store
+from holdfast.core.settings import RetentionSettings
+
+log = logging.getLogger(__name__)
+
+_DAY = 86400.0
+_AFTER_START = 60.0  # seconds: whoever waits for a start does not wait for this
+_AT_ONCE = 20  # sessions of one look: each takes files and processes with it
+
+Delete = Callable[[SessionId], Awaitable[None]]
+
+
+class Retention:
+    """Owns the time of the next look. `delete` deletes a session for good; `spare` says that one
+    is in use."""
+
+    def __init__(
+        self,
+        settings: RetentionSettings,
+        *,
+        store: Store,
+        clock: Clock,
+        delete: Delete,
+        spare: Callable[[SessionId], Awaitable[bool]],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._delete = delete
+        self._spare = spare
+        self._next = clock.now() + _AFTER_START
+
+    async def prune(self) -> float:
+        """Do what is due; when to look again."""
+        now = self._clock.now()
+        if now < self._next:
+            return self._next
+        # First, so that what fails is tried again tomorrow and not at once.
+        self._next = now + _DAY
+        settings = self._settings
+        messages = await self._rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
+        deliveries = await self._rows(self._store.prune_outbox, now - settings.outbox_days * _DAY)
+        sessions = await self._sessions(now) if settings.sessions_days else 0
+        if messages or deliveries or sessions:
+            log.info(
+                "Pruned %d sessions, %d ended messages and %d deliveries.",
+                sessions,
+                messages,
+                deliveries,
+                extra={"action": "pruned"},
+            )
+        return self._next
+
+    async def _rows(self, prune: Callable[..., Awaitable[int]], before: float) -> int:
+        total = 0
+        while gone := await prune(before=before):
+            total += gone
+        return total
+
+    async def _sessions(self, now: float) -> int:
+        """Delete those that nobody has used for long; what is left over is due at once."""
+        before = now - self._settings.sessions_days * _DAY
+        found = await self._store.unused_since(before=before, limit=_AT_ONCE)
+        gone = 0
+        for session_id in found:
+            if not await self._spare(session_id):
+                await self._delete(session_id)
+                gone += 1
+        if gone == _AT_ONCE:
+            self._next = now
+        return gone

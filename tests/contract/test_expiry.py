@@ -1,0 +1,208 @@
+"""Expiry: sessions that are over, agents that nobody needs, rows that are kept no longer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.contract.conftest import Clock, HeldClock, Until, World
+
+from holdfast.core.ids import SessionId
+from holdfast.core.reset import ResetMode, ResetRule
+from holdfast.core.session import ProcessRow
+from holdfast.core.settings import RetentionSettings, SessionSettings, Settings
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+def setting(world: World, **tables: msgspec.Struct) -> Settings:
+    return msgspec.structs.replace(world.settings, **tables)
+
+
+class Held:
+    """A world whose time is held, and whose watcher looks when the test says so."""
+
+    def __init__(self, world: World, clock: HeldClock) -> None:
+        self.world = world
+        self.clock = clock
+
+    async def start(self, **tables: msgspec.Struct) -> None:
+        self.world.settings = setting(self.world, **tables)
+        await self.world.start()
+
+    async def said(self, text: str = "hi", *, chat: str = "one") -> SessionId:
+        self.world.model.say("yes")
+        accepted = await self.world.accept(text, chat=chat)
+        await self.world.end_of(accepted)
+        row = await self.world.store.inbox_row(accepted.row.id)
+        assert row is not None and row.session_id is not None
+        while self.world.gateway.lanes.get(row.session_id) is not None:
+            await asyncio.sleep(0)
+        return row.session_id
+
+    async def ended(self, session_id: SessionId) -> bool:
+        row = await self.world.store.session(session_id)
+        assert row is not None
+        return row.ended_at is not None
+
+    async def look(self) -> float:
+        return await self.world.gateway.expiry.look()
+
+
+@pytest.fixture
+async def held(tmp_path: Path) -> AsyncIterator[Held]:
+    clock = HeldClock()
+    world = World(tmp_path / "state.db")
+    world.clock = clock
+    yield Held(world, clock)
+    await world.stop()
+
+
+IDLE = SessionSettings(reset=ResetMode.IDLE, idle_minutes=60)
+
+
+async def test_a_session_that_has_expired_is_ended_closed_and_out_of_the_cache(held: Held) -> None:
+    """A13: its agent is closed and its cache entry is removed."""
+    await held.start(sessions=IDLE)
+    world = held.world
+    session = await held.said()
+    other = await held.said(chat="two")
+    assert session in world.gateway.house.cache
+    held.clock.at += HOUR - 1
+    assert await held.look() <= held.clock.at + 1
+    assert not await held.ended(session)
+    await held.said("still here", chat="two")
+    held.clock.at += 1
+    await held.look()
+    assert await held.ended(session) and session not in world.gateway.house.cache
+    assert world.runners.ended == [session]
+    assert not await held.ended(other) and other in world.gateway.house.cache
+    await held.look()
+    assert world.runners.ended == [session]  # once
+    assert await held.said() != session
+
+
+async def test_the_next_look_is_when_the_next_session_is_over(held: Held) -> None:
+    await held.start(sessions=IDLE)
+    held.clock.at += 120  # past the first look of the retention
+    await held.look()
+    first = held.clock.at
+    await held.said()
+    held.clock.at += 600
+    await held.said(chat="two")
+    assert await held.look() == first + HOUR
+    held.clock.at = first + HOUR
+    assert await held.look() == first + 600 + HOUR
+
+
+async def test_a_rule_of_a_platform_is_the_one_that_counts(held: Held) -> None:
+    rule = ResetRule(platform="api", reset=ResetMode.NONE)
+    await held.start(sessions=msgspec.structs.replace(IDLE, rules=(rule,)))
+    session = await held.said()
+    held.clock.at += 100 * DAY
+    await held.look()
+    assert not await held.ended(session)
+
+
+async def test_nothing_that_runs_is_ended(held: Held) -> None:
+    await held.start(sessions=IDLE)
+    world = held.world
+    served = await held.said()
+    world.runners.running[served] = [
+        ProcessRow(session_id=served, id="p", command="serve", started_at=1.0)
+    ]
+    begun = await world.accept("long work", chat="two")
+    await world.model.asked(2)
+    (lane,) = world.gateway.lanes
+    held.clock.at += 2 * HOUR
+    assert await held.look() == held.clock.at + 60  # what is spared is looked at again
+    assert not await held.ended(served) and not await held.ended(lane.session_id)
+    world.model.say("done")
+    assert (await world.end_of(begun)).text == "done"
+    world.runners.running.clear()
+    await held.look()
+    assert await held.ended(served)
+
+
+async def test_a_message_that_was_accepted_before_keeps_its_session(held: Held) -> None:
+    """Decided in the order of all writes, whatever the watcher has read before."""
+    await held.start()
+    store = held.world.store
+    session = await held.said()
+    row = await store.session(session)
+    assert row is not None
+    held.world.model.say("late but in time")
+    accepting = asyncio.create_task(held.world.accept("in time"))
+    await asyncio.sleep(0)
+    ended = await store.expire_session(session, active_at=row.active_at, at=held.clock.at)
+    await held.world.end_of(await accepting)
+    assert not ended and not await held.ended(session)
+
+
+async def test_idle_agents_are_swept_by_the_watcher(held: Held) -> None:
+    """A7: entries idle longer than `idle_ttl` go; the conversation does not."""
+    await held.start()
+    session = await held.said()
+    cache = held.world.gateway.house.cache
+    held.clock.at += 120
+    assert await held.look() == held.clock.at - 120 + HOUR
+    held.clock.at += HOUR
+    await held.look()
+    assert session not in cache and held.world.runners.ended == []
+    assert await held.said("again") == session
+
+
+async def test_the_watcher_wakes_by_itself_when_a_session_falls_silent(
+    held: Held, until: Until
+) -> None:
+    """It slept until tomorrow; a conversation that is over sooner wakes it."""
+    held.world.clock = Clock()  # the true one: it is the sleep that is tested
+    cache = msgspec.structs.replace(held.world.settings.cache, idle_ttl=0.2)
+    await held.start(cache=cache)
+    session = await held.said()
+    await until(lambda: session not in held.world.gateway.house.cache)
+
+
+async def test_what_ended_long_ago_is_pruned_and_still_counted(held: Held) -> None:
+    """G2: ids are kept for 30 days and longer; G3: the ledger still balances."""
+    await held.start(retention=RetentionSettings(inbox_days=30, outbox_days=30))
+    world = held.world
+    session = await held.said("first", chat="one")
+    old = await world.accept("/status", event_id="same", chat="one")
+    await world.end_of(old)
+    held.clock.at += 30 * DAY - 1
+    await held.look()
+    assert (await world.accept("/status", event_id="same", chat="one")).duplicate
+    before = await world.ledger()
+    held.clock.at += DAY
+    await held.look()
+    assert await world.store.inbox_row(old.row.id) is None
+    assert await world.store.answers(old.row.id) == []
+    assert await world.ledger() == before
+    assert len(await world.transcript(session)) == 2
+
+
+async def test_sessions_are_kept_for_ever_unless_somebody_says_otherwise(held: Held) -> None:
+    await held.start()
+    session = await held.said()
+    held.clock.at += 4000 * DAY
+    await held.look()
+    assert await held.world.store.session(session) is not None
+
+
+async def test_sessions_that_nobody_used_for_long_are_deleted(held: Held) -> None:
+    await held.start(retention=RetentionSettings(sessions_days=30))
+    old, served = await held.said("bathyscaphe"), await held.said(chat="two")
+    held.world.runners.running[served] = [
+        ProcessRow(session_id=served, id="p", command="serve", started_at=1.0)
+    ]
+    held.clock.at += 31 * DAY
+    young = await held.said(chat="three")
+    await held.look()
+    store = held.world.store
+    assert await store.session(old) is None
+    assert await store.session(young) is not None and await store.session(served) is not None
+    files = [path.read_bytes() for path in held.world.path.parent.iterdir()]
+    assert not any(b"bathyscaphe" in content for content in files)
