@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.contract.conftest import Call, Until, World
@@ -40,7 +41,7 @@ def long_text(name: str) -> str:
     return f"{name} ".ljust(LONG, ".")
 
 
-async def ask(world: World, text: str, reply: str = "", **more: object) -> str:
+async def ask(world: World, text: str, reply: str = "", **more: Any) -> str:
     """One exchange, to its end."""
     world.model.say(reply or long_text(f"re {text[:20].split()[0]}"))
     return (await world.end_of(await world.accept(text, **more))).text
@@ -140,7 +141,7 @@ async def test_a_kill_in_the_middle_of_a_summary_leaves_the_history_as_it_was(
     assert "question1" not in said_in(world.model.requests[-1])
 
 
-BAD = {
+BAD: dict[str, str | ModelFailed] = {
     "failing": ModelFailed("no", fault=Fault.AUTH),
     "empty": "   ",
     "too long": "x" * 40_000,
@@ -374,7 +375,7 @@ async def test_two_sessions_summarise_beside_each_other(world: World) -> None:
     second = asyncio.create_task(ask(world, long_text("two4"), "done", chat="two"))
     await helper_of(world).asked(2)
     helper_of(world).say("summary", "summary")
-    assert await asyncio.gather(first, second) == ["done", "done"]
+    assert [await first, await second] == ["done", "done"]
     for request in world.model.requests[-2:]:
         users = [m.text for m in request.messages if isinstance(m, UserMessage)]
         assert len({text[:3] for text in users}) == 1
