@@ -44,7 +44,10 @@ from holdfast.platforms.simulated.wire import Faults, Say
 from holdfast.store.opening import open_writer
 
 TICKS = st.sampled_from([0, 1, 3, 10, 50])
-COMMANDS = ("/stop", "/new", "/model other", "/model default", "/model", "/status", "/help", "/x")
+COMMANDS = (
+    *("/stop", "/new", "/model other", "/model default", "/model", "/status", "/help", "/x"),
+    *("/busy queue", "/busy steer", "/busy default", "/queue more", "/steer more"),
+)
 TOOLS = st.lists(st.sampled_from([*Replay, "no such tool"]), min_size=1, max_size=3)
 PLACES = st.sampled_from([("home", "ann"), ("home", "bob"), ("club", "ann"), ("club", "bob")])
 SHM = Path("/dev/shm")
