@@ -10,11 +10,9 @@ from typing import Any
 import msgspec
 from aiohttp.web import RouteDef
 
-from holdfast.agent.delegation import Delegate
 from holdfast.agent.memory.guarded import Limits
 from holdfast.agent.memory.notes import Notes
-from holdfast.agent.memory.providers import BUILT_IN, load_providers
-from holdfast.agent.memory.tool import MemoryTool
+from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.greeting import greeting
@@ -33,7 +31,7 @@ from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings, SandboxMode, Settings
+from holdfast.core.settings import PlatformSettings, SandboxMode
 from holdfast.gateway.gateway import Broken, Gateway, Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.choice import Chosen, choose
@@ -56,8 +54,7 @@ from holdfast.service.signals import stop_signal
 from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.judging import ShellJudge
-from holdfast.tools.registry import Registry, default_tools
-from holdfast.tools.session_search import SessionSearch
+from holdfast.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
@@ -155,20 +152,15 @@ class Process:
         config = self._config
         settings = msgspec.structs.replace(config.settings, model=self._model.settings)
         notes = self._notes(store)
-        searching = SessionSearch(store, clock=self._clock)
-        tools = Registry((
-                *default_tools(settings.runner),
-                searching,
-                MemoryTool(notes),
-                Delegate(settings.delegate),
-            ))
+        workshop = Workshop(settings, home=config.home, store=store, notes=notes, clock=self._clock)
         return Gateway(
             Parts(
                 settings=settings,
                 store=store,
                 platforms=[api, WebPlatform(), *self._platforms()],
                 runners=runners,
-                toolbox=tools.for_toolsets(_toolsets(settings)),
+                toolbox=workshop.toolbox,
+                holders=[workshop.browsers],
                 lease=voices.lease,
                 model=self._model.choice,
                 api_key=config.secret("model.api_key"),
@@ -285,12 +277,6 @@ class Process:
             ),
             flush=True,
         )
-
-
-def _toolsets(settings: Settings) -> list[str]:
-    """Without notes there is nothing for the tool that keeps them."""
-    noted = BUILT_IN in settings.memory.providers
-    return [name for name in settings.agent.toolsets if noted or name != MemoryTool.toolset]
 
 
 def _sandbox(runners: Runners) -> dict[str, Any]:

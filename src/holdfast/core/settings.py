@@ -12,7 +12,7 @@ from holdfast.core.reset import Hour, Minutes, ResetMode, ResetRule
 
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
-TOOLSETS = ("terminal", "files", "web", "todo", "memory", "delegate", "sessions")
+TOOLSETS = ("terminal", "files", "web", "todo", "memory", "delegate", "sessions", "browser")
 PLATFORMS = ("api", "web", "simulated")
 LOCAL_SERVERS = (
     "http://127.0.0.1:11434/v1",  # Ollama

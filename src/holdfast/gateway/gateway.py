@@ -60,7 +60,7 @@ from holdfast.gateway.commands.stop import Stop
 from holdfast.gateway.commands.title import Title
 from holdfast.gateway.commands.undo import Undo
 from holdfast.gateway.commands.usage import Usage
-from holdfast.gateway.commands.words import spoken
+from holdfast.gateway.commands.words import meant
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
@@ -94,6 +94,12 @@ class Workbenches(Adopter, Holder, Protocol):
     async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
 
 
+class Keeper(Holder, Protocol):
+    """Who holds something for sessions that no session outlives."""
+
+    async def end_all(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What a gateway is made of; every part comes in from outside."""
@@ -103,6 +109,7 @@ class Parts:
     platforms: Sequence[Platform]
     runners: Workbenches
     toolbox: Toolbox
+    holders: Sequence[Keeper] = ()  # who else holds something for sessions: browsers
     lease: Callable[[str | None], ModelClient]
     model: ModelChoice
     api_key: Secret | None
@@ -155,7 +162,7 @@ class Gateway:
         self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)
         self.house = self._house()
         self.closing = Closing(self.house.cache)
-        self.closing.add([parts.runners, self.house.memory, self._auxiliary])
+        self.closing.add([parts.runners, self.house.memory, self._auxiliary, *parts.holders])
         self.lanes = Lanes(self.house, tasks=self._tasks)
         self.sessions = SessionStore(
             self.house,
@@ -189,6 +196,7 @@ class Gateway:
                 watch=self.intake.watch,
                 stop=partial(leaving.stop, house, lanes),
                 close=self.closing.close,
+                key=self.sessions.key,
                 turn_of=self._turn_of,
                 tasks=self._tasks,
             )
@@ -348,7 +356,7 @@ class Gateway:
             Phase("close intake", 1, self._close_intake),
             Phase("interrupt", 5, self.lanes.close),
             Phase("let watchers go", 1, self._let_watchers_go),
-            Phase("kill tools", 5, self._parts.runners.end_all),
+            Phase("kill tools", 5, self._kill_tools),
             Phase("finalise agents", 5, self._finalise_agents),
             Phase("empty the cache", 1, self._empty_cache),
             Phase("flush outbox", 3, self.delivery.flush),
@@ -376,6 +384,11 @@ class Gateway:
     async def _finalise_agents(self) -> None:
         await self.house.memory.stop({*self._running, *self.house.cache})
 
+    async def _kill_tools(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for holder in (self._parts.runners, *self._parts.holders):
+                group.create_task(holder.end_all())
+
     async def _empty_cache(self) -> None:
         self.house.cache.clear()
 
@@ -397,7 +410,7 @@ class Gateway:
     def _take_word(self, accepted: Accepted) -> bool:
         """A yes or no to what was asked in this conversation goes to the commands."""
         session_id = self.desk.session_of(accepted)
-        command = spoken(accepted.row.inbound, session_id, self.approvals)
+        command = meant(accepted.row.inbound, session_id, self.approvals)
         if command is None:
             return False
         self.desk.carry_out(accepted, *command)
@@ -419,6 +432,7 @@ class Gateway:
         return {
             "turns": {state: self.lanes.count(state) for state in LaneState},
             "in_flight": sum(lane.in_flight for lane in self.lanes),
+            "children": {kind: self._children.count(kind) for kind in ChildKind},
             "outbox": len(self.delivery),
             "agents": {
                 "cached": len(cache),

@@ -1,0 +1,58 @@
+"""The workshop: the tools that agents of this gateway get, and what those tools hold."""
+
+import asyncio
+from pathlib import Path
+
+from holdfast.agent.delegation import Delegate
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.providers import BUILT_IN
+from holdfast.agent.memory.tool import MemoryTool
+from holdfast.core.ids import SessionId
+from holdfast.core.ports import Clock, Store, Tool
+from holdfast.core.settings import Settings
+from holdfast.runner.workspace import Workspace
+from holdfast.tools.browser.browsers import Browsers
+from holdfast.tools.browser.tool import BrowserTool, can_browse
+from holdfast.tools.registry import Registry, Toolbox, default_tools
+from holdfast.tools.session_search import SessionSearch
+
+_ACTS_OF_A_CALL = 4.0  # a call of the browser may open it, go somewhere and look
+
+
+class Workshop:
+    """Owns the browsers. A tool that cannot work here is not offered to any agent."""
+
+    def __init__(
+        self, settings: Settings, *, home: Path, store: Store, notes: Notes, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._home = home
+        self.browsers = Browsers(home, settings.browser, keep=self._keep)
+        tools: list[Tool] = [
+            *default_tools(settings.runner),
+            SessionSearch(store, clock=clock),
+            MemoryTool(notes),
+            Delegate(settings.delegate),
+        ]
+        if self._can_browse:
+            limit = settings.browser.action_timeout * _ACTS_OF_A_CALL
+            tools.append(BrowserTool(self.browsers, limit=limit))
+        self._registry = Registry(tools)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        return self._registry.for_toolsets(
+            name for name in self._settings.agent.toolsets if self._offered(name)
+        )
+
+    @property
+    def _can_browse(self) -> bool:
+        return can_browse(self._settings.browser.chromium)
+
+    def _offered(self, toolset: str) -> bool:
+        if toolset == MemoryTool.toolset:
+            return BUILT_IN in self._settings.memory.providers
+        return toolset != BrowserTool.toolset or self._can_browse
+
+    async def _keep(self, session_id: SessionId, name: str, data: bytes) -> str:
+        return await asyncio.to_thread(Workspace(self._home, session_id).put, name, data)
