@@ -252,3 +252,16 @@ async def test_many_notes_at_once_stay_within_their_room(world: World) -> None:
     outcomes = [edited.outcome for edited in await asyncio.gather(*edits)]
     assert outcomes.count("done") == 5 and outcomes.count("full") == 15
     assert (await world.store.notebook(OWNER)).used == 100
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["x:d:a b", "x:d:a%20b", "x:d:ä", "x:d:" + "y" * 5000, "x:d:" + "y" * 4999 + "z", "x:d:\ud800"],
+)
+def test_an_owner_is_plain_bounded_text_and_nobody_elses(odd: str) -> None:
+    route = SessionKey("x:d:dm:c:")
+    owner = owner_of(route, PrincipalId(odd))
+    assert owner.isascii() and owner.isprintable() and len(owner) < 300
+    others = {owner_of(route, PrincipalId(name)) for name in ("x:d:a b", "x:d:a%20b", "x:d:y")}
+    assert owner not in others or odd in ("x:d:a b", "x:d:a%20b")
+    assert len(others) == 3

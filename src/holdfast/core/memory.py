@@ -4,7 +4,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from enum import StrEnum
+from hashlib import sha256
 from typing import Literal, NewType, Protocol
+from urllib.parse import quote
 
 import msgspec
 
@@ -15,6 +17,7 @@ from holdfast.core.source import ChatType, place_of
 OwnerId = NewType("OwnerId", str)  # whose memory: "person:…" or, where people share, "place:…"
 
 _OWN_DOORS = frozenset({"api", "web"})  # whoever has the gateway's own token is its owner
+_LONGEST, _HEAD = 256, 160  # characters of a name, and those kept of a longer one
 _WITH_USER = 6  # parts of a route that names a person
 _JOINERS = "\u200c\u200d"  # Persian and many emoji need them
 _HIDDEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
@@ -28,8 +31,15 @@ def owner_of(route: SessionKey, principal: PrincipalId) -> OwnerId:
     if platform in _OWN_DOORS:
         return OwnerId("person:owner")
     if kind is ChatType.DM or len(route.split(":")) >= _WITH_USER:
-        return OwnerId(f"person:{principal}")
-    return OwnerId(f"place:{route}")
+        return OwnerId(f"person:{_bounded(principal)}")
+    return OwnerId(f"place:{_bounded(route)}")
+
+
+def _bounded(name: str) -> str:
+    """Printable ASCII of at most 256 characters; no two names become the same one."""
+    whole = name.encode("utf-8", "surrogatepass")
+    text = quote(whole, safe=":@+").replace("~", "%7E")
+    return text if len(text) <= _LONGEST else f"{text[:_HEAD]}~{sha256(whole).hexdigest()}"
 
 
 class About(StrEnum):

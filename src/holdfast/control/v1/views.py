@@ -241,6 +241,14 @@ class SearchView(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+class StoreView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with the database and with the search index; nothing: they are sound."""
+
+    problems: list[str]
+    search: SearchView
+    search_problem: str = ""
+
+
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answers, and why it is this one."""
 
@@ -306,7 +314,7 @@ class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-NoteOwner = Annotated[str, msgspec.Meta(pattern="^(person|place):.", max_length=2000)]
+NoteOwner = Annotated[str, msgspec.Meta(pattern="^(person|place):.", max_length=400)]
 
 
 class NoteView(msgspec.Struct, frozen=True, kw_only=True):
