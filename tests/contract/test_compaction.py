@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from tests.contract.conftest import Call, Until, World
+from tests.contract.test_memory_hooks import Recorder
 from tests.contract.voices import helper_of, small_world, with_auxiliary
 
 from holdfast.core.auxiliary import Errand
 from holdfast.core.inbox import InboxState
+from holdfast.core.memory import Hook
 from holdfast.core.message import (
     CompactionMessage,
     Message,
@@ -365,6 +367,26 @@ async def test_a_summary_never_holds_a_secret(world: World) -> None:
     await ask(world, long_text("question4"), "ok")
     (record,) = await records(world)
     assert "sk-very-secret-value" not in record.text
+
+
+async def test_memory_hears_what_is_about_to_be_summarised(world: World) -> None:
+    """In a turn and by command; each time before the summary is asked for."""
+    recorder = Recorder(wants=frozenset({Hook.ON_PRE_COMPACT, Hook.ON_SESSION_END}))
+    await world.stop()
+    world.memory = [recorder]
+    await world.start()
+    await filled(world)
+    asked = await world.accept(long_text("question4"))
+    await helper_of(world).asked(1)
+    (told,) = recorder.of("on_pre_compact")
+    helper_of(world).say("the summary", "on demand")
+    world.model.say("ok")
+    await world.end_of(asked)
+    (record,) = await records(world)
+    assert told == (await world.only_session(), str(record.covers))
+    await ask(world, "and more")
+    assert (await world.end_of(await world.accept("/compact"))).text.startswith("Summarised")
+    assert len(recorder.of("on_pre_compact")) == 2
 
 
 async def test_two_sessions_summarise_beside_each_other(world: World) -> None:
