@@ -23,6 +23,7 @@ COMMANDS = {
     "memory": Lazy("holdfast.cli.memory", "Show or change what is remembered about people."),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
+    "doctor": Lazy("holdfast.cli.doctor", "Say what is wrong here, and mend what can be."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
     "judge": Lazy("holdfast.cli.judge", "Say what is thought of a shell command."),
     "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),

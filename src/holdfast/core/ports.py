@@ -298,6 +298,10 @@ class Library(Protocol):
         ...
 
     async def search_state(self) -> SearchState: ...
+    async def check(self) -> list[str]:
+        """What is wrong with the store's file; empty: nothing. It reads all of it."""
+        ...
+
 
     async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
         """The sessions that go on and will be over, the soonest first. It looks at them all."""

@@ -9,9 +9,10 @@ from holdfast import __version__
 from holdfast.control.metrics import balance
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import CommandView, Found, SearchView, Status
+from holdfast.control.v1.views import CommandView, Found, SearchView, Status, StoreView
 from holdfast.core import search as core_search
 from holdfast.core.commands import CommandSpec
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 
 Name = Annotated[str, msgspec.Meta(max_length=200)]
@@ -86,3 +87,15 @@ def _found(room: Room, found: core_search.FoundRecord) -> Found:
 async def rebuild_search(room: Room, call: Call[NoQuery, None]) -> web.Response:
     state = await room.store.rebuild_search()
     return room.say(SearchView(**msgspec.structs.asdict(state)))
+
+
+async def store(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    problems = await room.store.check()
+    try:
+        state = await room.store.search_state()
+    except StoreError as error:
+        nothing = SearchView(messages=0, behind=0, bytes=0)
+        return room.say(StoreView(problems=problems, search=nothing, search_problem=str(error)))
+    return room.say(
+        StoreView(problems=problems, search=SearchView(**msgspec.structs.asdict(state)))
+    )

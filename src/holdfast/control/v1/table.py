@@ -38,6 +38,7 @@ from holdfast.control.v1.views import (
     SessionView,
     Status,
     Stopped,
+    StoreView,
     Transcript,
 )
 
@@ -66,6 +67,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=overall.search,
         query=overall.SearchQuery,
         gives=list[Found],
+    ),
+    Endpoint(
+        method="GET",
+        path="/store",
+        about="Whether the database and the search index are sound; every page is read.",
+        handler=overall.store,
+        gives=StoreView,
     ),
     Endpoint(
         method="POST",

@@ -1,0 +1,124 @@
+"""`holdfast doctor`: what is wrong in a home, why it matters, what to do, and mending it."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import GatewayProcess
+from tests.cli.test_cli_offline import converse
+
+from holdfast.cli.checks.every import CHECKS
+from holdfast.service import exits
+from holdfast.service.paths import Paths
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    made = Paths(tmp_path / "home")
+    made.home.mkdir(mode=0o700)
+    made.config_file.write_text('[model]\nprovider = "demo"\n[runner]\nsandbox = "off"\n')
+    asyncio.run(converse(made))
+    return made
+
+
+def findings(run: subprocess.CompletedProcess[str], check: str) -> list[dict[str, Any]]:
+    document = json.loads(run.stdout)
+    assert document["healthy"] == (run.returncode == exits.OK)
+    return [each for each in document["findings"] if each["check"] == check]
+
+
+def test_a_sound_home_is_found_sound(cli: Cli, paths: Paths) -> None:
+    shown = cli("doctor")
+    assert shown.returncode == exits.OK, shown.stdout + shown.stderr
+    assert "Nothing keeps the gateway from its work." in shown.stdout
+    assert "every page of it was read" in shown.stdout
+    names = [check.name for check in CHECKS]
+    document = json.loads(cli("doctor", "--json").stdout)
+    assert list(dict.fromkeys(each["check"] for each in document["findings"])) == names
+    assert not paths.lock.exists()
+
+
+def test_every_finding_that_is_not_fine_says_why_and_what_to_do(cli: Cli, paths: Paths) -> None:
+    paths.home.chmod(0o755)
+    (paths.home / "holdfast.toml").write_text("[modle]\n")
+    document = json.loads(cli("doctor", "--json").stdout)
+    wrong = [each for each in document["findings"] if each["level"] != "ok"]
+    assert {each["check"] for each in wrong} >= {"permissions", "config"}
+    assert all(each["what"] and each["why"] and each["remedy"] for each in wrong)
+
+
+def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None:
+    paths.home.chmod(0o755)
+    paths.env_file.write_text("KEY=x\n")
+    paths.env_file.chmod(0o644)
+    looked = cli("doctor", "--json", "--skip", "model")
+    assert len(findings(looked, "permissions")) == 2
+    assert looked.returncode == exits.FAILED
+    assert paths.env_file.stat().st_mode & 0o777 == 0o644  # looking changes nothing
+    mended = cli("doctor", "--fix", "--skip", "model")
+    assert mended.returncode == exits.OK and "fixed:" in mended.stdout
+    assert paths.env_file.stat().st_mode & 0o777 == 0o600
+    assert paths.home.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_killed_process_left_is_cleared_away(cli: Cli, paths: Paths) -> None:
+    paths.lock.write_text("{}")
+    assert findings(cli("doctor", "--json", "--skip", "model"), "leftovers")[0]["fixable"]
+    cli("doctor", "--fix", "--skip", "model")
+    assert not paths.lock.exists()
+
+
+def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> None:
+    """K3: damage is noticed, and the file is never silently recreated."""
+    for file in paths.home.glob("state.db-*"):
+        file.unlink()
+    content = paths.db.read_bytes()
+    torn = content[:8192] + b"\xff" * 8192 + content[16384:]
+    paths.db.write_bytes(torn)
+    looked = cli("doctor", "--json", "--fix", "--skip", "model")
+    assert looked.returncode == exits.FAILED, looked.stdout
+    assert findings(looked, "database")[0]["level"] == "problem"
+    assert paths.db.read_bytes()[8192:16384] == torn[8192:16384]
+
+
+def test_a_search_that_cannot_work_is_told(cli: Cli, paths: Paths) -> None:
+    (paths.home / "search.db").mkdir()
+    looked = cli("doctor", "--json", "--skip", "model")
+    told = [each for each in findings(looked, "database") if each["level"] == "warning"]
+    assert told[0]["remedy"] == "holdfast search --rebuild" and told[0]["fixable"]
+
+
+def test_a_model_that_does_not_answer_is_a_problem(cli: Cli, paths: Paths) -> None:
+    paths.config_file.write_text(
+        '[model]\nprovider = "local"\nname = "x"\nbase_url = "http://127.0.0.1:1/v1"\nretries = 0\n'
+    )
+    looked = cli("doctor", "--json")
+    assert looked.returncode == exits.FAILED
+    assert findings(looked, "model")[0]["level"] == "problem"
+
+
+def test_a_running_gateway_is_asked_and_not_disturbed(shared: GatewayProcess, cli: Cli) -> None:
+    """K1: the doctor goes through the running gateway."""
+    cli("ask", "--session", "doctor", "[text well]", **shared.where)
+    looked = cli("doctor", "--json", **shared.where)
+    assert looked.returncode == exits.OK, looked.stdout
+    assert "running" in findings(looked, "lock")[0]["what"]
+    assert [each["level"] for each in findings(looked, "database")] == ["ok", "ok"]
+    assert cli("status", **shared.where).returncode == exits.OK
+
+
+def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:
+    shown = cli("doctor")
+    assert shown.returncode == exits.OK and "nothing to look at yet" in shown.stdout
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_check_that_does_not_exist_cannot_be_skipped(cli: Cli) -> None:
+    refused = cli("doctor", "--skip", "modle")
+    assert refused.returncode == 2 and "there are: versions" in refused.stderr
