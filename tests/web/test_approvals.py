@@ -6,7 +6,7 @@ from tests.platforms.served import Served
 from tests.web.conftest import Visit
 from tests.web.visitor import Visitor
 
-SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [text that was it]'
+SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
 
 
 def asked(visitor: Visitor, text: str = SUDO) -> None:

@@ -11,6 +11,7 @@ from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown
 from holdfast.control.following import Ended, Followed, Follower, Lost
 from holdfast.control.v1.views import EndedEvent, RecordView, SessionDetail, SessionView
+from holdfast.core.commands import spoken
 from holdfast.core.message import UserMessage
 from holdfast.gateway.commands.command import parse
 
@@ -50,6 +51,7 @@ class Chat:
         self._conversation = Conversation(screen)
         self._connected = True
         self._caught_up = False  # since the connection was made, all that was missed has come
+        self._told: set[str] = set()  # approvals that were answered here
         self._stale = False  # the session may have been left for another
 
     def run(self) -> None:
@@ -87,7 +89,8 @@ class Chat:
 
     def _listen(self) -> bool:
         """Wait for whatever comes next; False: the person leaves."""
-        ready = not self._sending.waits and not self._conversation.running
+        done = not self._sending.waits and not self._conversation.running
+        ready = done or bool(self._conversation.asked - self._told)
         match self._keyboard.wait(ready=ready and self._connected):
             case Wake.INTERRUPT:
                 return self._interrupt()
@@ -103,9 +106,12 @@ class Chat:
         if text.strip() in LEAVING:
             return False
         if text.strip():
-            if parse(text) is None:  # a command leaves no record
+            answers = bool(self._conversation.asked) and spoken(text) is not None
+            if answers:
+                self._told |= self._conversation.asked
+            if parse(text) is None and not answers:  # a command leaves no record
                 self._conversation.typed(text)
-            self._sending.add(text)
+            self._sending.add(text, answers=answers)
             self._send()
         return True
 

@@ -2,10 +2,12 @@
 
 import msgspec
 
+from holdfast.cli.approvals_shown import asking
 from holdfast.cli.screen import Screen
 from holdfast.cli.steps import folded, last_line, verdict
 from holdfast.control.following import Happened
 from holdfast.control.v1.views import (
+    ApprovalView,
     EndedEvent,
     Live,
     MessageView,
@@ -54,6 +56,7 @@ class Conversation:
         self._calls: dict[str, _Call] = {}
         self._since = 0.0  # when the last record was written
         self._own: list[str] = []  # what was typed here and has not come back as a record
+        self.asked: set[str] = set()  # approvals that are waited for, and on the screen
         self.running = False
         self.current = True
 
@@ -141,6 +144,7 @@ class Conversation:
 
     def _replace(self, live: Live | None) -> None:
         self.running = live is not None
+        self._ask(live.approvals if live else [])
         if live is None:
             return  # its last words may be on their way to the log: what is shown stays shown
         if live.turn_id != self._turn:
@@ -152,6 +156,12 @@ class Conversation:
             known = self._calls.setdefault(call.call_id, _Call(folded(call.name, call.arguments)))
             known.output = call.output[-_TAIL:]
             self._screen.passing(f"{known.line} … {last_line(known.output)}")
+
+    def _ask(self, approvals: list[ApprovalView]) -> None:
+        for approval in approvals:
+            if approval.id not in self.asked:
+                self._screen.line(asking(approval, alone=len(approvals) == 1), fg="yellow")
+        self.asked = {approval.id for approval in approvals}
 
     def _catch_up(self) -> None:
         # A model may answer before the question is written down; it is shown after it.

@@ -21,6 +21,9 @@ COMMANDS = {
     ),
     "search": Lazy("holdfast.cli.search", "Find words in all that was ever said."),
     "memory": Lazy("holdfast.cli.memory", "Show or change what is remembered about people."),
+    "approvals": Lazy(
+        "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
+    ),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "doctor": Lazy("holdfast.cli.doctor", "Say what is wrong here, and mend what can be."),

@@ -16,10 +16,11 @@ class Sent:
 
     message: NewMessage
     id: int | None = None
+    answers: bool = False  # a question of the gateway's own, and so it says nothing to the agent
 
     @property
     def is_command(self) -> bool:
-        return parse(self.message.text) is not None
+        return self.answers or parse(self.message.text) is not None
 
 
 class Sending:
@@ -40,9 +41,9 @@ class Sending:
     def unsent(self) -> list[str]:
         return [sent.message.text for sent in self._open if sent.id is None]
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, *, answers: bool = False) -> None:
         message = NewMessage(text=text, message_id=self._new_id(), mode=self._mode)
-        self._open.append(Sent(message=message))
+        self._open.append(Sent(message=message, answers=answers))
 
     def send(self, session_id: str) -> None:
         """Send what the gateway does not have yet, in order; what raises is kept for next time."""

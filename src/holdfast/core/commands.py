@@ -172,3 +172,17 @@ def by_name(table: Iterable[CommandSpec]) -> Mapping[str, CommandSpec]:
 
 
 BY_NAME = by_name(COMMANDS)
+
+_SPOKEN = {
+    "yes": ("approve", ""),
+    "y": ("approve", ""),
+    "no": ("deny", ""),
+    "n": ("deny", ""),
+    "session": ("approve", "session"),
+    "always": ("approve", "always"),
+}
+
+
+def spoken(text: str) -> tuple[str, str] | None:
+    """The command, with its argument, that a plain word stands for where something was asked."""
+    return _SPOKEN.get(text.strip().rstrip(".!").lower()) if len(text) < 16 else None

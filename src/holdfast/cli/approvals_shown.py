@@ -1,0 +1,98 @@
+"""Approvals as the command line shows and answers them."""
+
+import time
+
+import click
+import msgspec
+
+from holdfast.cli.output import duration, moment, print_json, print_table
+from holdfast.cli.screen import safe
+from holdfast.control.api_client import ApiClient
+from holdfast.control.v1.views import ApprovalAnswer, ApprovalView, RuleView
+from holdfast.core.approval import ApprovalState
+from holdfast.core.errors import HoldfastError
+
+_WIDEST = 60
+_ALL = 1000
+
+
+def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bool) -> None:
+    query = {"limit": limit, "pending": "false" if everything else "true"}
+    approvals = api.get("/approvals", list[ApprovalView], query)
+    if as_json:
+        print_json(msgspec.to_builtins(approvals))
+    elif not approvals:
+        click.echo("Nothing was ever asked." if everything else "Nothing waits for approval.")
+    else:
+        print_table(
+            ["ID", "STATE", "FOR", "COMMAND", "WHY"],
+            [
+                [each.id, _state(each), each.requester, _short(each.command), safe(each.why)]
+                for each in approvals
+            ],
+        )
+
+
+def answer(api: ApiClient, given: str | None, said: ApprovalAnswer) -> None:
+    """`given`: an id or the beginning of one; None: the only one there is."""
+    approval = _meant(api, given)
+    ended = api.post(f"/approvals/{approval.id}", said, ApprovalView)
+    click.echo(f"{ended.state.capitalize()}: {_short(ended.command)}")
+
+
+def print_rules(api: ApiClient, *, as_json: bool) -> None:
+    rules = api.get("/approval-rules", list[RuleView])
+    if as_json:
+        print_json(msgspec.to_builtins(rules))
+    elif not rules:
+        click.echo("No approval stands: everything dangerous is asked about.")
+    else:
+        print_table(
+            ["ID", "RULE", "SCOPE", "FOR", "SINCE"],
+            [
+                [each.id, each.rule, each.scope, each.principal, moment(each.created_at)]
+                for each in rules
+            ],
+        )
+
+
+def revoke(api: ApiClient, rule_id: str) -> None:
+    api.send("DELETE", f"/approval-rules/{rule_id}")
+    click.echo("Revoked: it is asked about again.")
+
+
+def asking(approval: ApprovalView, *, alone: bool) -> str:
+    """The question, for a chat in the terminal."""
+    command = "\n".join(f"  {line}" for line in approval.command.splitlines())
+    left = duration(max(0.0, approval.deadline - time.time()))
+    plain = "yes, no, session or always" if approval.rule else "yes or no"
+    how = plain if alone else f"/approve {approval.number} or /deny {approval.number}"
+    return f"? May this run? {approval.why}\n{command}\n  {how} · {left} left"
+
+
+def _meant(api: ApiClient, given: str | None) -> ApprovalView:
+    if given is None:
+        pending = api.get("/approvals", list[ApprovalView], {"pending": "true", "limit": _ALL})
+        if len(pending) != 1:
+            raise HoldfastError(
+                f"{len(pending) or 'No'} approvals are pending; say which: `holdfast approvals "
+                "list` has their ids."
+            )
+        return pending[0]
+    known = api.get("/approvals", list[ApprovalView], {"limit": _ALL})
+    found = [each for each in known if each.id.startswith(given)]
+    if len(found) != 1:
+        how_many = f"the beginning of {len(found)} approvals" if found else "no approval"
+        raise HoldfastError(f"{given} is {how_many}; `holdfast approvals list --all` has them.")
+    return found[0]
+
+
+def _state(approval: ApprovalView) -> str:
+    if approval.state is not ApprovalState.PENDING:
+        return approval.state
+    return f"pending, {duration(max(0.0, approval.deadline - time.time()))} left"
+
+
+def _short(command: str) -> str:
+    line = safe(" ".join(command.split()))
+    return line if len(line) <= _WIDEST else f"{line[: _WIDEST - 1]}…"

@@ -1,0 +1,72 @@
+"""Approvals from the command line: in a chat, and with a command of their own."""
+
+import json
+import subprocess
+from collections.abc import Callable
+
+from tests.cli.conftest import GatewayProcess, Typist
+
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'
+
+
+def pending(gateway: GatewayProcess, cli: Cli) -> list[dict[str, str]]:
+    listed = cli("approvals", "list", "--json", **gateway.where)
+    found: list[dict[str, str]] = json.loads(listed.stdout)
+    return found
+
+
+def test_a_chat_shows_the_question_and_takes_a_yes(
+    shared: GatewayProcess, typist: Callable[..., Typist]
+) -> None:
+    chat = typist("chat", "--session", "asked", **shared.where)
+    chat.sees("/help")
+    chat.says(SUDO)
+    chat.sees("? May this run? It would run with the rights of another user")
+    chat.sees("sudo -n true; echo it ran")
+    chat.sees("yes, no, session or always")
+    chat.says("yes")
+    chat.sees("Approved: sudo -n true; echo it ran")
+    chat.sees("that was it")
+
+
+def test_a_script_can_answer_in_a_chat(shared: GatewayProcess, cli: Cli) -> None:
+    done = cli("chat", "--session", "piped", stdin=f"{SUDO}\nno\n", **shared.where)
+    assert "Denied: sudo -n true" in done.stdout
+    assert "that was it" in done.stdout
+
+
+def test_an_approval_is_listed_answered_and_remembered(
+    shared: GatewayProcess, cli: Cli, typist: Callable[..., Typist]
+) -> None:
+    chat = typist("chat", "--session", "listed", **shared.where)
+    chat.sees("/help")
+    chat.says(SUDO)
+    chat.sees("May this run?")
+    (row,) = pending(shared, cli)
+    assert "pending, " in cli("approvals", "list", **shared.where).stdout
+    approved = cli("approvals", "approve", "--scope", "always", row["id"][:-2], **shared.where)
+    assert approved.stdout == "Approved: sudo -n true; echo it ran\n"
+    chat.sees("that was it")
+    again = cli("approvals", "deny", row["id"], **shared.where)
+    assert again.returncode == exits.FAILED
+    assert "approved already, by the operator" in again.stderr
+    assert cli("approvals", "list", **shared.where).stdout == "Nothing waits for approval.\n"
+    (rule,) = json.loads(cli("approvals", "rules", "--json", **shared.where).stdout)
+    assert (rule["rule"], rule["scope"]) == ("become-root", "always")
+    assert "become-root" in cli("approvals", "rules", **shared.where).stdout
+    assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == 0
+    assert "asked about" in cli("approvals", "rules", **shared.where).stdout
+    assert cli("approvals", "revoke", rule["id"], **shared.where).returncode == exits.FAILED
+
+
+def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(
+    shared: GatewayProcess, cli: Cli
+) -> None:
+    refused = cli("approvals", "approve", **shared.where)
+    assert refused.returncode == exits.FAILED
+    assert "No approvals are pending" in refused.stderr
+    unknown = cli("approvals", "deny", "ap_nothing", **shared.where)
+    assert "is no approval" in unknown.stderr
