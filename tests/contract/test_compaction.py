@@ -369,6 +369,42 @@ async def test_a_summary_never_holds_a_secret(world: World) -> None:
     assert "sk-very-secret-value" not in record.text
 
 
+async def test_a_summary_that_is_taken_back_covers_nothing(world: World) -> None:
+    """/undo takes a record with the turn that wrote it; what it covered is shown again."""
+    await filled(world)
+    helper_of(world).say("the summary")
+    await ask(world, long_text("question4"), "ok")
+    await world.end_of(await world.accept("/undo"))
+    helper_of(world).say("", "")  # it is as long again as it was: another summary is asked for
+    await ask(world, "short", "ok")
+    shown = said_in(world.model.requests[-1])
+    assert "the summary" not in shown
+    assert "question1" in shown
+    assert "question4" not in shown
+
+
+async def test_a_copy_of_a_conversation_goes_on_with_its_summary(world: World) -> None:
+    """/fork, after an /undo that left a gap in the numbers."""
+    await ask(world, "a slip", "ok")
+    await world.end_of(await world.accept("/undo"))
+    await filled(world)
+    helper_of(world).say("the summary")
+    await ask(world, long_text("question4"), "ok")
+    before = world.model.requests[-1].messages
+    await world.end_of(await world.accept("/fork"))
+    await ask(world, "in the copy", "ok")
+    after = world.model.requests[-1].messages
+    assert after[: len(before)] == before
+    assert "a slip" not in said_in(world.model.requests[-1])
+
+
+async def test_usage_tells_what_was_used_beside_the_turns(world: World) -> None:
+    await filled(world, exchanges=2)
+    helper_of(world).say("on demand")
+    await world.end_of(await world.accept("/compact"))
+    assert "for its summary: " in (await world.end_of(await world.accept("/usage"))).text
+
+
 async def test_memory_hears_what_is_about_to_be_summarised(world: World) -> None:
     """In a turn and by command; each time before the summary is asked for."""
     recorder = Recorder(wants=frozenset({Hook.ON_PRE_COMPACT, Hook.ON_SESSION_END}))

@@ -11,7 +11,7 @@ from holdfast.agent.auxiliary import Auxiliary
 from holdfast.agent.summaries import Wanted, earlier_summary, summarise
 from holdfast.agent.work import Work
 from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.compaction import cut_at, open_request
+from holdfast.core.compaction import cut_at, last_compaction, open_request
 from holdfast.core.message import CompactionMessage
 from holdfast.core.tokens import estimate, of_text
 from holdfast.core.turn import Usage
@@ -30,6 +30,8 @@ async def make_room(agent: Agent, work: Work, *, must: bool = False) -> bool:
     context = agent.context
     if not must and not context.full:
         return False
+    if earlier := last_compaction(agent.messages):
+        agent.fold(earlier)  # of a history that was brought along, the covered part is here too
     cut = cut_at(agent.messages, keep=context.keep) if work.auxiliary.wants(Errand.SUMMARY) else 0
     if not cut:
         context.put_off()

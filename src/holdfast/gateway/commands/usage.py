@@ -43,6 +43,9 @@ class Usage:
         told.append(f"This conversation: {tokens(whole)}")
         if children != Tokens():
             told.append(f"Of that, its child agents: {tokens(children)}")
+        if beside := await store.auxiliary_usage(session_id):
+            total = sum(beside.values(), Tokens())
+            told.append(f"Beside it, for its {' and '.join(sorted(beside))}: {tokens(total)}")
         return told
 
     def _running(self, session_id: SessionId | None) -> Tokens | None:
