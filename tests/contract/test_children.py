@@ -11,14 +11,18 @@ import pytest
 from tests.contract.conftest import Call, Until, World
 
 from holdfast.agent.delegation import Delegate
-from holdfast.core.ids import SessionId
+from holdfast.core.child import ChildKind
+from holdfast.core.errors import Refused
+from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import AssistantMessage, NoteMessage, Outcome, ToolMessage, UserMessage
 from holdfast.core.model import ModelFailed, ModelRequest
+from holdfast.core.outbox import Address, Outbound
 from holdfast.core.settings import DelegateSettings
 from holdfast.core.tool import Replay
 from holdfast.core.turn import TurnState
 from holdfast.gateway import leaving
+from holdfast.gateway.inner_door import InnerDoor
 from holdfast.models.scripted import USAGE, Line, ScriptedModel
 
 
@@ -518,3 +522,90 @@ async def test_the_model_chosen_for_a_conversation_is_its_children_s_too(
     [child] = await world.store.descendants(end.session_id)
     replies = [m for m in await world.transcript(child.session_id)]
     assert [m.model for m in replies if isinstance(m, AssistantMessage)] == ["other"]
+
+
+async def test_usage_and_status_tell_of_children(world: World, call: Call) -> None:
+    """What they used counts to the conversation; those at work are named."""
+    work = part(world, "work")
+    part(world, "begin").say([call("delegate", tasks("work", background=True))], "under way")
+    await world.end_of(await world.accept("begin"))
+    await work.asked(1)
+    status = await world.end_of(await world.accept("/status"))
+    assert "Child agent (background): work" in status.text
+    assert world.gateway.snapshot()["children"] == {"waited": 0, "background": 1}
+    part(world, "begin").say("told")
+    work.say("worked")
+    await part(world, "begin").asked(3)
+    usage = await world.end_of(await world.accept("/usage"))
+    assert "Of that, its child agents: 10 tokens in (2 of them cached), 5 out" in usage.text
+
+
+async def test_a_conversation_has_only_so_many_background_children(
+    world: World, call: Call
+) -> None:
+    await again(world, max_background=1)
+    part(world, "one")
+    part(world, "begin").say(
+        [call("delegate", tasks("one", background=True))],
+        [call("delegate", tasks("two", background=True))],
+        "one at a time",
+    )
+    end = await world.end_of(await world.accept("begin"))
+    assert end.session_id is not None
+    begun, refused = await results(world, end.session_id)
+    assert (begun.outcome, refused.outcome) == (Outcome.OK, Outcome.ERROR)
+    assert "1 are allowed" in refused.text
+    told = await world.end_of(await world.accept("/background three"))
+    assert told.text.startswith("Not begun: ")
+
+
+async def test_a_result_that_comes_after_new_says_which_conversation_it_is_of(
+    world: World, call: Call
+) -> None:
+    """It was on its way when its conversation was left; sent twice, it comes once."""
+    work = part(world, "work")
+    part(world, "begin").say([call("delegate", tasks("work", background=True))], "under way")
+    await world.end_of(await world.accept("begin"))
+    await work.asked(1)
+    parent = await parent_of_all(world)
+    [child] = await world.store.descendants(parent)
+    await world.end_of(await world.accept("/new"))
+    outbound = Outbound(
+        delivery_id=DeliveryId("dlv_x"),
+        address=Address(platform="house", account="background", chat_id=child.session_id),
+        text="worked",
+    )
+    door = InnerDoor(ChildKind.BACKGROUND, world.gateway.house.children)
+    receipts = [await door.send(outbound) for _ in range(2)]
+    assert receipts[0] == receipts[1]
+    request = await world.model.asked(1)
+    assert f"an earlier conversation here had begun (session {parent})" in request.messages[-1].text
+    world.model.say("that was before")
+
+
+async def test_a_result_for_a_deleted_conversation_is_refused(world: World) -> None:
+    outbound = Outbound(
+        delivery_id=DeliveryId("dlv_x"),
+        address=Address(platform="house", account="background", chat_id="s_gone"),
+        text="worked",
+    )
+    with pytest.raises(Refused, match="deleted"):
+        await InnerDoor(ChildKind.BACKGROUND, world.gateway.house.children).send(outbound)
+
+
+async def test_a_result_that_waits_behind_a_turn_is_nobody_s_message_to_be_told_of(
+    world: World, call: Call, until: Until
+) -> None:
+    """The user is told that their message waits, not that ours does."""
+    slow, chat = part(world, "slow work"), part(world, "begin")
+    chat.say([call("delegate", tasks("slow work", background=True))], "under way")
+    world.say("begin")
+    await world.sent(1)
+    world.say("something else")
+    await chat.asked(3)
+    slow.say("42")
+    lane = world.gateway.lanes.get(await parent_of_all(world))
+    assert lane is not None
+    await until(lambda: lane.queued == 1)
+    chat.say("about something else", "the answer is 42")
+    assert (await world.texts(3))[1:] == ["about something else", "the answer is 42"]

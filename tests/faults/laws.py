@@ -152,6 +152,8 @@ def answered_rightly(books: Books) -> Iterator[str]:
     """H1: the answer is the one that finishes the request, not an apology for it."""
     texts = {sent.outgoing.delivery_id: sent.outgoing.text for sent in books.ledger.sent}
     for owed in books.outbox.values():
+        if owed.kind is DeliveryKind.COMMAND:
+            continue  # the gateway's own word
         row = books.inbox[owed.inbox_id]
         promised = _ANSWER.findall(row.text)
         if row.state is not InboxState.ANSWERED or not promised or owed.id not in texts:

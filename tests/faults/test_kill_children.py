@@ -137,3 +137,20 @@ async def test_wherever_it_is_cut_a_background_result_is_told_once(
     assert world.effects() == ["a"]
     brought = [row for row in books.inbox.values() if row.event_id.startswith(f"{HOUSE}:")]
     assert len(brought) == 1
+
+
+async def test_a_background_command_killed_before_its_answer_begins_one_child(
+    world: World,
+) -> None:
+    """G5: carried out again by the next start, it finds the child that it has."""
+    await world.start(f"{P.ACCEPT_COMMITTED}:2")
+    task = doing("a").replace("[text did a]", "[text did a [text told of it]]")
+    await world.people.say(f"/background {task}")
+    await world.dies()
+    await world.start()
+    await sent(world, "told of it")
+    books = await check_laws(world)
+    assert world.effects() == ["a"]
+    [told, answer] = answers(books)
+    assert told.startswith("Working on it in the background: do a")
+    assert answer == "told of it"

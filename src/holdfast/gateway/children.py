@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from holdfast.core.child import Child, ChildKind
 from holdfast.core.errors import StoreError
 from holdfast.core.events import Event
-from holdfast.core.ids import InboxId, PrincipalId, SessionId, TurnId
+from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import Accepted, Inbound, InboxRow
 from holdfast.core.ports import Clock, NewId, Store
 from holdfast.core.settings import DelegateSettings
+from holdfast.core.source import Source
 from holdfast.gateway.watchers import Watchers
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,7 @@ class Ways:
     watch: Callable[[InboxId], AbstractAsyncContextManager[AsyncIterator[Event]]]
     stop: Callable[[SessionId], Awaitable[bool]]
     close: Callable[[SessionId], Awaitable[None]]
+    key: Callable[[Source], SessionKey]
     turn_of: Callable[[SessionId], TurnId | None]  # the turn that runs in a session
     tasks: asyncio.TaskGroup
 
@@ -65,19 +67,20 @@ class Children:
         await self._known.wait()
         return self._ways
 
+    def at_work(self, session_id: SessionId) -> list[Child]:
+        """All that work for the session, in the order in which they began."""
+        return [child for child in self._at_work.values() if child.parent == session_id]
+
+    def count(self, kind: ChildKind) -> int:
+        return sum(child.kind is kind for child in self._at_work.values())
+
     def running(self, session_id: SessionId) -> int:
         """How many children the session's turn waits for."""
-        return sum(
-            child.parent == session_id and child.kind is ChildKind.WAITED
-            for child in self._at_work.values()
-        )
+        return sum(child.kind is ChildKind.WAITED for child in self.at_work(session_id))
 
     def in_background(self, session_id: SessionId) -> list[Child]:
-        return [
-            child
-            for child in self._at_work.values()
-            if child.parent == session_id and child.kind is ChildKind.BACKGROUND
-        ]
+        at_work = self.at_work(session_id)
+        return [child for child in at_work if child.kind is ChildKind.BACKGROUND]
 
     def admitted(self, row: InboxRow) -> None:
         """A child's work has come into the log, and to its lane.
@@ -119,7 +122,7 @@ class Children:
 
     async def end(self, session_id: SessionId) -> None:
         """The session is closed, and so is all that works for it."""
-        await self._stop([child for child in self._at_work.values() if child.parent == session_id])
+        await self._stop(self.at_work(session_id))
 
     async def _stop(self, children: Iterable[Child]) -> None:
         stopping = [self._ways.stop(child.session_id) for child in children]

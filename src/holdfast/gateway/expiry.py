@@ -139,8 +139,9 @@ class Expiry:
         return True
 
     async def in_use(self, session_id: SessionId) -> bool:
-        """Whether a turn or a process of it runs."""
-        if self._lanes.get(session_id) is not None:
+        """Whether a turn, a child or a process of it runs."""
+        lane, children = self._lanes.get(session_id), self._house.children
+        if lane is not None or children.in_background(session_id):
             return True
         try:
             async with asyncio.timeout(_ANSWERS):

@@ -10,7 +10,6 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Intake
-from holdfast.core.source import build_session_key
 from holdfast.gateway.children import Children
 
 DONE = (
@@ -47,9 +46,9 @@ class InnerDoor:
         child = await children.store.child(SessionId(outbound.address.chat_id))
         if child is None:
             raise Refused("the conversation that it was for has been deleted")
-        current = await children.store.route(build_session_key(child.chat))
-        inbound = result_of(child, outbound, here=current == child.parent)
         ways = await children.ways()
+        current = await children.store.route(ways.key(child.chat))
+        inbound = result_of(child, outbound, here=current == child.parent)
         accepted = await ways.keep(inbound, child.principal)
         return Receipt(platform_message_id=str(accepted.row.id))
 

@@ -120,7 +120,7 @@ class Lane:
             turn.end(interrupted(turn, by=row.id, at=self._house.clock.now()))
             self._house.watchers.merge(turn.inbox_ids[-1], into=row.id)
             turn.cancel()
-        if text := notice(decision):
+        if (text := notice(decision)) and not row.inbound.note:
             self._house.notices.tell(row, text, agent=turn.agent, turn_id=turn.turn_id)
 
     def _decided(self, row: InboxRow, decision: Decision) -> InboxRow:

@@ -63,6 +63,8 @@ class SessionStore:
             self._lanes.admit(row, known=known)
             return
         due = self._due(pointed, row.inbound.source, now=row.accepted_at)
+        if row.inbound.note and pointed.goes_on:
+            due = None  # it belongs there: a child of that session has brought it
         if due is None:
             fresh = self._untold(pointed)
             self._lanes.admit(row, known=known, opening=fresh)
@@ -114,6 +116,8 @@ class SessionStore:
         return lane is None or all(row.route == route for row in lane.waiting)
 
     async def _in_use(self, session_id: SessionId) -> bool:
+        if self._house.children.in_background(session_id):
+            return True
         try:
             async with asyncio.timeout(_ASKED_FOR):
                 return any(row.ended_at is None for row in await self._processes(session_id))

@@ -12,6 +12,7 @@ _DESCENDANTS = (
     "WITH RECURSIVE below (id) AS (SELECT session_id FROM children WHERE parent_id = ?"
     " UNION SELECT c.session_id FROM children c JOIN below ON c.parent_id = below.id)"
 )
+_TOTAL = ", ".join(f"coalesce(sum({column}), 0)" for column in rows.USAGE.split(", "))
 
 
 def child(cursor: apsw.Cursor, session_id: SessionId) -> Child | None:
@@ -31,14 +32,14 @@ def descendants(cursor: apsw.Cursor, session_id: SessionId) -> list[Child]:
 
 
 def descendants_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
-    (total,) = cursor.execute(
-        f"{_DESCENDANTS} SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
-        " coalesce(sum(cached_tokens), 0), coalesce(sum(reasoning_tokens), 0) FROM turns"
-        # By the messages they wrote, which are indexed by session.
-        " WHERE id IN (SELECT turn_id FROM messages WHERE session_id IN below)",
-        (session_id,),
-    ).fetchall()
-    return rows.usage(total)
+    """Of their turns that have ended, and of what was done beside those."""
+    whole = Usage()
+    for table in ("turns", "auxiliary"):
+        (total,) = cursor.execute(
+            f"{_DESCENDANTS} SELECT {_TOTAL} FROM {table} WHERE session_id IN below", (session_id,)
+        ).fetchall()
+        whole = whole + rows.usage(total)
+    return whole
 
 
 def at_work(cursor: apsw.Cursor) -> list[tuple[InboxRow, bool]]:

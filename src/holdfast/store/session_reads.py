@@ -64,11 +64,14 @@ def _total(cursor: apsw.Cursor, table: str, session_id: SessionId) -> Usage:
 def reached_usage(
     cursor: apsw.Cursor, *, route: SessionKey, principal: PrincipalId | None
 ) -> Usage:
+    """Of the sessions they reach, and of the children that worked for those."""
     whole = Usage()
     for table in ("turns", "auxiliary"):
         (total,) = cursor.execute(
             f"SELECT {_TOTAL} FROM {table}"
-            f" WHERE session_id IN (SELECT s.id FROM sessions s WHERE {_REACHED})",
+            f" WHERE session_id IN (WITH RECURSIVE mine (id) AS (SELECT s.id FROM sessions s"
+            f" WHERE {_REACHED} UNION SELECT c.session_id FROM children c JOIN mine"
+            " ON c.parent_id = mine.id) SELECT id FROM mine)",
             (route, principal),
         ).fetchall()
         whole = whole + rows.usage(total)

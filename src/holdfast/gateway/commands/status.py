@@ -1,6 +1,6 @@
 """/status: what the gateway and this session are doing."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 
 from holdfast.core.turn import LaneState
 from holdfast.gateway.commands.answer import answer
@@ -26,7 +26,15 @@ class Status:
         return "\n".join(
             (
                 f"Session: {asked.session_id or 'not begun yet'} ({here})",
+                *self._children(asked),
                 f"Model: {self._house.agents.model_name}",
                 f"Gateway: {running} turns running, {len(self._house.cache)} agents cached",
             )
         )
+
+    def _children(self, asked: Asked) -> Iterator[str]:
+        if asked.session_id is None:
+            return
+        at_work = self._house.children.at_work(asked.session_id)
+        for child in at_work:
+            yield f"Child agent ({child.kind}): {child.title}"
