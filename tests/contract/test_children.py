@@ -8,19 +8,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import Call, Until, World
+from tests.contract.conftest import Call, Lever, Until, World
 
 from holdfast.agent.delegation import Delegate
 from holdfast.core.child import ChildKind
 from holdfast.core.errors import Refused
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.inbox import InboxState
+from holdfast.core.judgement import Judgement, Level
 from holdfast.core.message import AssistantMessage, NoteMessage, Outcome, ToolMessage, UserMessage
 from holdfast.core.model import ModelFailed, ModelRequest
 from holdfast.core.outbox import Address, Outbound
 from holdfast.core.settings import DelegateSettings
-from holdfast.core.tool import Replay
-from holdfast.core.turn import TurnState
+from holdfast.core.tool import Arguments, Replay
+from holdfast.core.turn import LaneState, TurnState
 from holdfast.gateway import leaving
 from holdfast.gateway.inner_door import InnerDoor
 from holdfast.models.scripted import USAGE, Line, ScriptedModel
@@ -609,3 +610,57 @@ async def test_a_result_that_waits_behind_a_turn_is_nobody_s_message_to_be_told_
     await until(lambda: lane.queued == 1)
     chat.say("about something else", "the answer is 42")
     assert (await world.texts(3))[1:] == ["about something else", "the answer is 42"]
+
+
+class Wary:
+    """Finds every command dangerous."""
+
+    def judge(self, command: str) -> Judgement:
+        return Judgement(level=Level.DANGEROUS, rule="any", why="It does something.")
+
+
+class Shell(Lever):
+    """A lever that runs commands."""
+
+    def command(self, arguments: Arguments) -> str | None:
+        return str(arguments["command"])
+
+
+@pytest.fixture
+async def wary(world: World) -> World:
+    await world.stop()
+    world.more_tools = [*world.more_tools, Shell("shell", Replay.ATTACH)]
+    world.judge = Wary()
+    await world.start()
+    return world
+
+
+async def test_a_child_that_needs_a_word_asks_in_the_chat_it_works_for(
+    wary: World, call: Call, until: Until
+) -> None:
+    """J3: the question comes to where the people are, and their answer reaches the child."""
+    part(wary, "tidy up").say([call("shell", '{"command": "rm -r old"}')], "tidied")
+    part(wary, "begin").say([call("delegate", tasks("tidy up"))], "all is tidy")
+    wary.say("begin")
+    [question] = await wary.texts(1)
+    assert "rm -r old" in question
+    wary.say("yes")
+    texts = await wary.texts(3)
+    assert texts[-1] == "all is tidy"
+    [result] = await results(wary, await parent_of_all(wary))
+    assert result.text == "tidied"
+    await gone(wary, until)
+
+
+async def test_stop_ends_a_child_that_waits_for_a_word(
+    wary: World, call: Call, until: Until
+) -> None:
+    part(wary, "tidy up").say([call("shell", '{"command": "rm -r old"}')])
+    part(wary, "begin").say([call("delegate", tasks("tidy up"))])
+    wary.say("begin")
+    await wary.texts(1)
+    await until(lambda: wary.gateway.lanes.count(LaneState.WAITING) == 1)
+    wary.say("/stop")
+    await gone(wary, until)
+    assert await wary.ledger() == {"superseded": 2, "answered": 1}
+    assert await wary.store.approvals(limit=5, pending=True) == []

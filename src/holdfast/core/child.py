@@ -49,7 +49,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        words = " ".join(self.text[:400].split())
+        first = self.text.strip().partition("\n")[0]
+        words = " ".join(first[:400].split())
         return words if len(words) <= _LONGEST_TITLE else f"{words[: _LONGEST_TITLE - 1]}…"
 
 

@@ -85,7 +85,11 @@ class Delegating:
         async def one(place: int, task: Task) -> ChildEnd:
             async with free:
                 inbound = self._work(call_id, place, task, ChildKind.WAITED, model)
-                return await self._until_ended(inbound, progress)
+                try:
+                    return await self._until_ended(inbound, progress)
+                except StoreError as error:  # of this child alone: its siblings go on
+                    failed = ChildState.FAILED
+                    return ChildEnd(title=task.title, state=failed, text="", why=str(error))
 
         async with asyncio.TaskGroup() as group:
             waiting = [group.create_task(one(place, task)) for place, task in enumerate(tasks)]
@@ -107,11 +111,7 @@ class Delegating:
 
     async def _until_ended(self, inbound: Inbound, progress: Callable[[str], None]) -> ChildEnd:
         ways = await self._children.ways()
-        try:
-            row = (await ways.keep(inbound, self._asker.principal)).row
-        except StoreError as error:
-            title = inbound.child.title if inbound.child else ""
-            return ChildEnd(title=title, state=ChildState.FAILED, text="", why=str(error))
+        row = (await ways.keep(inbound, self._asker.principal)).row
         child = row.inbound.child
         assert child is not None, "the row of this event was written by a call like this one"
         try:
