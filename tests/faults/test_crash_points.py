@@ -28,11 +28,12 @@ WORKING: dict[CrashPoint, tuple[int, ...]] = {
     P.AFTER_COMMIT: (1, 2, 3, 4, 5, 6, 7, 8),
 }
 RECOVERING = (P.RECOVERY_READ, P.RESUME_COMMITTED)
+ASKING = (P.APPROVAL_ASKED, P.APPROVAL_DECIDED)  # in test_kill_approvals.py
 SENDING = (P.ATTEMPT_COMMITTED, P.SENT)
 
 
 def test_every_crash_point_has_a_test() -> None:
-    assert {*WORKING, *RECOVERING} == set(CrashPoint)
+    assert {*WORKING, *RECOVERING, *ASKING} == set(CrashPoint)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ class CrashPoint(StrEnum):
     CALL_STARTED = "call_started"
     CALL_RETURNED = "call_returned"
     CALL_FINISHED = "call_finished"
+    APPROVAL_ASKED = "approval_asked"
+    APPROVAL_DECIDED = "approval_decided"
     END_SUBMITTED = "end_submitted"
     END_COMMITTED = "end_committed"
     ATTEMPT_COMMITTED = "attempt_committed"

@@ -15,6 +15,7 @@ from holdfast.core.approval import (
     Scope,
     StandingRule,
 )
+from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, RuleId, SessionId
 from holdfast.core.source import Source
@@ -92,6 +93,8 @@ class Approvals:
 
     def settled(self, decision: Decision, *, kept: bool) -> None:
         """What was claimed stands, and its turns go on; or it is pending again."""
+        if kept:
+            self._house.crash(CrashPoint.APPROVAL_DECIDED)
         for lane in self._lanes:
             if any(lane.approvals.find(end.id) for end in decision.ends):
                 lane.approvals.settle(decision, kept=kept)

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.agent.work import Waiting, Wish
 from holdfast.core.approval import REQUESTER, Approval, ApprovalState, Ask
+from holdfast.core.crash import CrashPoint
 from holdfast.core.ids import ApprovalId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.judgement import Judgement, Level
@@ -100,6 +101,7 @@ class Permission:
         # By the commit itself, so that an answer finds what it answers, whoever waits for this.
         def asked(done: asyncio.Future[None]) -> None:
             if not done.cancelled() and done.exception() is None:
+                self._house.crash(CrashPoint.APPROVAL_ASKED)
                 self._approvals.add(ask.approvals, at=ask.at)
                 self._house.announcer.messages((), ask.deliveries)
                 self._house.feeds.changed(self._session_id)
