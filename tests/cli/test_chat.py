@@ -177,6 +177,20 @@ def test_commands_complete_and_the_history_is_kept_private(
     again.sees("/help")
 
 
+def test_what_is_queued_by_command_is_answered_once_on_the_screen(
+    shared: GatewayProcess, typist: Start
+) -> None:
+    """/queue says when, and what follows it is a message like any other."""
+    person = typist("chat", "--session", "c10q", **shared.where)
+    person.sees("> ")
+    person.says("/queue [text for later]")
+    person.sees("\nfor later")
+    person.sees("> ")
+    person.says("/status")
+    person.sees("Session:")
+    assert person.text.count("for later") == 2, "as it was typed, and as it was answered"
+
+
 def test_a_new_conversation_takes_the_place_of_the_old(
     shared: GatewayProcess, typist: Start, cli: Cli
 ) -> None:

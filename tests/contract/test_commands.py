@@ -15,7 +15,7 @@ from holdfast.core.tool import Replay
 from holdfast.core.turn import TurnState
 from holdfast.gateway.authorise import Authority
 from holdfast.gateway.commands.answer import answer
-from holdfast.gateway.commands.command import Asked, parse
+from holdfast.gateway.commands.command import Asked, parse, said_to_agent
 from holdfast.gateway.commands.desk import CommandDesk
 
 World = Any
@@ -283,3 +283,21 @@ def test_menus_show_what_everybody_may_do() -> None:
     talk = [spec for spec in COMMANDS if spec.permission is Permission.TALK]
     assert [(entry.name, entry.help) for entry in shown] == [(s.name, s.help) for s in talk]
     assert all(entry.name.isidentifier() and len(entry.help) <= 256 for entry in shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("hello", "hello"),
+        ("/etc/hosts", "/etc/hosts"),
+        ("/queue  two words", "two words"),
+        ("/q two", "two"),
+        ("/steer left", "left"),
+        ("/steer", None),
+        ("/new", None),
+        ("/nothing like it", None),
+    ],
+)
+def test_what_of_a_text_reaches_the_agent(text: str, said: str | None) -> None:
+    """So that a terminal knows which words it will find again in the conversation."""
+    assert said_to_agent(text) == said

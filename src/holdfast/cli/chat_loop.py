@@ -13,7 +13,7 @@ from holdfast.control.following import Ended, Followed, Follower, Lost
 from holdfast.control.v1.views import EndedEvent, RecordView, SessionDetail, SessionView
 from holdfast.core.commands import spoken
 from holdfast.core.message import UserMessage
-from holdfast.gateway.commands.command import parse
+from holdfast.gateway.commands.command import said_to_agent
 
 LEAVING = frozenset({"/quit", "/exit"})
 _EARLIER = 60  # records that are looked at for what was said before
@@ -109,8 +109,9 @@ class Chat:
             answers = bool(self._conversation.asked) and spoken(text) is not None
             if answers:
                 self._told |= self._conversation.asked
-            if parse(text) is None and not answers:  # a command leaves no record
-                self._conversation.typed(text)
+            said = said_to_agent(text)  # what is for the gateway leaves no record
+            if said is not None and not answers:
+                self._conversation.typed(said)
             self._sending.add(text, answers=answers)
             self._send()
         return True

@@ -7,7 +7,7 @@ from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
 from holdfast.control.v1.views import MessageView, NewMessage
 from holdfast.core.inbox import OPEN, BusyMode
-from holdfast.gateway.commands.command import parse
+from holdfast.gateway.commands.command import said_to_agent
 
 
 @dataclass(kw_only=True)
@@ -20,7 +20,7 @@ class Sent:
 
     @property
     def is_command(self) -> bool:
-        return self.answers or parse(self.message.text) is not None
+        return self.answers or said_to_agent(self.message.text) is None
 
 
 class Sending:

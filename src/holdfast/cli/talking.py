@@ -70,7 +70,7 @@ def _keyboard(api: ApiClient, screen: Screen, *, history: Path) -> Keyboard:
 
     def commands() -> Sequence[str]:
         try:
-            offered = [f"/{command.name}" for command in api.commands()]
+            offered = [f"/{n}" for c in api.commands() for n in (c.name, *c.aliases)]
         except (GatewayDown, ControlRefused):
             offered = []
         return sorted({*offered, *LEAVING})

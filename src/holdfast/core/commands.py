@@ -21,6 +21,7 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     permission: Permission = Permission.TALK
     outlives_restart: bool = True  # False: one typed before this start is dropped
     mid_turn: bool = True  # False: while a turn runs it says so and does nothing
+    says: bool = False  # True: what follows it is said to the agent, and answered by it
     strict: bool = True  # False: words that it does not ask for are passed over
 
     @property
@@ -103,6 +104,7 @@ COMMANDS = (
         name="queue",
         arguments="TEXT",
         aliases=("q",),
+        says=True,
         help="say something that is answered after what runs now",
     ),
     CommandSpec(
@@ -126,6 +128,7 @@ COMMANDS = (
     CommandSpec(
         name="steer",
         arguments="TEXT",
+        says=True,
         help="add to what the agent is working on, without interrupting it",
     ),
     CommandSpec(

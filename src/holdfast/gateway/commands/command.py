@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.commands import BY_NAME
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow, Pointed
 
@@ -30,6 +31,16 @@ class Command(Protocol):
         Its effect commits together with the end of its inbox row.
         """
         ...
+
+
+def said_to_agent(text: str) -> str | None:
+    """The words of a text that reach the agent; None: it is for the gateway alone."""
+    parsed = parse(text)
+    if parsed is None:
+        return text
+    name, argument = parsed
+    spec = BY_NAME.get(name)
+    return argument if spec is not None and spec.says and argument else None
 
 
 def parse(text: str) -> tuple[str, str] | None:

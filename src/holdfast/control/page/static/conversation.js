@@ -271,7 +271,7 @@ export class Conversation extends Observed {
   #answer({ text: asked }, { id, text, reason, state }) {
     const said = text || reason;
     if (!said && state !== "superseded") return;
-    if (this.records.some(({ message }) => message.type === "user" && message.text === asked)) return;
+    if (this.records.some(({ message }) => message.type === "user" && message.text === words(asked))) return;
     this.answers = [...this.answers, { id, text: said, asked, state, after: this.last }];
     this.onAnnounce(said);
   }
@@ -279,7 +279,12 @@ export class Conversation extends Observed {
 
 /** The gateway adds a line that names the attachments. */
 function isText({ text, attachments }, said) {
-  return attachments.length ? said.startsWith(text) : said.trim() === text.trim();
+  return attachments.length ? said.startsWith(words(text)) : said.trim() === words(text).trim();
+}
+
+/** What of a text reaches the agent: two commands say only when. */
+function words(text) {
+  return text.replace(/^\/(?:queue|q|steer)\s+/i, "");
 }
 
 export function busy(session) {

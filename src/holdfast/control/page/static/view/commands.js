@@ -5,7 +5,8 @@ import { html } from "../vendor/preact-htm.module.js";
 export function completions(commands, text) {
   const typed = /^\/([a-z_]*)$/i.exec(text);
   if (!typed) return [];
-  return commands.filter(({ name }) => name.startsWith(typed[1].toLowerCase()));
+  const begun = typed[1].toLowerCase();
+  return commands.filter(({ name, aliases }) => [name, ...aliases].some((each) => each.startsWith(begun)));
 }
 
 export function Commands({ offered, picked, onPick }) {
