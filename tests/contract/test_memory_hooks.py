@@ -111,7 +111,9 @@ async def ask(world: World, text: str, *lines: Any, chat: str = "one") -> Any:
 
 async def session(world: World, chat: str = "one") -> SessionId:
     rows = await world.store.sessions(limit=50)
-    return next(row.id for row in rows if row.route.split(":")[3] == chat and row.current)
+    return next(
+        SessionId(row.id) for row in rows if row.route.split(":")[3] == chat and row.current
+    )
 
 
 async def test_what_is_fetched_stands_in_front_of_the_message_ever_after(
@@ -417,3 +419,15 @@ async def test_a_session_that_is_deleted_ends_for_memory_before_it_is_gone(
     await leaving.delete(gateway.house, gateway.lanes, gateway.closing, one)
     assert recorder.of("on_session_end") == [(one,)]
     assert await world.store.memory_owner(one) is None, "and nothing of it stays"
+
+
+async def test_a_stop_right_behind_new_does_not_lose_the_end(
+    world: World, recorder: Recorder
+) -> None:
+    """C5: providers shut down only after whoever may still end a session."""
+    await ask(world, "hello", "hi")
+    old = await session(world)
+    await ask(world, "/new")
+    await world.stop()
+    assert recorder.of("on_session_end") == [(old,)]
+    assert recorder.calls[-1] == ("shutdown",)

@@ -357,7 +357,7 @@ class Gateway:
             Phase("interrupt", 5, self.lanes.close),
             Phase("let watchers go", 1, self._let_watchers_go),
             Phase("kill tools", 5, self._kill_tools),
-            Phase("finalise agents", 5, self._finalise_agents),
+            Phase("finalise agents", 2, self._finalise_agents),
             Phase("empty the cache", 1, self._empty_cache),
             Phase("flush outbox", 3, self.delivery.flush),
             Phase("disconnect platforms", 5, self._connected.aclose),
@@ -365,6 +365,8 @@ class Gateway:
             # Before the tasks: a title that is still asked for is one of them.
             Phase("close auxiliary clients", 1, self._auxiliary.close),
             Phase("cancel tasks", 3, self._end_tasks),
+            # Behind them: a command that ends a session is one of them.
+            Phase("close memory", 4, self.house.memory.close),
         ]
 
     async def _close_session(self, session_id: SessionId) -> None:
@@ -382,7 +384,7 @@ class Gateway:
         self.house.feeds.close()
 
     async def _finalise_agents(self) -> None:
-        await self.house.memory.stop({*self._running, *self.house.cache})
+        await self.house.memory.finalise({*self._running, *self.house.cache})
 
     async def _kill_tools(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -22,7 +22,6 @@ RECALLED = (
 )
 _LONGEST = 8000  # characters of one provider's answer
 _PATIENCE = 2.0  # seconds that the end of a session waits for its memory
-_CLAIMS = 1.0  # seconds for the store to say, when the gateway stops, whose ends are to be told
 
 
 class Memory:
@@ -125,11 +124,13 @@ class Memory:
             )
         )
 
-    async def stop(self, session_ids: Collection[SessionId]) -> None:
-        """C5: the sessions that have an agent end, each once, and the providers shut down."""
-        claims = [asyncio.create_task(self._tell_end(one)) for one in set(session_ids)]
-        if claims:
-            await asyncio.wait(claims, timeout=_CLAIMS)
+    async def finalise(self, session_ids: Collection[SessionId]) -> None:
+        """C5: the sessions that have an agent end, each once. `close` waits for the telling."""
+        await asyncio.gather(*(self._tell_end(one) for one in set(session_ids)))
+
+    async def close(self) -> None:
+        """Wait a while for what is still to be told, and shut the providers down. After whoever
+        may still end a session: what comes later is told to nobody."""
         await asyncio.gather(*(provider.close() for provider in self._providers))
 
     async def _tell_end(self, session_id: SessionId) -> list[asyncio.Future[None]]:
@@ -158,9 +159,11 @@ class Memory:
         call: Callable[[MemoryProvider], Callable[[], Awaitable[str]]],
     ) -> list[str]:
         """What they say, in the order in which they are configured, fit to be shown."""
-        if not self._wanted(hook) or self.notes.off(subject.owner):
+        if self.notes.off(subject.owner):
             return []
-        answers = await asyncio.gather(*(p.ask(hook, call(p.provider)) for p in self._providers))
+        asking = [p.ask(hook, call(p.provider)) for p in self._providers if p.wants(hook)]
+        # Most have one: it needs no task besides its own.
+        answers = [await asking[0]] if len(asking) == 1 else await asyncio.gather(*asking)
         shown = (self._redact(visible(answer))[:_LONGEST].strip() for answer in answers)
         return [text for text in shown if text]
 

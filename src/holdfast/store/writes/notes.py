@@ -74,16 +74,17 @@ def _add(cursor: apsw.Cursor, edit: Edit, before: Notebook) -> Edited:
         return Edited(outcome=EditOutcome.SAME, notebook=before, note=same)
     if before.used + len(edit.text) > edit.room:
         return Edited(outcome=EditOutcome.FULL, notebook=before)
-    (row,) = cursor.execute(
+    ((number,),) = cursor.execute(
         "INSERT INTO notebooks (owner, last_id) VALUES (?, 1)"
         " ON CONFLICT DO UPDATE SET last_id = last_id + 1 RETURNING last_id",
         (edit.owner,),
     ).fetchall()
     cursor.execute(
         "INSERT INTO notes (owner, id, about, text, changed_at) VALUES (?, ?, ?, ?, ?)",
-        (edit.owner, row[0], about.value, edit.text, edit.at),
+        (edit.owner, number, about.value, edit.text, edit.at),
     )
-    return _after(cursor, edit, EditOutcome.DONE, note_id=int(row[0]))  # type: ignore[call-overload]  # INTEGER
+    assert isinstance(number, int), "the column is"
+    return _after(cursor, edit, EditOutcome.DONE, note_id=number)
 
 
 def _change(cursor: apsw.Cursor, edit: Edit, before: Notebook) -> Edited:
