@@ -109,3 +109,17 @@ def test_a_conversation_that_is_over_can_be_read_and_says_that_it_is(
     assert "the old one" in refused.stdout
     assert "is over" in refused.stdout
     assert refused.returncode == 0
+
+
+def test_the_sessions_of_child_agents_are_listed_where_they_are_asked_for(
+    shared: GatewayProcess, cli: Cli
+) -> None:
+    task = json.dumps({"tasks": [{"task": "dig [text dug]"}]})
+    text = f"[tool delegate {task}] [then] [text done]"
+    assert "done" in cli("ask", "--session", "digging", text, **shared.where).stdout
+    plain = cli("sessions", "list", **shared.where).stdout
+    assert "web:digging" in plain
+    assert "house:" not in plain
+    listed = cli("sessions", "list", "--children", "--json", **shared.where).stdout
+    [child] = [each for each in json.loads(listed)["sessions"] if each["platform"] == "house"]
+    assert "dug" in cli("sessions", "show", child["id"], **shared.where).stdout
