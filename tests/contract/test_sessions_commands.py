@@ -9,6 +9,7 @@ import pytest
 from holdfast.core.ids import SessionId
 from holdfast.core.message import ToolCall
 from holdfast.core.model import Fault, ModelFailed
+from holdfast.core.outbox import DeliveryState
 from holdfast.core.projection import problems
 from holdfast.core.source import ChatType, Source, build_session_key
 from tests.contract.conftest import Call, Until, World
@@ -33,9 +34,13 @@ class Talk:
         self.said += 1
         answer = (await self.world.texts(self.said))[-1]
         async with asyncio.timeout(10):
-            while len(self.world.gateway.lanes):
+            while len(self.world.gateway.lanes) or not await self._receipts_are_kept():
                 await asyncio.sleep(0.001)
         return answer
+
+    async def _receipts_are_kept(self) -> bool:
+        kept = await self.world.store.outbox_ledger()
+        return kept[DeliveryState.SENT] == self.said
 
     async def where(self, user: str = "ann", **place: Any) -> SessionId | None:
         source = Source(

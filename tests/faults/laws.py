@@ -59,7 +59,7 @@ class Owed(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the outbox, as the laws read it."""
 
     id: str
-    inbox_id: int
+    inbox_id: int | None  # None: it answers nothing; the gateway says it for itself
     kind: DeliveryKind
     state: DeliveryState
     resends: int
@@ -133,6 +133,8 @@ def delivered_once(books: Books) -> Iterator[str]:
     for stranger in arrivals.keys() - books.outbox.keys():
         yield f"{stranger} arrived and nobody owed it"
     for row in books.outbox.values():
+        if row.inbox_id is None:
+            continue  # a notice is worth nothing late, and may be dropped
         if books.inbox[row.inbox_id].platform == "simulated":
             yield from _arrived(row, arrivals[row.id], idempotent=books.idempotent)
 
@@ -152,7 +154,7 @@ def answered_rightly(books: Books) -> Iterator[str]:
     """H1: the answer is the one that finishes the request, not an apology for it."""
     texts = {sent.outgoing.delivery_id: sent.outgoing.text for sent in books.ledger.sent}
     for owed in books.outbox.values():
-        if owed.kind is DeliveryKind.COMMAND:
+        if owed.kind is DeliveryKind.COMMAND or owed.inbox_id is None:
             continue  # the gateway's own word
         row = books.inbox[owed.inbox_id]
         promised = _ANSWER.findall(row.text)
@@ -168,7 +170,7 @@ def in_order(books: Books) -> Iterator[str]:
     seen: set[str] = set()
     for sent in books.ledger.sent:
         owed = books.outbox.get(sent.outgoing.delivery_id)
-        if owed is None or owed.id in seen:
+        if owed is None or owed.inbox_id is None or owed.id in seen:
             continue
         seen.add(owed.id)
         chat = sent.outgoing.chat_id

@@ -32,8 +32,9 @@ async def test_a_turn_cut_three_times_is_given_up_and_the_next_message_begins_af
     await world.settled()
     await world.people.say(plain("b"))
     books = await check_laws(world, ends=WITH_FAILED)
-    told, answer = [sent.outgoing.text for sent in books.ledger.sent]
+    told, fresh, answer = _replies(books)
     assert "interrupted 3 times" in told
+    assert "fresh conversation" in fresh
     assert answer == "answer to b"
     assert len(books.transcripts) == 2, "the next message was to have a session of its own"
     assert [row.state for row in books.inbox.values()] == ["failed", "answered"]
@@ -75,8 +76,9 @@ async def test_a_message_queued_behind_a_turn_that_is_given_up_runs_in_the_fresh
         await world.dies()
     await world.start()
     books = await check_laws(world, ends=WITH_FAILED)
-    told, answer = [sent.outgoing.text for sent in books.ledger.sent]
+    told, fresh, answer = _replies(books)
     assert "interrupted 3 times" in told
+    assert "fresh conversation" in fresh
     assert answer == "answer to b"
 
 
@@ -91,6 +93,12 @@ async def test_messages_that_ran_together_are_given_up_together_and_told_once(
     assert not list(ended_visibly(books))
     [told] = [sent.outgoing.text for sent in books.ledger.sent]
     assert "interrupted 3 times" in told
+
+
+def _replies(books: Books) -> list[str]:
+    """What was sent, but for what is said about a message that has to wait."""
+    texts = [sent.outgoing.text for sent in books.ledger.sent]
+    return [text for text in texts if not text.startswith("I ")]
 
 
 async def cut_twice_in_one_turn(world: World, *texts: str) -> None:
