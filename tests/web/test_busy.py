@@ -32,6 +32,20 @@ def test_a_queued_message_waits_its_turn_and_is_answered_after(
     ]
 
 
+def test_what_is_queued_by_command_is_shown_and_answered_once(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.say(SLOW)
+    visitor.page.locator(".reply.live .prose").wait_for()
+    visitor.say("/queue [text the second answer]")
+    visitor.said.get_by_text("[text the second answer]", exact=True).wait_for()
+    visitor.until_idle()
+    answers = visitor.replies.locator(".prose").all_inner_texts()
+    assert answers[1:] == ["the second answer"]
+    assert visitor.page.get_by_text("/queue").count() == 0
+
+
 def test_what_waits_is_there_again_after_a_reload(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.say(SLOW.replace("0.2", "0.6"))
