@@ -31,6 +31,7 @@ _CUSTOMARY = re.compile(
 )
 _HIDEABLE = ("rm", "dd", "mkfs", "sudo", "shutdown", "reboot", "bash", "sh", "curl", "cat", "chmod")
 _GLOB = frozenset("*?[")
+_LONGEST_VALUE = 100_000  # beyond it, a value that doubles itself would be all the memory
 _REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 
 
@@ -43,6 +44,7 @@ class Reader(Protocol):
 
     def read_code(self, script: str, *, part: str, given: bool = False) -> str: ...
     def see(self, sight: Sight, part: str) -> None: ...
+    def expand(self, text: str) -> str: ...
     def move(self, folder: str) -> None: ...
     def deeper(self) -> "AbstractContextManager[None]": ...
     def spawns_itself(self) -> bool: ...
@@ -90,6 +92,8 @@ class Calls:
         text = "" if value is None else self._value(value)
         if b"+=" in (node.text or b"")[: len(known.encode()) + 2]:
             text = self._reader.shell.variables.get(known, UNKNOWN) + text
+        if len(text) > _LONGEST_VALUE:
+            text = UNKNOWN
         self._reader.shell.variables[known] = text
 
     def _value(self, node: "Node") -> str:
@@ -115,6 +119,8 @@ class Calls:
         run = Run(program=_program(head), args=args, place=shell.place, stdin=stdin, called=head)
         self._notice_program(run, written)
         self._reader.runs.append(run)
+        for place in shell.elsewhere:
+            self._reader.runs.append(msgspec.structs.replace(run, place=place))
         carry_out(run, self._reader)
         inner = list(inside(run, shell))
         outs = [self._enter(one, run) for one in inner]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, marks_of
+from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, cleaned, marks_of
 from holdfast.tools.judging.quoting import unescape_ansi
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
@@ -90,7 +90,11 @@ def _xxd(run: Run, shell: Shell) -> str | None:
 def _decoded(text: str, decode: Callable[[str], bytes]) -> str:
     known = bare(text)
     try:
-        return decode(known).decode(errors="replace") if known.strip() else marks_of(text) + UNKNOWN
+        return (
+            cleaned(decode(known).decode(errors="replace"))
+            if known.strip()
+            else marks_of(text) + UNKNOWN
+        )
     except (binascii.Error, ValueError):
         return marks_of(text) + UNKNOWN
 

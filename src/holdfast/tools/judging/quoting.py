@@ -3,7 +3,7 @@
 import re
 from itertools import product
 
-from holdfast.tools.judging.marks import CLOSE, COMMA, OPEN
+from holdfast.tools.judging.marks import CLOSE, COMMA, OPEN, cleaned
 
 MOST_WORDS = 64
 
@@ -33,8 +33,7 @@ def _escaped(match: re.Match[str]) -> str:
         number = ord(code[1]) & 31
     else:
         return _NAMED.get(code, code)
-    # Half a surrogate pair is no character, and what is none cannot be read again.
-    return chr(number) if number < 0xD800 or 0xE020 <= number <= 0x10FFFF else "?"
+    return cleaned(chr(number)) if number <= 0x10FFFF else "?"
 
 
 def unescape_word(text: str) -> str:

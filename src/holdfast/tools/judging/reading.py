@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.tools.judging.calling import Calls
-from holdfast.tools.judging.grammar import Grammar
+from holdfast.tools.judging.grammar import Grammar, is_overgrown
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, marks_of
 from holdfast.tools.judging.place import Place
 from holdfast.tools.judging.quoting import expand_braces, unescape_word
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 4000
 DEEPEST = 48
+MOST_TEXT = 250_000
 MOST_ROUNDS = 16  # of a loop over known words
 
 _FOREVER = frozenset(("true", ":", "/bin/true", "[ 1 ]", "[[ 1 ]]", "((1))", "(( 1 ))", "! false"))
 _ENDS = re.compile(r"[;\n|&()]")
+_OPENINGS = ("{", "}", "!", "if", "then", "else", "elif", "while", "until", "do", "")
 _PAUSES = ("sleep", "wait", "read", "inotifywait", "break", "exit")
 
 
@@ -46,9 +48,10 @@ class Reading:
         self._calls = Calls(self)
         self._grammar = grammar
         self._steps = 0
+        self._length = 0  # of all scripts so far
         self._depth = 0
         self._spawning = 0  # pipes and `&` around the place that is being read
-        self._stack: list[tuple[str, int]] = []  # functions that run, and _spawning at the time
+        self._stack: list[tuple[Node, int]] = []  # functions that run, and _spawning at the time
         self._called: set[str] = set()
         self._walks: dict[str, Callable[[Node, str], str]] = {
             "command": self._calls.command,
@@ -72,6 +75,9 @@ class Reading:
 
     def read(self, script: str, stdin: str = "") -> str:
         """Walk a script; what it prints."""
+        self._length += len(script)
+        if self._length > MOST_TEXT or is_overgrown(script):
+            raise Tangled
         root = self._grammar.parse(script)
         if root.has_error:
             self._notice_unreadable(script)
@@ -105,6 +111,8 @@ class Reading:
         self.see(Sight.UNREADABLE, script.strip())
         for line in _ENDS.split(script)[:MOST_ROUNDS]:
             words = [plain for word in _words(line) for plain in expand_braces(unescape_word(word))]
+            while words and words[0] in _OPENINGS:
+                words.pop(0)
             if words:
                 self._calls.call(words, "")
 
@@ -148,7 +156,7 @@ class Reading:
         return self._pipeline(list(node.named_children), stdin)
 
     def _branches(self, node: "Node", stdin: str) -> str:
-        with self.shell.maybe():
+        with self.shell.maybe(folder=True):
             return self._sequence(node, stdin)
 
     def _sequence(self, node: "Node", stdin: str) -> str:
@@ -159,16 +167,17 @@ class Reading:
             following = child.next_sibling
             spawned = following is not None and following.type == "&"
             self._spawning += spawned
-            out.append(self.statement(child, stdin))
+            unsure = self.shell.maybe(folder=True) if child.type == "list" else _SURE
+            with unsure:
+                out.append(self.statement(child, stdin))
             self._spawning -= spawned
         return "\n".join(filter(None, out))
 
     def _list(self, node: "Node", stdin: str) -> str:
         left, *rest = [child for child in node.children if child.is_named]
         out = self.statement(left, stdin)
-        otherwise = any(child.type == "||" for child in node.children)
         for child in rest:
-            with self.shell.maybe(folder=otherwise):
+            with self.shell.maybe(folder=any(one.type == "||" for one in node.children)):
                 out += self.statement(child, stdin)
         return out
 
@@ -236,14 +245,15 @@ class Reading:
         """Walk a function's body. One that calls itself is walked once; one that does so while
         more of it runs beside is a fork bomb."""
         self._called.add(name)
-        before = next((spawning for known, spawning in self._stack if known == name), None)
+        body = self.shell.functions[name]
+        before = next((spawning for known, spawning in self._stack if known == body), None)
         if before is not None:
             if self._spawning > before:
-                self.see(Sight.FORK_BOMB, f"{name}() {_text(self.shell.functions[name])}")
+                self.see(Sight.FORK_BOMB, f"{name}() {_text(body)}")
             return UNKNOWN
-        self._stack.append((name, self._spawning))
+        self._stack.append((body, self._spawning))
         outer, self.shell.arguments = self.shell.arguments, arguments
-        out = self.statement(self.shell.functions[name], stdin)
+        out = self.statement(body, stdin)
         self.shell.arguments = outer
         self._stack.pop()
         return out
@@ -252,6 +262,14 @@ class Reading:
         return self._spawning > 0
 
     # -- what words need
+
+    def expand(self, text: str) -> str:
+        """The text of a here-document, which expands as if it stood in double quotes."""
+        if "$" not in text and "`" not in text:
+            return text
+        root = self._grammar.parse('"' + text.replace('"', '\\"') + '"')
+        string = next((node for node in _all(root, 4) if node.type == "string"), None)
+        return text if string is None else self.words.text(string)
 
     def capture(self, node: "Node") -> str:
         outer, self.shell = self.shell, self.shell.copy()
@@ -270,6 +288,8 @@ class Reading:
         return path
 
     def move(self, folder: str) -> None:
+        """Stand in another folder; where one path leads there from anywhere, for certain."""
+        self.shell.elsewhere = ()
         self.shell.place = msgspec.structs.replace(self.shell.place, cwd=folder)
 
 
@@ -277,6 +297,7 @@ _SIGHTS = {
     NET: Sight.NETWORK_CODE,
     CODED: Sight.HIDDEN_CODE,
 }
+_SURE = contextlib.nullcontext()
 _SEQUENCES = ("program", "compound_statement", "do_group", "negated_command", "ERROR")
 _BRANCHES = ("if_statement", "case_statement", "elif_clause", "else_clause", "case_item")
 _WORDS = ("word", "string", "raw_string", "concatenation")

@@ -24,6 +24,8 @@ class Reader(Protocol):
     @property
     def shell(self) -> Shell: ...
 
+    def expand(self, text: str) -> str: ...
+
 
 class Redirected(msgspec.Struct):
     """What the redirections of one statement come to."""
@@ -85,15 +87,23 @@ def _touch(reader: Reader, deed: Deed, path: str) -> None:
 def _heredoc(reader: Reader, node: "Node", done: Redirected) -> None:
     start = next((child for child in node.children if child.type == "heredoc_start"), None)
     quoted = start is not None and (start.text or b"")[:1] in (b"'", b'"', b"\\")
+    text = _body(node)
+    done.stdin = text if quoted else reader.expand(text)
     for child in node.children:
         match child.type:
-            case "heredoc_body" if quoted:
-                done.stdin = (child.text or b"").decode(errors="replace")
-            case "heredoc_body":
-                done.stdin = reader.words.body(child)
             case "file_redirect":
                 _file(reader, child, done)
             case "pipeline":
-                done.piped = [stage for stage in child.named_children]
+                done.piped = list(child.named_children)
             case "command" | "list" | "redirected_statement" | "subshell" | "compound_statement":
                 done.after.append(child)
+
+
+def _body(node: "Node") -> str:
+    """The lines of a here-document, by where they stand: the grammar takes a first one that
+    begins with a backslash for words of the command."""
+    text = node.text or b""
+    end = next((child for child in node.children if child.type == "heredoc_end"), None)
+    if end is not None:
+        text = text[: end.start_byte - node.start_byte]
+    return text.partition(b"\n")[2].decode(errors="replace")

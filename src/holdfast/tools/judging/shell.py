@@ -8,6 +8,8 @@ from typing import Any
 from holdfast.tools.judging.marks import UNKNOWN
 from holdfast.tools.judging.place import Place
 
+_MOST_PLACES = 4
+
 
 @dataclass
 class Shell:
@@ -19,6 +21,7 @@ class Shell:
     aliases: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)  # what they are known to hold
     arguments: tuple[str, ...] | None = None  # of the function that runs
+    elsewhere: tuple[Place, ...] = ()  # where it may stand as well
 
     def copy(self) -> "Shell":
         return Shell(
@@ -28,6 +31,7 @@ class Shell:
             aliases=dict(self.aliases),
             files=self.files,
             arguments=self.arguments,
+            elsewhere=self.elsewhere,
         )
 
     def variable(self, name: str) -> str | None:
@@ -43,14 +47,14 @@ class Shell:
     @contextlib.contextmanager
     def maybe(self, *, folder: bool = False) -> Iterator[None]:
         """What happens within may not happen: a variable that had a value and has another is
-        unknown after it, and so is the folder if `folder` says that it is not to be kept."""
+        unknown after it. `folder`: the folder from before is one where it may still stand."""
         before, place = dict(self.variables), self.place
         yield
         for name, value in before.items():
             if self.variables.get(name) != value:
                 self.variables[name] = UNKNOWN
-        if folder:
-            self.place = place
+        if folder and self.place != place and place not in self.elsewhere:
+            self.elsewhere = (*self.elsewhere, place)[-_MOST_PLACES:]
 
 
 def _argument(arguments: tuple[str, ...], name: str) -> str | None:

@@ -58,10 +58,6 @@ class Words:
         text = self._live(node, quoted=True)
         return expand_braces(text.replace(SPLIT, " ").replace(COMMA, ","))[0]
 
-    def body(self, node: "Node") -> str:
-        """A here-document's text, with what it expands."""
-        return self._between(node, literal=str).replace(SPLIT, " ")
-
     def look_inside(self, node: "Node") -> None:
         """Run whatever would run for the value of this node, whatever it is."""
         if node.type in _SUBSTITUTIONS:

@@ -14,7 +14,7 @@ _SQL = re.compile(
     r"\bdrop\s+(database|schema|table|tablespace|user|role|keyspace|owned|index|view)\b"
     r"|\btruncate\s+(table\s+)?[\w\"`.]+|\bdelete\s+from\s+[\w\"`.]+\s*(;|$|\"|')"
     r"|\bupdate\s+[\w\"`.]+\s+set\s+(?:(?!\bwhere\b)[^;])*(;|$)|\balter\s+table\b[^;]*\bdrop\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.MULTILINE,
 )
 _MONGO = re.compile(r"dropDatabase|\.drop\s*\(|deleteMany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}")
 _REDIS = names("flushall flushdb shutdown debug")
@@ -25,7 +25,7 @@ _TASKS = re.compile(
 
 
 def _drops(run: Run) -> bool:
-    return _SQL.search(" ".join((*run.args, run.stdin))) is not None
+    return _SQL.search("\n".join((*run.args, run.stdin))) is not None
 
 
 def _resets(run: Run) -> bool:
@@ -59,7 +59,7 @@ RULES = (
         level=Level.DANGEROUS,
         why="It would drop or empty collections of a database.",
         programs=names("mongo mongosh"),
-        sees=lambda run: _MONGO.search(" ".join((*run.args, run.stdin))) is not None,
+        sees=lambda run: _MONGO.search("\n".join((*run.args, run.stdin))) is not None,
     ),
     RunRule(
         name="flush-a-store",

@@ -3,6 +3,7 @@
 import re
 
 from holdfast.core.judgement import Level
+from holdfast.tools.judging.marks import UNKNOWN
 from holdfast.tools.judging.rule import RunRule, dry, names
 from holdfast.tools.judging.run import Run
 
@@ -51,7 +52,7 @@ def _containers(run: Run) -> bool:
         return True
     if said[:2] in (["volume", "rm"], ["volume", "remove"], ["swarm", "leave"], ["stack", "rm"]):
         return True
-    every = any("…" in word or "\ue000" in word for word in run.args)
+    every = any(UNKNOWN in word for word in run.args)
     return said[:1] in (["rm"], ["rmi"], ["kill"]) and every
 
 

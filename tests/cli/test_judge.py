@@ -1,0 +1,27 @@
+"""`holdfast judge`: what is thought of a command, for people and for programs."""
+
+import json
+
+from click.testing import CliRunner
+
+from holdfast.cli.root import cli
+
+
+def test_it_says_level_rule_and_reason() -> None:
+    ended = CliRunner().invoke(cli, ["judge", "sudo ls"])
+    assert ended.exit_code == 0
+    assert "dangerous" in ended.output
+    assert "become-root" in ended.output
+    assert "rights of another user" in ended.output
+
+
+def test_it_prints_json_for_programs() -> None:
+    ended = CliRunner().invoke(cli, ["judge", "--json", "rm -rf /"])
+    found = json.loads(ended.output)
+    assert (found["level"], found["part"]) == ("hopeless", "/")
+    assert found["rule"] == "delete-the-system"
+
+
+def test_what_is_harmless_needs_no_reason() -> None:
+    ended = CliRunner().invoke(cli, ["judge", "ls -la"])
+    assert ended.output.strip() == "level  harmless: runs without a question"

@@ -1,0 +1,200 @@
+"""The judge: total, quick, and not to be talked down."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.judgement import Judge, Level
+from holdfast.tools.judging import ShellJudge
+from holdfast.tools.judging.corpus import read_corpus
+from holdfast.tools.judging.judge import LONGEST
+from holdfast.tools.judging.rules.table import RULES
+
+JUDGE: Judge = ShellJudge()
+SEVERITY = [Level.HARMLESS, Level.DANGEROUS, Level.HOPELESS]
+OWN = read_corpus(Path(__file__).parent / "corpus.toml")
+# Whole by themselves: a here-document's end needs a line of its own, and what does not parse
+# is another thing inside of quotes.
+WHOLE = [
+    labelled.command.strip()
+    for labelled in OWN
+    if labelled.level != Level.HARMLESS
+    and "<<" not in labelled.command
+    and "$((" not in labelled.command
+]
+
+WORDS = r"""rm -rf / ~ $HOME ; | & && || ( ) { } < > << EOF ' " ` $( ) $(( )) ${ } \ * ? [ ] ! # =
+    x=rm $x eval bash -c sudo find -exec {} \; xargs echo <( >( :(){ if then fi for in do done
+    case esac while function [[ ]] ~root $' \x72 {a,b} {1..9} sh base64 -d é"""
+PIECES = st.sampled_from([*WORDS.split(), "\n", "\t", "\0", "\ue000", chr(0xD800)])
+TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map(" ".join))
+
+
+def severity(command: str) -> int:
+    return SEVERITY.index(JUDGE.judge(command).level)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+@example("\ud800 rm -rf /")
+@example("$'\\ud800'")
+@example("\0")
+@example("${x:999999999999999999999:-9999999999999}")
+@example("echo {1..99999999999999999999999}")
+@example("printf '%s%s%s' a")
+@example("a=$a$a; eval $a")
+@example("{\U000dbfd8..3}")
+@example("\U00043771>f[[ a =~ \u818d ]]{\U000dbfd8..3}")
+def test_no_text_makes_the_judge_raise(text: str) -> None:
+    assert JUDGE.judge(text).level in SEVERITY
+
+
+def quoted(command: str) -> str:
+    return "'" + command.replace("'", "'\\''") + "'"
+
+
+WRAPPINGS = {
+    "bash -c": lambda command: f"bash -c {quoted(command)}",
+    "sh -ec": lambda command: f"sh -ec {quoted(command)}",
+    "eval": lambda command: f"eval {quoted(command)}",
+    "sudo": lambda command: f"sudo bash -c {quoted(command)}",
+    "env": lambda command: f"env X=1 bash -c {quoted(command)}",
+    "nohup": lambda command: f"nohup bash -c {quoted(command)} &",
+    "timeout": lambda command: f"timeout -k 1 5 bash -c {quoted(command)}",
+    "sub-shell": lambda command: f"( {command} )",
+    "group": lambda command: f"{{ {command}\n}}",
+    "after and": lambda command: f"true && {command}",
+    "after or": lambda command: f"false || {command}",
+    "before": lambda command: f"{command} ; ls",
+    "after": lambda command: f"ls ; {command}",
+    "in a pipeline": lambda command: f"ls | {{ {command}\n}} | cat",
+    "substituted": lambda command: f'echo "$({command}\n)"',
+    "if": lambda command: f"if true; then {command}\nfi",
+    "for": lambda command: f"for i in 1 2; do {command}\ndone",
+    "function": lambda command: f"f() {{ {command}\n}}; f",
+    "uncalled function": lambda command: f"f() {{ {command}\n}}",
+    "here-string": lambda command: f"bash <<< {quoted(command)}",
+    "here-document": lambda command: f"bash <<'THE_END'\n{command}\nTHE_END",
+    "variable": lambda command: f'x={quoted(command)}; eval "$x"',
+    "echoed": lambda command: f"echo {quoted(command)} | sh",
+    "file": lambda command: f"echo {quoted(command)} > a.sh; bash a.sh",
+    "trap": lambda command: f"trap {quoted(command)} EXIT",
+    "xargs": lambda command: f"echo x | xargs -I% bash -c {quoted(command)}",
+    "find": lambda command: f"find . -exec bash -c {quoted(command)} \\;",
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_wrapping_a_command_never_lowers_its_level(wrapping: str) -> None:
+    for command in WHOLE:
+        if wrapping == "find" and "{}" in command:
+            continue  # the outer one would put its own file names there
+        wrapped = WRAPPINGS[wrapping](command)
+        assert severity(wrapped) >= severity(command), wrapped
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(WHOLE),
+    st.lists(
+        st.sampled_from(["bash -c", "eval", "sudo", "env", "sub-shell", "after and"]), max_size=4
+    ),
+)
+def test_nor_does_wrapping_it_many_times(command: str, wrappings: list[str]) -> None:
+    wrapped = command
+    for wrapping in wrappings:
+        wrapped = WRAPPINGS[wrapping](wrapped)
+    assert severity(wrapped) >= severity(command)
+
+
+@given(st.lists(st.sampled_from(["''", '""', "\\"]), min_size=3, max_size=3))
+def test_nor_does_quoting_in_the_middle_of_its_words(marks: list[str]) -> None:
+    first, second, third = marks
+    assert JUDGE.judge(f"r{first}m -r{second}f /{third.strip(chr(92))}").level == Level.HOPELESS
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "(" * 5000 + "rm -rf /" + ")" * 5000,
+        "$(" * 5000,
+        "f() { f; f; }; " * 500 + "f",
+        "eval " * 3000 + "ls",
+        "x=a; " + "x=$x$x; " * 60 + "$x",
+        "echo " + "{a,b}" * 200,
+        "bash -c " * 2000,
+        "ls; " * 20000,
+        "a" * LONGEST,
+        "a|" * 40000,
+        "f()" * 30000,
+        "${" * 9000,
+    ],
+    ids=[
+        "sub-shells",
+        "open",
+        "calls",
+        "eval",
+        "doubling",
+        "braces",
+        "nested",
+        "long",
+        "word",
+        "pipes",
+        "functions",
+        "parameters",
+    ],
+)
+def test_no_command_takes_long_to_judge(command: str) -> None:
+    started = time.process_time()
+    JUDGE.judge(command)
+    assert time.process_time() - started < 5
+
+
+def test_what_is_too_long_to_read_is_asked_about() -> None:
+    judgement = JUDGE.judge("#" * (LONGEST + 1))
+    assert (judgement.level, judgement.rule) == (Level.DANGEROUS, "too-tangled")
+
+
+def test_what_cannot_be_read_is_asked_about_only_where_it_may_matter() -> None:
+    assert JUDGE.judge("say 'hello").level == Level.HARMLESS
+    judgement = JUDGE.judge("chmod 755 'x")
+    assert (judgement.level, judgement.rule) == (Level.DANGEROUS, "unreadable")
+
+
+def test_people_see_the_characters_that_they_wrote() -> None:
+    judgement = JUDGE.judge("rm -rf ~/проект/日本語")
+    assert judgement.part.endswith("/проект/日本語")
+
+
+def test_the_judge_keeps_nothing_of_one_command_for_the_next() -> None:
+    JUDGE.judge("x=rm; alias ls='rm -rf /'; f() { rm -rf /; }; cd /")
+    for command in ("ls", "f", "rm -rf build"):
+        assert JUDGE.judge(command).level == Level.HARMLESS
+
+
+def test_deleting_in_a_named_workspace_is_everyday_work() -> None:
+    judge = ShellJudge(workspaces=("/srv/data/workspaces",))
+    assert judge.judge("rm -rf /srv/data/workspaces/s1/build").level == Level.HARMLESS
+    assert judge.judge("rm -rf /srv/data/workspaces").level == Level.DANGEROUS
+    assert judge.judge("rm -rf /srv/data/other").level == Level.DANGEROUS
+
+
+def test_every_rule_has_a_name_of_its_own_and_a_sentence() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    assert all(rule.why[0].isupper() and rule.why.endswith(".") for rule in RULES)
+
+
+def test_the_grammar_is_not_loaded_before_the_first_judgement() -> None:
+    """A start, and a chat that runs no commands, pay nothing for the judge."""
+    program = (
+        "import sys; from holdfast.tools.judging import ShellJudge; judge = ShellJudge();"
+        " assert 'tree_sitter' not in sys.modules; judge.judge('ls');"
+        " assert 'tree_sitter' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=50)
