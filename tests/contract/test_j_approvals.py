@@ -622,12 +622,12 @@ async def test_buttons_name_the_row_and_a_click_answers_it(world: Asking, call: 
 
 async def test_deleting_a_session_deletes_what_it_asked(world: Asking, call: Any) -> None:
     """What was allowed for good was said about a person, and stays."""
-    world.model.say([call("shell", RM)], "one", [call("shell", DD)], "two", [call("shell", RM)])
-    for word in ("always", "session"):
+    world.model.say([call("shell", RM)], "one", [call("shell", DD)], "two")
+    for said, word in ((3, "always"), (6, "session")):
         world.say("go")
         await world.asked()
         world.say(word)
-        await world.ended()
+        await world.texts(said)
     (row,) = {row.session_id for row in await world.store.approvals(limit=5)}
     await world.stop()
     async with world.open_store(world.path) as store:
