@@ -12,7 +12,7 @@ from aiohttp.web import RouteDef
 
 from holdfast.agent.memory.guarded import Limits
 from holdfast.agent.memory.notes import Notes
-from holdfast.agent.memory.providers import load_providers
+from holdfast.agent.memory.providers import BadProvider, load_providers
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.greeting import greeting
@@ -78,7 +78,7 @@ def run(config: Config) -> int:
     except HomeInUse as error:
         print(error, file=sys.stderr)
         return exits.HOME_IN_USE
-    except BadTarget as error:
+    except (BadTarget, BadProvider) as error:
         print(error, file=sys.stderr)
         return exits.CONFIG_EXIT
     except Broken as error:

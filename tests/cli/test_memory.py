@@ -48,3 +48,10 @@ def test_without_a_gateway_notes_can_be_read_and_not_changed(cli: Cli) -> None:
     refused = cli("memory", "add", "x")
     assert refused.returncode == exits.GATEWAY_DOWN
     assert "No gateway is running" in refused.stderr
+
+
+def test_a_provider_that_is_not_installed_is_an_error_of_the_configuration(cli: Cli) -> None:
+    refused = cli("run", "--port", "0", HOLDFAST_MEMORY_PROVIDERS="nots")
+    assert refused.returncode == exits.CONFIG_EXIT
+    assert "memory.providers names 'nots'" in refused.stderr
+    assert "Did you mean 'notes'?" in refused.stderr

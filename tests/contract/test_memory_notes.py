@@ -124,7 +124,7 @@ async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call
         await world.gateway.house.memory.notes.add(OWNER, f"{number} " + "x" * 30)
     result = await tool_result(world, call, '{"action": "add", "text": "one too many of these"}')
     assert result.outcome is Outcome.ERROR
-    assert "full: 96 of 100" in result.text and "one shorter note" in result.text
+    assert "full: 3 of them, with 96 of 100" in result.text and "one shorter note" in result.text
     assert "2. 1 xxx" in result.text, "with what there is, to see what can be put together"
     assert len(await texts(world)) == 3
     result = await tool_result(world, call, '{"action": "replace", "id": 2, "text": "short"}')
@@ -265,3 +265,12 @@ def test_an_owner_is_plain_bounded_text_and_nobody_elses(odd: str) -> None:
     others = {owner_of(route, PrincipalId(name)) for name in ("x:d:a b", "x:d:a%20b", "x:d:y")}
     assert owner not in others or odd in ("x:d:a b", "x:d:a%20b")
     assert len(others) == 3
+
+
+async def test_many_tiny_notes_are_shown_whole_or_not_taken(world: World) -> None:
+    """Each has a number and a line of its own, so they are bounded by their number too."""
+    notes = world.gateway.house.memory.notes
+    outcomes = [(await notes.add(OWNER, str(n))).outcome for n in range(8)]
+    assert outcomes == ["done"] * 5 + ["full"] * 3
+    await ask(world, "hello", "hi")
+    assert world.model.requests[-1].system.endswith("\n5. 4\n</notes>")

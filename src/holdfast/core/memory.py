@@ -69,7 +69,8 @@ class Notebook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A change to a notebook, one commit. `room`: characters that all its notes may have."""
+    """A change to a notebook, one commit. `room`: characters that all its notes may have,
+    of which a note takes up 20 at least."""
 
     action: Literal["add", "replace", "remove", "clear", "off", "on"]
     owner: OwnerId

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. The first three are waited for by somebody; the others by nobody."""
+    """Seconds that one call may take, by hook, and what stands around them."""
 
     initialise: float = 3
     prompt_block: float = 1

@@ -111,8 +111,8 @@ def refusal(edited: Edited, *, room: int) -> str:
     match edited.outcome:
         case EditOutcome.FULL:
             return (
-                f"The notes are full: {used} of {room} characters are used. Remove some, or "
-                "put several into one shorter note, and then try again."
+                f"The notes are full: {len(edited.notebook.notes)} of them, with {used} of {room} "
+                "characters. Remove some, or put several into one shorter note, and try again."
             )
         case EditOutcome.MISSING:
             return "There is no note of that number."

@@ -13,6 +13,10 @@ GROUP = "holdfast.memory_providers"
 BUILT_IN = NotesProvider.name
 
 
+class BadProvider(HoldfastError):
+    """A provider that the settings name and that cannot be had."""
+
+
 def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[MemoryProvider]:
     """In the order of the names. Raises where one cannot be had: an operator who asked for a
     memory is not to find out later that there was none."""
@@ -27,12 +31,12 @@ def _brought(name: str, home: Path) -> MemoryProvider:
 
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
-        raise HoldfastError(_unknown(name, [BUILT_IN, *sorted(found)]))
+        raise BadProvider(_unknown(name, [BUILT_IN, *sorted(found)]))
     context = ProviderContext(directory=str(home / "memory" / name))
     try:
         provider: MemoryProvider = found[name].load()(context)
     except Exception as error:  # the edge of somebody else's package
-        raise HoldfastError(
+        raise BadProvider(
             f"the memory provider {name!r} ({found[name].value}) cannot be made: "
             f"{type(error).__name__}: {error}. Mend it, or take it out of memory.providers"
         ) from error

@@ -6,6 +6,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.memory import About, Edit, Edited, EditOutcome, Note, Notebook, OwnerId
 
 _ADDING = ("add", "replace")
+_LEAST = 20  # characters that a note counts for at least: it has a number and a line of its own
 
 
 def notebook(cursor: apsw.Cursor, owner: OwnerId) -> Notebook:
@@ -72,7 +73,8 @@ def _add(cursor: apsw.Cursor, edit: Edit, before: Notebook) -> Edited:
     same = next((n for n in before.notes if (n.about, n.text) == (about, edit.text)), None)
     if same is not None:
         return Edited(outcome=EditOutcome.SAME, notebook=before, note=same)
-    if before.used + len(edit.text) > edit.room:
+    crowded = len(before.notes) >= edit.room // _LEAST
+    if crowded or before.used + len(edit.text) > edit.room:
         return Edited(outcome=EditOutcome.FULL, notebook=before)
     ((number,),) = cursor.execute(
         "INSERT INTO notebooks (owner, last_id) VALUES (?, 1)"

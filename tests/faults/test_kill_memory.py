@@ -1,0 +1,29 @@
+"""A gateway killed around a call of the memory tool: it is noted once, and answered once."""
+
+import json
+
+import pytest
+from tests.faults.conftest import Worlds
+
+from holdfast.control.api_client import ApiClient
+from holdfast.control.v1.views import NotebookList
+from holdfast.core.crash import CrashPoint
+from holdfast.core.secret import Secret
+
+NOTE = json.dumps({"action": "add", "text": "keeps bees"})
+
+
+@pytest.mark.parametrize("point", [CrashPoint.CALL_STARTED, CrashPoint.CALL_RETURNED])
+async def test_a_note_whose_call_was_cut_is_kept_once(worlds: Worlds, point: CrashPoint) -> None:
+    """H2: whether it had been kept or not, the call is made again, and there is one note."""
+    async with worlds() as world:
+        await world.start(point)
+        await world.people.say(f"[tool memory {NOTE}] [then] [text noted]", chat="home")
+        await world.dies()
+        await world.start()
+        ledger = await world.settled()
+        assert [sent.outgoing.text for sent in ledger.sent] == ["noted"]
+        api = ApiClient(world.paths, token=Secret(world.token))
+        (notebook,) = api.get("/memory", NotebookList).notebooks
+        assert [note.text for note in notebook.notes] == ["keeps bees"]
+        assert notebook.owner.startswith("person:simulated:default:")
