@@ -30,8 +30,9 @@ async def make_room(agent: Agent, work: Work, *, must: bool = False) -> bool:
     context = agent.context
     if not must and not context.full:
         return False
-    if earlier := last_compaction(agent.messages):
-        agent.fold(earlier)  # of a history that was brought along, the covered part is here too
+    earlier = last_compaction(agent.messages)
+    if earlier is not None and earlier.covers > context.skipped:
+        agent.fold(earlier)  # a history that was brought along has its covered part in here
     cut = cut_at(agent.messages, keep=context.keep) if work.auxiliary.wants(Errand.SUMMARY) else 0
     if not cut:
         context.put_off()
