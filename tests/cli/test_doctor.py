@@ -16,6 +16,7 @@ from holdfast.service import exits
 from holdfast.service.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
+QUICK = ("--skip", "model", "--skip", "sandbox")  # what calls others or tries programs
 
 
 @pytest.fixture
@@ -57,11 +58,11 @@ def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None
     paths.home.chmod(0o755)
     paths.env_file.write_text("KEY=x\n")
     paths.env_file.chmod(0o644)
-    looked = cli("doctor", "--json", "--skip", "model")
+    looked = cli("doctor", "--json", *QUICK)
     assert len(findings(looked, "permissions")) == 2
     assert looked.returncode == exits.FAILED
     assert paths.env_file.stat().st_mode & 0o777 == 0o644  # looking changes nothing
-    mended = cli("doctor", "--fix", "--skip", "model")
+    mended = cli("doctor", "--fix", *QUICK)
     assert mended.returncode == exits.OK and "fixed:" in mended.stdout
     assert paths.env_file.stat().st_mode & 0o777 == 0o600
     assert paths.home.stat().st_mode & 0o777 == 0o700
@@ -69,8 +70,8 @@ def test_what_others_may_read_is_told_and_closed(cli: Cli, paths: Paths) -> None
 
 def test_what_a_killed_process_left_is_cleared_away(cli: Cli, paths: Paths) -> None:
     paths.lock.write_text("{}")
-    assert findings(cli("doctor", "--json", "--skip", "model"), "leftovers")[0]["fixable"]
-    cli("doctor", "--fix", "--skip", "model")
+    assert findings(cli("doctor", "--json", *QUICK), "leftovers")[0]["fixable"]
+    cli("doctor", "--fix", *QUICK)
     assert not paths.lock.exists()
 
 
@@ -81,7 +82,7 @@ def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> No
     content = paths.db.read_bytes()
     torn = content[:8192] + b"\xff" * 8192 + content[16384:]
     paths.db.write_bytes(torn)
-    looked = cli("doctor", "--json", "--fix", "--skip", "model")
+    looked = cli("doctor", "--json", "--fix", *QUICK)
     assert looked.returncode == exits.FAILED, looked.stdout
     assert findings(looked, "database")[0]["level"] == "problem"
     assert paths.db.read_bytes()[8192:16384] == torn[8192:16384]
@@ -89,7 +90,7 @@ def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> No
 
 def test_a_search_that_cannot_work_is_told(cli: Cli, paths: Paths) -> None:
     (paths.home / "search.db").mkdir()
-    looked = cli("doctor", "--json", "--skip", "model")
+    looked = cli("doctor", "--json", *QUICK)
     told = [each for each in findings(looked, "database") if each["level"] == "warning"]
     assert told[0]["remedy"] == "holdfast search --rebuild" and told[0]["fixable"]
 
