@@ -161,6 +161,8 @@ async def test_a_bad_summary_is_asked_for_again_and_then_gone_without(
     assert await records(world) == []
     assert long_text("question1") in said_in(world.model.requests[-1])
     assert len(helper_of(world).requests) == 2
+    used = await world.store.auxiliary_usage(await world.only_session())
+    assert (Errand.SUMMARY in used) is (kind != "failing"), "what it took in vain is counted"
 
 
 async def test_the_second_summary_may_be_the_good_one(world: World) -> None:

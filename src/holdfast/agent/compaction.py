@@ -45,6 +45,7 @@ async def make_room(agent: Agent, work: Work, *, must: bool = False) -> bool:
         await agent.keep(record, work.compacted(record, compaction.usage))
     except ErrandFailed as error:
         context.put_off()
+        work.spent(Errand.SUMMARY, error.usage)
         log.warning(
             "The history of %s could not be summarised, and stays as it is: %s",
             agent.session_id,

@@ -52,7 +52,11 @@ async def summarise(
     """
     text, usage = earlier, NO_USAGE
     for piece in _pieces(told(messages), auxiliary.window * 3 // 2):
-        summary = await _fold(auxiliary, piece, wanted, earlier=text)
+        try:
+            summary = await _fold(auxiliary, piece, wanted, earlier=text)
+        except ErrandFailed as failed:
+            failed.usage = usage + failed.usage
+            raise
         text, usage = summary.text, usage + summary.usage
     return Summary(text=text, usage=usage)
 
@@ -72,15 +76,16 @@ async def _fold(auxiliary: Auxiliary, piece: str, wanted: Wanted, *, earlier: st
                 session_id=wanted.session_id,
             )
         except ErrandFailed as failed:
-            if not failed.again:
-                raise
             why = failed
+            if not failed.again:
+                break
             continue
         usage += completed.usage
         if problem := _problem(completed, wanted):
             why = ErrandFailed(f"the summary of {auxiliary.model} {problem}")
         else:
             return Summary(text=completed.message.text.strip(), usage=usage)
+    why.usage = usage
     raise why
 
 

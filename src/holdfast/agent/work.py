@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
+from holdfast.core.auxiliary import Errand
 from holdfast.core.bench import Bench
 from holdfast.core.child import Delegation
 from holdfast.core.crash import Crash
@@ -93,6 +94,11 @@ class Work(Protocol):
 
     def noted(self, message: NoteMessage, usage: Usage) -> Awaitable[None]: ...
     def compacted(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]: ...
+    def spent(self, errand: Errand, usage: Usage) -> None:
+        """Used for nothing: no step of the turn tells of it, so it is counted beside. Nobody
+        waits for that."""
+        ...
+
     async def before_compaction(self, messages: Sequence[Message]) -> None:
         """Whoever keeps a memory of its own hears what is about to be summarised."""
         ...

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from holdfast.core.errors import ModelError
+from holdfast.core.turn import NO_USAGE, Usage
 
 
 class Errand(StrEnum):
@@ -12,8 +13,10 @@ class Errand(StrEnum):
 
 
 class ErrandFailed(ModelError):
-    """No answer came of it; whoever asked goes on without. `again`: it may be tried again."""
+    """No answer came of it; whoever asked goes on without. `again`: it may be tried again.
+    `usage`: what it took all the same."""
 
-    def __init__(self, message: str, *, again: bool = True) -> None:
+    def __init__(self, message: str, *, again: bool = True, usage: Usage = NO_USAGE) -> None:
         super().__init__(message)
         self.again = again
+        self.usage = usage

@@ -9,6 +9,7 @@ from holdfast.agent.auxiliary import Auxiliary
 from holdfast.agent.loop import run_turn
 from holdfast.agent.work import Wish
 from holdfast.core.admission import STEERED, Running
+from holdfast.core.auxiliary import Errand
 from holdfast.core.bench import Bench
 from holdfast.core.child import DELEGATE, Delegation
 from holdfast.core.crash import Crash, CrashPoint
@@ -30,7 +31,7 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.projection import open_calls
 from holdfast.core.source import speaker_of
 from holdfast.core.tool import ToolOutput
-from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
+from holdfast.core.turn import NO_USAGE, BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
 from holdfast.gateway.asking import Permission
 from holdfast.gateway.delegating import Delegating, asker_of
 from holdfast.gateway.house import House
@@ -208,6 +209,14 @@ class Turn:
                 at=self._house.clock.now(),
             )
         )
+
+    def spent(self, errand: Errand, usage: Usage) -> None:
+        if usage != NO_USAGE:
+            counting = self._house.store.count_auxiliary(
+                self.session_id, errand=errand, usage=usage
+            )
+            done = asyncio.ensure_future(counting)
+            done.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def before_compaction(self, messages: Sequence[Message]) -> None:
         await self._house.memory.pre_compact(self.session_id, messages)

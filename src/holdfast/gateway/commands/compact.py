@@ -6,6 +6,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import Compaction, compact, redacted
 from holdfast.core.auxiliary import Errand, ErrandFailed
 from holdfast.core.compaction import cut_at
+from holdfast.core.turn import NO_USAGE
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
@@ -57,6 +58,10 @@ class Compact:
         except ErrandFailed as error:
             text = f"The summary could not be made, and nothing was changed: {error}"
             await answer(house, asked.row, text)
+            if error.usage != NO_USAGE:
+                await house.store.count_auxiliary(
+                    agent.session_id, errand=Errand.SUMMARY, usage=error.usage
+                )
             return
         record = redacted(made.record, house.redact)
         await answer(
