@@ -1,6 +1,7 @@
 """The browser tool in a real chromium, on a real site of this machine."""
 
 import asyncio
+import base64
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from aiohttp import web
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.settings import BrowserSettings
-from holdfast.core.tool import ToolContext, ToolFailed
+from holdfast.core.tool import ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.browser.browsers import Browsers
 from holdfast.tools.browser.tool import BrowserTool
 
@@ -121,13 +122,19 @@ async def browsers(house: House) -> AsyncIterator[Browsers]:
 
 
 async def use(browsers: Browsers, session_id: SessionId = ANN, /, **arguments: object) -> str:
+    return (await run(browsers, session_id, **arguments)).text
+
+
+async def run(
+    browsers: Browsers, session_id: SessionId = ANN, /, **arguments: object
+) -> ToolOutput:
     context = ToolContext(
         session_id=session_id,
         principal=PrincipalId("p"),
         call_id=CallId("c"),
         bench=None,  # type: ignore[arg-type]  # this tool has no use for it
     )
-    return (await BrowserTool(browsers, limit=40).run(context, arguments)).text
+    return await BrowserTool(browsers, limit=40).run(context, arguments)
 
 
 def ref_of(tree: str, name: str) -> str:
@@ -159,13 +166,14 @@ async def test_what_happens_by_itself_is_told(browsers: Browsers, site: Site, ho
     assert "Tea" in await use(browsers, action="tab", tab=1)
 
 
-async def test_a_screenshot_is_a_picture_in_the_workspace(
+async def test_a_screenshot_is_seen_by_the_model_and_is_in_the_workspace(
     browsers: Browsers, site: Site, house: House
 ) -> None:
     await use(browsers, action="open", url=site.url)
-    told = await use(browsers, action="screenshot")
-    assert "screenshot.png" in told
-    assert house.files["screenshot.png"].startswith(b"\x89PNG")
+    shown = await run(browsers, action="screenshot")
+    assert "screenshot.jpg" in shown.text
+    assert house.files["screenshot.jpg"].startswith(b"\xff\xd8\xff")
+    assert base64.b64decode(shown.images[0].data or "") == house.files["screenshot.jpg"]
 
 
 async def test_cookies_and_open_addresses_survive_the_browser(house: House, site: Site) -> None:

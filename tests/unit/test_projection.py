@@ -1,5 +1,6 @@
 """Any history, however cut, is projected to a conversation that every provider accepts."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +27,13 @@ CALLS = st.builds(
 MESSAGES = st.one_of(
     st.builds(UserMessage, text=st.text(), images=st.sampled_from([(), (Image(url="x"),)])),
     st.builds(AssistantMessage, text=st.text(), calls=st.lists(CALLS, max_size=3).map(tuple)),
-    st.builds(ToolMessage, call_id=IDS, name=st.just("terminal"), text=st.text()),
+    st.builds(
+        ToolMessage,
+        call_id=IDS,
+        name=st.just("terminal"),
+        text=st.text(),
+        images=st.sampled_from([(), (Image(url="y"),)]),
+    ),
     st.builds(NoteMessage, text=st.just("[System note: x]")),
 )
 ASK = UserMessage(text="list the files")
@@ -52,6 +59,21 @@ def test_a_sound_history_is_projected_as_it_is() -> None:
         ToolMessage(call_id=CALL.id, name="terminal", text="README.md"),
     )
     assert project(history) == history
+
+
+def test_the_pictures_of_results_are_shown_behind_the_last_of_them() -> None:
+    """Between two results nothing may stand."""
+    second = ToolCall(id=CallId("b"), name="browser", arguments="{}")
+    history = [
+        ASK,
+        AssistantMessage(calls=(CALL, second)),
+        ToolMessage(call_id=CALL.id, name="terminal", text="1", images=(Image(url="one"),)),
+        ToolMessage(call_id=second.id, name="browser", text="2", images=(Image(url="two"),)),
+    ]
+    *_, one, two, shown = project(history)
+    assert [one, two] == [msgspec.structs.replace(m, images=()) for m in history[2:]]
+    assert isinstance(shown, UserMessage)
+    assert [image.url for image in shown.images] == ["one", "two"]
 
 
 def test_a_call_without_a_result_is_said_to_be_unknown() -> None:

@@ -9,6 +9,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.message import (
     AssistantMessage,
     CompactionMessage,
+    Image,
     Message,
     ToolMessage,
     UserMessage,
@@ -141,11 +142,15 @@ class Agent:
 def _length(message: Message) -> int:
     match message:
         case UserMessage():
-            return len(message.text) + sum(len(image.data or "") for image in message.images)
+            return len(message.text) + _pictures(message.images)
         case AssistantMessage():
             thought = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
             return len(message.text) + thought + sum(len(c.arguments) for c in message.calls)
         case ToolMessage():
-            return len(message.text)
+            return len(message.text) + _pictures(message.images)
         case _:
             return len(message.text)
+
+
+def _pictures(images: Iterable[Image]) -> int:
+    return sum(len(image.data or "") for image in images)

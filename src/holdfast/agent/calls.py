@@ -56,7 +56,9 @@ async def _run(agent: Agent, work: Work, call: ToolCall) -> None:
 
 async def _finish(agent: Agent, work: Work, call: ToolCall, output: ToolOutput) -> None:
     text = work.redact(output.text)
-    result = ToolMessage(call_id=call.id, name=call.name, text=text, outcome=output.outcome)
+    result = ToolMessage(
+        call_id=call.id, name=call.name, text=text, outcome=output.outcome, images=output.images
+    )
     await agent.keep(result, work.called(result))
     work.crash(CrashPoint.CALL_FINISHED)
     work.emit(ToolEnded(call.id, call.name, result.outcome, result.text))

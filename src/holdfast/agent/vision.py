@@ -8,7 +8,7 @@ import msgspec
 from holdfast.agent.agent import Agent
 from holdfast.agent.work import Work
 from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.message import AssistantMessage, Message, NoteMessage, UserMessage
+from holdfast.core.message import AssistantMessage, Message, NoteMessage, ToolMessage, UserMessage
 from holdfast.core.model import ModelRequest
 from holdfast.core.turn import NO_USAGE, Usage
 
@@ -64,4 +64,6 @@ def _undescribed(messages: Sequence[Message]) -> list[UserMessage]:
             break
         if isinstance(message, UserMessage) and message.images:
             found.append(message)
+        if isinstance(message, ToolMessage) and message.images:
+            found.append(UserMessage(text=message.text, images=message.images))
     return found[::-1]

@@ -66,12 +66,13 @@ class AssistantMessage(
 
 
 class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_defaults=True):
-    """The result of one call."""
+    """The result of one call. Its pictures are shown to the model behind all results."""
 
     call_id: CallId
     name: str
     text: str
     outcome: Outcome = Outcome.OK
+    images: tuple[Image, ...] = ()
 
 
 class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):

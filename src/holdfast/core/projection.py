@@ -9,6 +9,7 @@ from holdfast.core.compaction import visible
 from holdfast.core.ids import CallId
 from holdfast.core.message import (
     AssistantMessage,
+    Image,
     Message,
     NoteMessage,
     Outcome,
@@ -23,6 +24,7 @@ LEFT_OUT = "[This result was left out to make room. Call the tool again if it is
 BEGINNING_CUT = NoteMessage(text="[System note: what came before this is not shown.]")
 GO_ON = NoteMessage(text="[System note: go on from here.]")
 EMPTY = "(empty message)"
+PICTURES = "[The pictures of the results above.]"
 
 
 def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, ...]:
@@ -132,14 +134,19 @@ def _reply(message: AssistantMessage, results: dict[CallId, ToolMessage]) -> Ite
         return
     calls = _sound_calls(message.calls)
     yield message if calls == message.calls else msgspec.structs.replace(message, calls=calls)
+    images: list[Image] = []
     for call in calls:
         # Popped, not read: an id that a later reply uses again has no result of its own.
-        if call.id in results:
-            yield results.pop(call.id)
-        else:
-            yield ToolMessage(
-                call_id=call.id, name=call.name, text=NO_RESULT, outcome=Outcome.UNKNOWN
-            )
+        result = results.pop(call.id, None) or _no_result(call)
+        images.extend(result.images)
+        yield msgspec.structs.replace(result, images=()) if result.images else result
+    if images:
+        # Not in the results: some providers take words only there.
+        yield UserMessage(text=PICTURES, images=tuple(images))
+
+
+def _no_result(call: ToolCall) -> ToolMessage:
+    return ToolMessage(call_id=call.id, name=call.name, text=NO_RESULT, outcome=Outcome.UNKNOWN)
 
 
 def _first_results(messages: Iterable[Message]) -> dict[CallId, ToolMessage]:

@@ -16,7 +16,7 @@ def estimate(message: Message) -> int:
             tokens += sum(of_text(part.text) for part in message.reasoning)
             tokens += sum(EACH + of_text(call.arguments) for call in message.calls)
         case ToolMessage():
-            tokens += EACH
+            tokens += EACH + IMAGE * len(message.images)
     return tokens
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.message import Outcome
+from holdfast.core.message import Image, Outcome
 
 if TYPE_CHECKING:
     from holdfast.core.bench import Bench
@@ -32,6 +32,7 @@ class Danger(StrEnum):
 class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     outcome: Outcome = Outcome.OK
+    images: tuple[Image, ...] = ()
 
 
 class ToolFailed(Exception):

@@ -1,6 +1,7 @@
 """The `browser` tool: open, read, click, type, look, in a browser that the session keeps."""
 
 import asyncio
+import base64
 import importlib.util
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.core.message import Image
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 from holdfast.tools.browser.browsers import Browsers
@@ -89,13 +91,14 @@ class BrowserTool:
 
     async def _act(self, context: ToolContext, wanted: BrowserArguments) -> ToolOutput:
         async with self._browsers.window(context.session_id) as window:
+            images: tuple[Image, ...] = ()
             if wanted.action == "screenshot":
-                text = await _screenshot(window)
+                text, images = await _screenshot(window)
             else:
                 text = await self._acts[wanted.action](window, wanted)
             await window.remember()
             await window.settled()
-            return ToolOutput(text="\n".join([*window.news(), text]))
+            return ToolOutput(text="\n".join([*window.news(), text]), images=images)
 
 
 def can_browse(chromium: str) -> bool:
@@ -157,10 +160,13 @@ async def _tab(window: Window, wanted: BrowserArguments) -> str:
     return await _shown(window)
 
 
-async def _screenshot(window: Window) -> str:
+async def _screenshot(window: Window) -> tuple[str, tuple[Image, ...]]:
+    """For people a file, for the model the picture itself: small, it is sent ever after."""
     page = await window.page()
-    path = await window.put("screenshot.png", await page.screenshot(type="png"))
-    return f"Saved as {path}: the page {page.url} as it is seen now."
+    data = await page.screenshot(type="jpeg", quality=60)
+    path = await window.put("screenshot.jpg", data)
+    image = Image(media_type="image/jpeg", data=base64.b64encode(data).decode())
+    return f"Saved as {path}: the page {page.url} as it is seen now.", (image,)
 
 
 def _element(page: "Page", ref: str) -> "Locator":
