@@ -64,7 +64,7 @@ def test_a_sound_history_is_projected_as_it_is() -> None:
 def test_the_pictures_of_results_are_shown_behind_the_last_of_them() -> None:
     """Between two results nothing may stand."""
     second = ToolCall(id=CallId("b"), name="browser", arguments="{}")
-    history = [
+    history: list[Message] = [
         ASK,
         AssistantMessage(calls=(CALL, second)),
         ToolMessage(call_id=CALL.id, name="terminal", text="1", images=(Image(url="one"),)),
