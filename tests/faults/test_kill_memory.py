@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from tests.faults.conftest import Worlds
 
 from holdfast.control.api_client import ApiClient
@@ -13,11 +12,10 @@ from holdfast.core.secret import Secret
 NOTE = json.dumps({"action": "add", "text": "keeps bees"})
 
 
-@pytest.mark.parametrize("point", [CrashPoint.CALL_STARTED, CrashPoint.CALL_RETURNED])
-async def test_a_note_whose_call_was_cut_is_kept_once(worlds: Worlds, point: CrashPoint) -> None:
-    """H2: whether it had been kept or not, the call is made again, and there is one note."""
+async def test_a_note_whose_call_was_cut_is_kept_once(worlds: Worlds) -> None:
+    """H2: it had been kept and nobody knew; the call is made again, and there is one note."""
     async with worlds() as world:
-        await world.start(point)
+        await world.start(CrashPoint.CALL_RETURNED)
         await world.people.say(f"[tool memory {NOTE}] [then] [text noted]", chat="home")
         await world.dies()
         await world.start()
