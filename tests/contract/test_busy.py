@@ -18,7 +18,7 @@ from holdfast.core.tool import Replay
 from holdfast.platforms.simulated.service import ChatService
 
 World = Any
-SETTLE = 0.3
+SETTLE = 1.0  # long enough for a busy machine to bring the parts one after the other
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ async def test_an_interrupt_by_somebody_else_waits_its_turn(world: World) -> Non
     world.say("Ann's question", user="ann", **thread)
     await world.model.asked(1)
     world.say("Bob's question", user="bob", **thread)
+    await asyncio.wait_for(_queued(only_lane(world), 1), 10)
     world.model.say("for Ann", "for Bob")
     sent = await world.sent(2)
     assert [one.outgoing.text for one in sent] == ["for Ann", "for Bob"]
@@ -80,7 +81,7 @@ async def test_a_steer_by_somebody_else_waits_its_turn(world: World, call: Any) 
     world.say("Ann's question", user="ann", **thread)
     await lever.was_pulled(1)
     world.say("Bob's question", user="bob", **thread)
-    await asyncio.sleep(0)
+    await asyncio.wait_for(_queued(only_lane(world), 1), 10)
     lever.go.set()
     assert await world.texts(2) == ["for Ann", "for Bob"]
 
@@ -270,6 +271,7 @@ async def test_a_message_interrupts_nothing_while_the_history_is_summed_up(world
     await world.model.asked(1)
     only_lane(world).turn.compacting = True
     world.say("two")
+    await asyncio.wait_for(_queued(only_lane(world), 1), 10)
     world.model.say("1", "2")
     assert await world.texts(2) == ["1", "2"]
     assert await world.ledger() == {"answered": 2}
