@@ -25,6 +25,7 @@ T = TypeVar("T")
 Sessions = frozenset[SessionId]
 
 _GAP = 0.3  # seconds in which what is said is gathered, so that one transaction takes it
+_SLICE = 0.5  # seconds of catching up after which those who ask get their turn
 _PATIENCE = 5.0  # seconds that a question waits for an index that is far behind
 
 
@@ -41,6 +42,7 @@ class SearchIndex:
         self._worker = Worker("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
+        self._due = 0.0  # when what is owed has been gathered for long enough
         self._pending: dict[SessionId, None] = {}  # in the order in which they are owed
 
     async def __aenter__(self) -> "SearchIndex":
@@ -97,7 +99,7 @@ class SearchIndex:
         somebody asks."""
         while True:
             try:
-                item = self._queue.get(timeout=_GAP if self._pending else None)
+                item = self._queue.get(timeout=self._wait())
             except Empty:
                 self._quietly_catch_up()
                 continue
@@ -105,10 +107,17 @@ class SearchIndex:
                 return
             if isinstance(item, Job):
                 self._answer(item)
-            elif self._db is not None or not self._pending:
-                # Before the file is open one name is enough to have it opened, and then all
-                # that it lacks is found.
-                self._pending.update(dict.fromkeys(item))
+            else:
+                self._owe(item)
+
+    def _wait(self) -> float | None:
+        """From the first that is owed: a stream that never pauses is followed all the same."""
+        return max(0.0, self._due - time.monotonic()) if self._pending else None
+
+    def _owe(self, sessions: Sessions) -> None:
+        if not self._pending:
+            self._due = time.monotonic() + _GAP
+        self._pending.update(dict.fromkeys(sessions))
 
     def _answer(self, job: Job) -> None:
         try:
@@ -134,15 +143,17 @@ class SearchIndex:
 
     def _quietly_catch_up(self) -> None:
         try:
-            self._catch_up()
+            self._catch_up(until=time.monotonic() + _SLICE)
         except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
             log.warning(
                 "The search index could not follow: %s",
                 faults.explain(error, self._path),
                 extra={"action": "search_behind"},
             )
-            self._pending.clear()
-            self._discard() if isinstance(error, faults.DAMAGE) else self._close()
+            self._pending.clear()  # once it can be opened again, all that it lacks is found
+            self._close()
+            if isinstance(error, faults.DAMAGE):
+                file.remove(self._path)
 
     def _opened(self) -> apsw.Connection:
         """Once it is open, all that it lacks is owed."""
@@ -152,9 +163,12 @@ class SearchIndex:
         return self._db
 
     def _catch_up(self, *, until: float | None = None) -> None:
-        """What is owed, session by session; with `until`, as much as can be done by then."""
+        """What is owed, session by session; with `until`, as much as can be done by then. The
+        close waits for no more than one piece of it: the next opening finds the rest."""
         db = self._opened()
-        while self._pending and (until is None or time.monotonic() < until):
+        while self._pending and self._loop is not None:
+            if until is not None and time.monotonic() >= until:
+                return
             session_id = next(iter(self._pending))
             with db:
                 more = taking.take(db.cursor(), session_id)
@@ -169,6 +183,7 @@ class SearchIndex:
         cursor.connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
     def _describe(self, cursor: apsw.Cursor) -> SearchState:
+        self._catch_up(until=time.monotonic() + _PATIENCE)
         messages = cursor.execute("SELECT count(*) FROM entries").get
         size = sum(path.stat().st_size for path in file.files(self._path) if path.exists())
         return SearchState(messages=int(messages), behind=len(self._pending), bytes=size)
