@@ -646,3 +646,16 @@ async def test_a_question_is_owed_like_any_message(world: Asking, call: Any) -> 
     assert await world.store.answers(accepted.row.id) == []
     assert (await world.store.outbox_ledger())[DeliveryState.SENT] == 1
     assert row.asked_in == row.session_id
+
+
+async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
+    world: Asking, call: Any
+) -> None:
+    """The page's card comes and goes by the feed."""
+    world.model.say([call("shell", RM)], "done")
+    accepted = await world.accept("clean up")
+    (row,) = await world.asked()
+    with world.gateway.house.feeds.read(row.session_id) as feed:
+        await world.gateway.approvals.decide(row.id, Answer(approved=True))
+        assert (feed.changed, feed.stale) == (True, True)
+    assert (await world.end_of(accepted)).text == "done"

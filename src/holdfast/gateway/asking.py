@@ -104,7 +104,8 @@ class Permission:
                 self._house.crash(CrashPoint.APPROVAL_ASKED)
                 self._approvals.add(ask.approvals, at=ask.at)
                 self._house.announcer.messages((), ask.deliveries)
-                self._house.feeds.changed(self._session_id)
+                for session_id in {self._session_id, self._asked_in}:
+                    self._house.feeds.changed(session_id)
 
         asking.add_done_callback(asked)
         await asyncio.shield(asking)

@@ -200,6 +200,8 @@ class Lane:
             return interrupted or bool(self._stops)
 
         await until_woken(self.approvals, store=store, clock=clock, called=called)
+        for session_id in {approval.asked_in for approval in self.approvals.all}:
+            self._house.feeds.changed(session_id)  # a child's people look at another session
 
     def _interrupts(self, row: InboxRow, resumed: OpenTurn) -> bool:
         """Whether it will end the turn once that has gone on; see `_admit_again`."""
