@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
+from tests.contract.conftest import HeldClock, Until, World
 
 from holdfast.core.inbox import Pointed
 from holdfast.core.reset import ResetMode, ResetReason
@@ -15,7 +16,6 @@ from holdfast.core.session import SessionRow
 from holdfast.core.settings import SessionSettings
 from holdfast.core.source import Source, build_session_key
 from holdfast.gateway.sessions import SessionStore
-from tests.contract.conftest import Call, HeldClock, Until, World
 
 SOURCE = Source(platform="simulated", chat_id="home", user_id="ann")
 KEY = build_session_key(SOURCE)
@@ -57,6 +57,11 @@ async def row(world: World) -> SessionRow:
     found = await world.store.session(pointed.session_id)
     assert found is not None
     return found
+
+
+async def has_begun(world: World) -> bool:
+    """Whether a turn is in the log: the model may be asked before it is."""
+    return bool(await world.store.open_turns())
 
 
 def marks(row: SessionRow) -> tuple[Any, ...]:
@@ -189,10 +194,11 @@ async def test_what_waits_behind_a_turn_runs_in_the_fresh_session(kept: World) -
     assert (await row(kept)).id != lane.session_id
 
 
-async def test_a_turn_cut_by_a_crash_is_marked_until_it_is_done(world: World, call: Call) -> None:
+async def test_a_turn_cut_by_a_crash_is_marked_until_it_is_done(world: World, until: Until) -> None:
     """F3, F8: recovery marks it with the reason `crash`."""
     world.say("work")
     await world.model.asked(1)
+    await until(lambda: has_begun(world))
     await world.die()
     await world.start()
     await world.model.asked(2)
@@ -208,6 +214,7 @@ async def test_what_its_user_stopped_is_marked_no_more(world: World, until: Unti
     """F9: /stop clears the marks of the turn it ends."""
     world.say("work")
     await world.model.asked(1)
+    await until(lambda: has_begun(world))
     await world.die()
     await world.start()
     await world.model.asked(2)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.conftest import HeldClock, NoRunners, Until, World
 
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
@@ -16,7 +17,6 @@ from holdfast.core.reset import ResetMode, ResetReason, ResetRule
 from holdfast.core.session import ProcessRow, SessionRow
 from holdfast.core.settings import SessionSettings
 from holdfast.core.source import ChatType, Source
-from tests.contract.conftest import HeldClock, NoRunners, Until, World
 
 HOUR = 3600.0
 IDLE = SessionSettings(reset=ResetMode.IDLE, idle_minutes=60)

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.contract.conftest import Call, Until, World
 
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.message import ToolCall
+from holdfast.core.message import CompactionMessage, ToolCall
 from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.projection import problems
+from holdfast.core.session import CommandEffect
 from holdfast.core.source import ChatType, Source, build_session_key
-from tests.contract.conftest import Call, Until, World
 
 GROUP: dict[str, Any] = {"chat": "team", "chat_type": ChatType.GROUP}
 THREAD: dict[str, Any] = {"chat": "team", "chat_type": ChatType.THREAD, "thread": "7"}
@@ -379,9 +381,7 @@ async def test_an_undo_right_after_the_answer_takes_that_back(
     assert talk.shown() == ["two"]
 
 
-async def test_tokens_are_counted_by_turn_conversation_and_person(
-    talk: Talk, world: World
-) -> None:
+async def test_tokens_are_counted_by_turn_conversation_and_person(talk: Talk, world: World) -> None:
     assert await talk("/usage") == "All your conversations: 0 tokens in, 0 out"
     await talk("one", "uno")
     await talk("two", "dos")
@@ -406,3 +406,77 @@ async def test_tokens_are_counted_while_the_agent_works(world: World, call: Call
     assert told[1] == "This conversation: 10 tokens in (2 of them cached), 5 out"
     world.model.say("done")
     await world.sent(2)
+
+
+async def test_what_was_taken_back_is_shown_as_such(talk: Talk, world: World) -> None:
+    await talk("one", "uno")
+    await talk("two", "dos")
+    await talk("/undo")
+    session = await talk.where()
+    assert session is not None
+    records = await world.store.records(session, limit=9)
+    assert [(r.message.text, r.undone) for r in records] == [
+        ("one", False),
+        ("uno", False),
+        ("two", True),
+        ("dos", True),
+    ]
+
+
+async def test_a_summary_that_is_taken_back_hides_nothing_any_more(
+    talk: Talk, world: World
+) -> None:
+    """Law 2: what it stood for is shown again; and one that stands goes on standing for it."""
+    await talk("one", "uno")
+    await talk("two", "dos")
+    session = await talk.where()
+    assert session is not None
+    await summarise(world, session, covers=2)
+    await talk("three", "tres")
+    assert [text.splitlines()[-1] for text in talk.shown()] == ["sum", "two", "dos", "three"]
+    await talk("/undo")
+    await talk("four", "cuatro")
+    assert [text.splitlines()[-1] for text in talk.shown()] == ["sum", "two", "dos", "four"]
+    await talk("/fork")
+    await talk("five", "cinco")
+    assert [text.splitlines()[-1] for text in talk.shown()][:3] == ["sum", "two", "dos"]
+    await talk("/undo 3")
+    await talk("six", "seis")
+    assert talk.shown() == ["one", "uno", "six"]
+
+
+async def test_a_summary_of_what_was_taken_back_meanwhile_is_refused(
+    talk: Talk, world: World
+) -> None:
+    """It would hide what is said next."""
+    await talk("one", "uno")
+    await talk("two", "dos")
+    session = await talk.where()
+    assert session is not None
+    await talk("/undo")
+    with pytest.raises(StoreError, match="messages any more to summarise"):
+        await summarise(world, session, covers=3)
+    await summarise(world, session, covers=2)
+
+
+async def summarise(world: World, session_id: SessionId, *, covers: int) -> None:
+    record = CompactionMessage(text="sum", covers=covers)
+    await world.store.settle_command(
+        CommandEffect(inbox_ends=(), session_id=session_id, compaction=record, at=1.0)
+    )
+    world.gateway.house.cache.drop(session_id)
+
+
+async def test_who_goes_back_to_what_its_chat_has_left_is_at_home_there(
+    talk: Talk, world: World
+) -> None:
+    """So that a page, which knows a conversation by its chat, can speak to it."""
+    await talk("about fish", "yes", chat="one")
+    fish = await talk.where(chat="one")
+    await talk("/new", chat="one")
+    await talk("/resume fish", chat="two")
+    assert fish is not None
+    row = await world.store.session(fish)
+    assert row is not None
+    assert (row.current, row.route.split(":")[3]) == (True, "two")
+    assert await talk.where(chat="two") == fish

@@ -103,3 +103,4 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: TurnId | None
     message: Message
     created_at: float
+    undone: bool = False  # its user took it back: it is kept, and no part of the conversation

@@ -104,7 +104,8 @@ def records(
 ) -> list[Record]:
     bounds = (session_id, after or 0, before if before is not None else _BEYOND, limit)
     found = cursor.execute(
-        f"SELECT {rows.RECORD} FROM messages WHERE session_id = ? AND seq > ? AND seq < ?"
+        f"SELECT {rows.RECORD}, {rows.UNDONE} FROM messages m"
+        " WHERE session_id = ? AND seq > ? AND seq < ?"
         f" ORDER BY seq {'DESC' if after is None else 'ASC'} LIMIT ?",
         bounds,
     )

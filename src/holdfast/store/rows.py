@@ -114,8 +114,21 @@ def message(body: str) -> Message:
 RECORD = "seq, turn_id, body, created_at"
 
 
+UNDONE = (
+    "EXISTS (SELECT 1 FROM undone u WHERE u.session_id = m.session_id"
+    " AND m.seq BETWEEN u.from_seq AND u.to_seq)"
+)
+
+
 def record(row: Row) -> Record:
-    return Record(seq=row[0], turn_id=row[1], message=_message.decode(row[2]), created_at=row[3])
+    """With `UNDONE` as one more column, where that is asked for."""
+    return Record(
+        seq=row[0],
+        turn_id=row[1],
+        message=_message.decode(row[2]),
+        created_at=row[3],
+        undone=len(row) > 4 and bool(row[4]),
+    )
 
 
 USAGE = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"

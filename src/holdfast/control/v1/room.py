@@ -89,6 +89,9 @@ class Room:
             created_at=row.created_at,
             active_at=row.active_at,
             ended_at=row.ended_at,
+            resume_pending=row.resume_pending,
+            auto_reset_reason=row.auto_reset_reason,
+            previous=row.previous,
         )
 
 

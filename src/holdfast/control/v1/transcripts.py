@@ -40,7 +40,11 @@ class _Head(msgspec.Struct, frozen=True):
 
 def record_view(record: Record) -> RecordView:
     return RecordView(
-        seq=record.seq, turn_id=record.turn_id, at=record.created_at, message=record.message
+        seq=record.seq,
+        turn_id=record.turn_id,
+        at=record.created_at,
+        message=record.message,
+        undone=record.undone,
     )
 
 

@@ -29,6 +29,9 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     active_at: float
     ended_at: float | None
+    resume_pending: bool = False  # its turn was cut, and none has completed since
+    auto_reset_reason: str | None = None  # why it took the place of `previous` by itself
+    previous: str | None = None
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,12 +50,14 @@ class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed message of a transcript. `seq` rises by one; it is the id of its event."""
+    """A committed message of a transcript. `seq` rises by one; it is the id of its event.
+    `undone`: its user took it back, and no model is shown it any more."""
 
     seq: int
     turn_id: str | None
     at: float
     message: Message
+    undone: bool = False
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):

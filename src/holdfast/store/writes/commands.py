@@ -35,6 +35,7 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
         busy.choose(cursor, _chosen_in(cursor, effect), effect.busy_mode)
     if effect.compaction is not None and effect.session_id is not None:
         session_id = effect.session_id
+        history.must_stand(cursor, session_id, messages=effect.compaction.covers)
         compactions.between_turns(
             cursor, session_id=session_id, message=effect.compaction, at=effect.at
         )

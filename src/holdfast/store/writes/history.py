@@ -62,6 +62,12 @@ def resume(cursor: apsw.Cursor, session_id: SessionId, *, route: SessionKey, at:
     )
     if not cursor.connection.changes():
         raise StoreError(f"there is no session {session_id} to return to")
+    # One whose own chat has gone on elsewhere is at home where it goes on.
+    cursor.execute(
+        "UPDATE sessions SET route = ?2 WHERE id = ?1 AND NOT EXISTS"
+        " (SELECT 1 FROM routes r WHERE r.key = sessions.route AND r.session_id = ?1)",
+        (session_id, route),
+    )
     sessions.point_route(cursor, route, session_id)
 
 
@@ -78,6 +84,16 @@ def say_again(
             (accepted.row.id, inbox_id),
         )
     return accepted.row
+
+
+def must_stand(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> None:
+    """A summary is of messages that stand: one that was being made while they were taken back
+    would hide what is said next."""
+    (found,) = cursor.execute(
+        "SELECT count(*) FROM standing WHERE session_id = ?", (session_id,)
+    ).fetchall()
+    if found[0] < messages:
+        raise StoreError(f"session {session_id} has no {messages} messages any more to summarise")
 
 
 def _must_rest(cursor: apsw.Cursor, session_id: SessionId) -> None:
