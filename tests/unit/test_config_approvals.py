@@ -1,0 +1,34 @@
+"""`[approvals]`: who may be named there, and what a wrong name is told."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import ConfigError, load
+from holdfast.core.settings import ApprovalMode
+
+
+def test_people_and_the_requester_may_be_named(tmp_path: Path) -> None:
+    (tmp_path / "holdfast.toml").write_text(
+        '[approvals]\nmode = "refuse"\napprovers = ["requester", "simulated:default:a:b"]\n'
+    )
+    approvals = load(tmp_path, {}).settings.approvals
+    assert approvals.mode is ApprovalMode.REFUSE
+    assert approvals.approvers == ("requester", "simulated:default:a:b")
+
+
+@pytest.mark.parametrize("name", ["ann", "requestor", "nowhere:default:ann", "simulated::ann", ""])
+def test_somebody_who_could_not_be_asked_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(f'[approvals]\napprovers = ["requester", "{name}"]\n')
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, {})
+    assert "approvals.approvers" in str(caught.value)
+    assert 'a person as "platform:account:user"' in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "nan"])
+def test_a_question_needs_some_time(tmp_path: Path, timeout: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(f"[approvals]\ntimeout = {timeout}\n")
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, {})
+    assert "approvals.timeout" in str(caught.value)
