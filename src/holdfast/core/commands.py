@@ -134,7 +134,7 @@ COMMANDS = (
     CommandSpec(
         name="stop",
         arguments="[all]",
-        help="stop what the agent is doing, and drop what waits behind it; all: also in the background",
+        help="stop what runs, and drop what waits behind it; all: also what is in the background",
         strict=False,  # who says "/stop please" means it
         outlives_restart=False,  # what it was to stop died with the process it was typed to
     ),
