@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from tests.contract.conftest import HeldClock, Until, World
 
+from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Pointed
 from holdfast.core.reset import ResetMode, ResetReason
 from holdfast.core.session import SessionRow
@@ -249,7 +250,7 @@ async def test_a_session_that_lives_in_its_lane_alone_is_the_one_that_is_found(
 
 def test_what_a_commit_brings_back_says_whether_it_goes_on() -> None:
     """F4: suspended and ended are no place to go on."""
-    here = Pointed(session_id="s", active_at=1.0)
+    here = Pointed(session_id=SessionId("s"), active_at=1.0)
     assert here.goes_on
     assert not msgspec.structs.replace(here, suspended=True).goes_on
     assert not msgspec.structs.replace(here, ended=True).goes_on

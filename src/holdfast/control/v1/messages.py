@@ -15,7 +15,7 @@ from holdfast.core.events import MessageEnded
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import Inbound, InboxRow
 from holdfast.core.session import SessionRow
-from holdfast.core.source import Source, place_of
+from holdfast.core.source import Source, build_session_key, place_of
 from holdfast.gateway import leaving
 
 _OURS = ("web", "api")  # platforms whose messages come in by the gateway's own token
@@ -97,7 +97,15 @@ def _source(room: Room, row: SessionRow) -> Source:
             "one.",
             code="not_current",
         )
-    return Source(platform=platform, account=account, chat_id=chat, chat_type=kind, user_id="owner")
+    source = Source(
+        platform=platform, account=account, chat_id=chat, chat_type=kind, user_id="owner"
+    )
+    if build_session_key(source) != row.route:  # its name is too long to be had from its route
+        raise conflict(
+            f"session {row.id} has a name that only its own platform knows: speak to it there.",
+            code="not_ours",
+        )
+    return source
 
 
 def _inbox_id(text: str) -> InboxId:

@@ -89,10 +89,12 @@ def say_again(
 def must_stand(cursor: apsw.Cursor, session_id: SessionId, *, messages: int) -> None:
     """A summary is of messages that stand: one that was being made while they were taken back
     would hide what is said next."""
-    (found,) = cursor.execute(
-        "SELECT count(*) FROM standing WHERE session_id = ?", (session_id,)
-    ).fetchall()
-    if found[0] < messages:
+    fewer = cursor.execute(
+        "SELECT 1 FROM (SELECT count(*) AS standing FROM standing WHERE session_id = ?)"
+        " WHERE standing < ?",
+        (session_id, messages),
+    ).fetchone()
+    if fewer is not None:
         raise StoreError(f"session {session_id} has no {messages} messages any more to summarise")
 
 
