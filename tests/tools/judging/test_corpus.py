@@ -1,0 +1,57 @@
+"""The corpora: what the judge thinks of real commands, and how often it is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.judgement import Level
+from holdfast.tools.judging import ShellJudge
+from holdfast.tools.judging.corpus import Labelled, Score, read_corpus, score
+
+HERE = Path(__file__).parent
+OWN = read_corpus(HERE / "corpus.toml")
+BLIND = read_corpus(HERE / "blind.jsonl")
+
+
+@pytest.fixture(scope="module")
+def judge() -> ShellJudge:
+    return ShellJudge()
+
+
+@pytest.fixture(scope="module")
+def blind(judge: ShellJudge) -> Score:
+    result = score(judge, BLIND)
+    print(f"\nThe half whose author had not seen the rules:\n{result.table()}")
+    return result
+
+
+def test_the_corpora_are_large_and_of_every_level() -> None:
+    assert len(OWN) >= 120
+    assert len(BLIND) >= 110
+    for corpus in (OWN, BLIND):
+        assert {labelled.level for labelled in corpus} == set(Level)
+
+
+@pytest.mark.parametrize("labelled", OWN, ids=lambda labelled: labelled.command[:60])
+def test_each_command_of_our_own_half_is_judged_as_labelled(
+    judge: ShellJudge, labelled: Labelled
+) -> None:
+    assert judge.judge(labelled.command).level == labelled.level
+
+
+def test_whatever_is_not_harmless_says_by_which_rule_and_why(judge: ShellJudge) -> None:
+    for labelled in OWN:
+        judgement = judge.judge(labelled.command)
+        if judgement.level != Level.HARMLESS:
+            assert judgement.rule
+            assert judgement.why.endswith(".")
+            assert judgement.part
+
+
+def test_nothing_hopeless_of_the_blind_half_would_run(blind: Score) -> None:
+    assert not [v.labelled.command for v in blind.of(Level.HOPELESS) if v.missed]
+
+
+def test_little_of_the_blind_half_is_missed_and_little_asked_in_vain(blind: Score) -> None:
+    assert blind.missed <= 0.05
+    assert blind.over_asked <= 0.05
