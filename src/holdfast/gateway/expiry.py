@@ -5,8 +5,9 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 
-from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.reset import Expiring, ResetPolicies, expires_at
 from holdfast.core.session import ProcessRow
@@ -20,6 +21,7 @@ from holdfast.gateway.retention import Retention
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 50  # sessions of one look; there may be thousands after a long pause
+_MOST = 1000  # of which it reads so many: some may be in use for as long as they like
 _AGAIN = 60.0  # seconds until something that could not be ended is looked at again
 _APART = 1.0  # the least there is between two looks
 _LONGEST = 86400.0  # a clock that was set is noticed within a day
@@ -56,17 +58,18 @@ class Expiry:
             delete=partial(leaving.delete, house, lanes, closing),
             spare=self.in_use,
         )
-        self._wake_at = 0.0
+        self._wake_at = inf
         self._woken = asyncio.Event()
         self._closed = False
 
     async def run(self) -> None:
         """Until `close`."""
         while not self._closed:
+            self._wake_at = inf  # whoever falls silent while we look may not have been seen
             try:
                 self._wake_at = await self.look()
-            except StoreError as error:
-                log.warning("Expiry waits for the store: %s", error, extra={"action": "expiry"})
+            except HoldfastError as error:
+                log.warning("Expiry tries again later: %s", error, extra={"action": "expiry"})
                 self._wake_at = self._house.clock.now() + _AGAIN
             await self._sleep()
 
@@ -110,13 +113,18 @@ class Expiry:
         if not self._policies.any:
             return None
         now = self._house.clock.now()
-        found = await self._house.store.expiring(deadline=self._deadline, limit=_AT_ONCE)
-        spared = False
+        found = await self._house.store.expiring(deadline=self._deadline, limit=_MOST)
+        spared = ended = 0
         for each in found:
             if each.expires_at > now:
                 return min(each.expires_at, now + _AGAIN) if spared else each.expires_at
-            spared |= not await self._finalise(each, now)
-        return now + _AGAIN if spared else now if found else None
+            if ended == _AT_ONCE:
+                return now
+            if await self._finalise(each, now):
+                ended += 1
+            else:
+                spared += 1
+        return now + _AGAIN if spared else None
 
     async def _finalise(self, expiring: Expiring, now: float) -> bool:
         """False: it is in use, and lives on. It is ended in the store first and once: whoever

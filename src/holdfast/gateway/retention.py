@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock, Store
 from holdfast.core.settings import RetentionSettings
@@ -70,8 +71,21 @@ class Retention:
         gone = 0
         for session_id in found:
             if not await self._spare(session_id):
-                await self._delete(session_id)
-                gone += 1
+                gone += await self._deleted(session_id)
         if gone == _AT_ONCE:
             self._next = now
         return gone
+
+    async def _deleted(self, session_id: SessionId) -> bool:
+        """One that cannot be deleted keeps no other; it is tried again tomorrow."""
+        try:
+            await self._delete(session_id)
+        except HoldfastError as error:
+            log.warning(
+                "Session %s could not be deleted: %s",
+                session_id,
+                error,
+                extra={"action": "prune_failed", "session": session_id},
+            )
+            return False
+        return True

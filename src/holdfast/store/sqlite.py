@@ -66,9 +66,7 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
     async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
         async with Reader(self._path, vfs=self._vfs) as reader:
-            return await reader.read(
-                partial(expiry_reads.expiring, deadline=deadline, limit=limit)
-            )
+            return await reader.read(partial(expiry_reads.expiring, deadline=deadline, limit=limit))
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         async with Reader(self._path, vfs=self._vfs) as reader:
