@@ -234,7 +234,6 @@ class Journal(Protocol):
         ...
 
 
-
 class Library(Protocol):
     """The reading half of the store: on connections of its own, never behind the writer.
 
@@ -243,7 +242,13 @@ class Library(Protocol):
 
     async def session(self, session_id: SessionId) -> SessionRow | None: ...
     async def sessions(
-        self, *, limit: int, offset: int = 0, q: str = "", platform: str = "", children: bool = False
+        self,
+        *,
+        limit: int,
+        offset: int = 0,
+        q: str = "",
+        platform: str = "",
+        children: bool = False,
     ) -> list[SessionRow]:
         """The most recently active first; with `q`, those that have it in their title. Those of
         children are among them only where they are asked for."""
@@ -301,7 +306,6 @@ class Library(Protocol):
     async def check(self) -> list[str]:
         """What is wrong with the store's file; empty: nothing. It reads all of it."""
         ...
-
 
     async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
         """The sessions that go on and will be over, the soonest first. It looks at them all."""
@@ -385,7 +389,6 @@ class Library(Protocol):
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
         """Whose memory an enrolled session has."""
         ...
-
 
 
 class Forgetting(Protocol):

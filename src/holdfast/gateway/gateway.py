@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.guarded import USUAL_LIMITS, Limits
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.admission import chosen_for_session
 from holdfast.core.bench import Bench
@@ -121,7 +121,7 @@ class Parts:
     judge: Judge = TRUSTING
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()
-    memory_limits: Limits = Limits()
+    memory_limits: Limits = USUAL_LIMITS
 
 
 class Broken(HoldfastError):

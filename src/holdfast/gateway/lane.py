@@ -333,9 +333,7 @@ class Lane:
         if self.opening is None or self._house.replies.fetched(row):
             return ()
         text = told_to_people(self.opening)
-        notice = self._house.replies.notice(
-            row, text, session_id=self.session_id, turn_id=turn_id
-        )
+        notice = self._house.replies.notice(row, text, session_id=self.session_id, turn_id=turn_id)
         return (notice,)
 
     async def _go_on(self, agent: Agent) -> Turn:

@@ -216,9 +216,7 @@ class SqliteJournal:
     def end_session(self, session_id: SessionId, *, at: float) -> Future[None]:
         return self._submit(partial(whole_sessions.end, session_id=session_id, at=at))
 
-    def expire_session(
-        self, session_id: SessionId, *, active_at: float, at: float
-    ) -> Future[bool]:
+    def expire_session(self, session_id: SessionId, *, active_at: float, at: float) -> Future[bool]:
         return self._submit(
             partial(expiry.expire, session_id=session_id, active_at=active_at, at=at)
         )

@@ -29,7 +29,13 @@ class SqliteLibrary:
         return await self._read(partial(reads.session, session_id=session_id))
 
     async def sessions(
-        self, *, limit: int, offset: int = 0, q: str = "", platform: str = "", children: bool = False
+        self,
+        *,
+        limit: int,
+        offset: int = 0,
+        q: str = "",
+        platform: str = "",
+        children: bool = False,
     ) -> list[SessionRow]:
         asked = partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
         return await self._read(partial(asked, children=children))

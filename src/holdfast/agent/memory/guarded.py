@@ -31,6 +31,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     longest_pause: float = 3600
 
 
+USUAL_LIMITS = Limits()
+
+
 _FAILURES = 3  # in a row
 
 
