@@ -32,7 +32,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings, SandboxMode
-from holdfast.gateway.gateway import Broken, Gateway, Parts
+from holdfast.gateway.gateway import Broken, Gateway
+from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.choice import Chosen, choose
 from holdfast.models.pool import ModelPool

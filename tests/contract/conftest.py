@@ -33,7 +33,8 @@ from holdfast.core.session import ProcessRow, RunnerRow
 from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
-from holdfast.gateway.gateway import Gateway, Parts
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.in_process import SimulatedPlatform

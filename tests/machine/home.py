@@ -23,7 +23,8 @@ from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Tool
 from holdfast.core.settings import Settings
 from holdfast.core.tool import Replay
-from holdfast.gateway.gateway import Gateway, Parts
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.parts import Parts
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Faults
 from holdfast.tools.registry import Registry

@@ -2,126 +2,43 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import tzinfo
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.agent.memory.guarded import USUAL_LIMITS, Limits
-from holdfast.agent.memory.notes import Notes
 from holdfast.core.admission import chosen_for_session
-from holdfast.core.bench import Bench
 from holdfast.core.child import HOUSE, ChildKind
-from holdfast.core.crash import Crash
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
-from holdfast.core.inbox import Accepted, BusyMode
-from holdfast.core.judgement import TRUSTING, Judge
-from holdfast.core.memory import MemoryProvider
-from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
-from holdfast.core.secret import Secret
-from holdfast.core.session import ProcessRow
-from holdfast.core.settings import Settings
+from holdfast.core.inbox import Accepted
+from holdfast.core.ports import Platform
 from holdfast.core.turn import LaneState
 from holdfast.gateway import leaving
-from holdfast.gateway.agents import Agents
-from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.approvals import Approvals
 from holdfast.gateway.authorise import Authority
-from holdfast.gateway.cache import AgentCache
 from holdfast.gateway.children import Children, Ways
-from holdfast.gateway.closing import Closing, Holder
-from holdfast.gateway.commands.approvals import ApprovalsCommand
-from holdfast.gateway.commands.approve import Approve
-from holdfast.gateway.commands.approving import Approving
-from holdfast.gateway.commands.background import Background
-from holdfast.gateway.commands.busy import Busy
-from holdfast.gateway.commands.compact import Compact
-from holdfast.gateway.commands.deny import Deny
+from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.desk import CommandDesk
-from holdfast.gateway.commands.fork import Fork
-from holdfast.gateway.commands.help import Help
-from holdfast.gateway.commands.memory import MemoryCommand
-from holdfast.gateway.commands.model import Model
-from holdfast.gateway.commands.new import New
-from holdfast.gateway.commands.resume import Resume
-from holdfast.gateway.commands.retry import Retry
-from holdfast.gateway.commands.say import Say
-from holdfast.gateway.commands.search import Search
-from holdfast.gateway.commands.sessions import Sessions
-from holdfast.gateway.commands.status import Status
-from holdfast.gateway.commands.stop import Stop
-from holdfast.gateway.commands.title import Title
-from holdfast.gateway.commands.undo import Undo
-from holdfast.gateway.commands.usage import Usage
+from holdfast.gateway.commands.every import every_command
 from holdfast.gateway.commands.words import meant
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
-from holdfast.gateway.feeds import Feeds
-from holdfast.gateway.house import House
+from holdfast.gateway.furnishing import Built, furnish
 from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.memory import Memory
-from holdfast.gateway.notices import Notices
-from holdfast.gateway.recovery import Adopter, Recovery
+from holdfast.gateway.parts import Parts
+from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.replies import Replies
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
-from holdfast.gateway.titles import Titles
-from holdfast.gateway.watchers import Watchers
-from holdfast.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
-
-
-class Workbenches(Adopter, Holder, Protocol):
-    """What the gateway asks of whoever owns the runners."""
-
-    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
-        """`shell`: with a terminal of that name, apart from the session's own."""
-        ...
-
-    async def end_all(self) -> None: ...
-    async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
-
-
-class Keeper(Holder, Protocol):
-    """Who holds something for sessions that no session outlives."""
-
-    async def end_all(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What a gateway is made of; every part comes in from outside."""
-
-    settings: Settings
-    store: Store
-    platforms: Sequence[Platform]
-    runners: Workbenches
-    toolbox: Toolbox
-    holders: Sequence[Keeper] = ()  # who else holds something for sessions: browsers
-    lease: Callable[[str | None], ModelClient]
-    model: ModelChoice
-    api_key: Secret | None
-    secrets: Sequence[Secret]
-    clock: Clock
-    new_id: NewId
-    crash: Crash
-    progress: Callable[[str], None]
-    judge: Judge = TRUSTING
-    notes: Notes | None = None  # None: the gateway's own
-    memory_providers: Sequence[MemoryProvider] = ()
-    memory_limits: Limits = USUAL_LIMITS
 
 
 class Broken(HoldfastError):
@@ -160,7 +77,7 @@ class Gateway:
             failed=self._unheard,
         )
         self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)
-        self.house = self._house()
+        self.house = furnish(parts, self._built())
         self.closing = Closing(self.house.cache)
         self.closing.add([parts.runners, self.house.memory, self._auxiliary, *parts.holders])
         self.lanes = Lanes(self.house, tasks=self._tasks)
@@ -185,7 +102,28 @@ class Gateway:
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
         self.intake = Gatehouse(self.house, authority=authority, admit=self._admit)
         self._settle_children_in()
-        self._add_commands()
+        self.desk.add(
+            every_command(
+                self.house,
+                self.lanes,
+                desk=self.desk,
+                sessions=self.sessions,
+                approvals=self.approvals,
+                authority=authority,
+                close=self.closing.close,
+            )
+        )
+
+    def _built(self) -> Built:
+        return Built(
+            doors=self._doors,
+            redact=self._redact,
+            delivery=self.delivery,
+            children=self._children,
+            auxiliary=self._auxiliary,
+            tasks=self._tasks,
+            close=self._close_session,
+        )
 
     def _settle_children_in(self) -> None:
         house, lanes = self.house, self.lanes
@@ -206,103 +144,6 @@ class Gateway:
     def _turn_of(self, session_id: SessionId) -> TurnId | None:
         lane = self.lanes.get(session_id)
         return lane.turn.turn_id if lane is not None and lane.turn is not None else None
-
-    def _house(self) -> House:
-        parts, watchers, feeds = self._parts, Watchers(), Feeds()
-        replies = Replies(self._doors, new_id=parts.new_id)
-        announcer = Announcer(watchers, self.delivery, feeds=feeds, redact=self._redact)
-        return House(
-            settings=parts.settings,
-            store=parts.store,
-            clock=parts.clock,
-            new_id=parts.new_id,
-            crash=parts.crash,
-            redact=self._redact,
-            watchers=watchers,
-            feeds=feeds,
-            children=self._children,
-            doors=self._doors,
-            replies=replies,
-            notices=Notices(
-                self._doors,
-                replies,
-                journal=parts.store,
-                announcer=announcer,
-                clock=parts.clock,
-            ),
-            announcer=announcer,
-            agents=Agents(
-                parts.settings,
-                lease=parts.lease,
-                model=parts.model,
-                api_key=parts.api_key,
-                toolbox=parts.toolbox,
-                library=parts.store,
-                clock=parts.clock,
-                close=self._close_session,
-            ),
-            cache=AgentCache(
-                max_agents=parts.settings.cache.max_agents,
-                max_bytes=parts.settings.cache.max_mb * 1_000_000,
-                idle_ttl=parts.settings.cache.idle_ttl,
-            ),
-            memory=self._memory(),
-            auxiliary=self._auxiliary,
-            titles=Titles(
-                self._auxiliary,
-                journal=parts.store,
-                feeds=feeds,
-                redact=self._redact,
-                tasks=self._tasks,
-            ),
-            bench=parts.runners.bench,
-            judge=parts.judge,
-        )
-
-    def _memory(self) -> Memory:
-        parts = self._parts
-        wanted = parts.settings.memory
-        notes = parts.notes or Notes(
-            parts.store, clock=parts.clock, redact=self._redact, room=wanted.max_chars
-        )
-        return Memory(
-            parts.memory_providers,
-            notes=notes,
-            store=parts.store,
-            clock=parts.clock,
-            redact=self._redact,
-            limits=parts.memory_limits,
-        )
-
-    def _add_commands(self) -> None:
-        house, lanes = self.house, self.lanes
-        approving = Approving(house, self.approvals)
-        self.desk.add(
-            [
-                Help(house, commands=self.desk.listed_for),
-                New(house, lanes, close=self.closing.close),
-                Stop(house, lanes),
-                Status(house, lanes),
-                MemoryCommand(house),
-                Model(house),
-                Background(house, lanes),
-                Approve(house, approving),
-                ApprovalsCommand(house, self.approvals, operates=self.authority.operates),
-                Busy(house),
-                Fork(house, lanes),
-                Resume(house, lanes),
-                Retry(house, lanes),
-                Sessions(house),
-                Title(house),
-                Undo(house, lanes),
-                Usage(house, lanes),
-                Deny(approving),
-                Compact(house),
-                Say("queue", self.sessions, mode=BusyMode.QUEUE),
-                Say("steer", self.sessions, mode=BusyMode.STEER),
-                Search(house),
-            ]
-        )
 
     async def __aenter__(self) -> Self:
         await self._tasks.__aenter__()

@@ -1,0 +1,70 @@
+"""Every command there is, with what it needs to be carried out."""
+
+from holdfast.core.inbox import BusyMode
+from holdfast.gateway.approvals import Approvals
+from holdfast.gateway.authorise import Authority
+from holdfast.gateway.commands.approvals import ApprovalsCommand
+from holdfast.gateway.commands.approve import Approve
+from holdfast.gateway.commands.approving import Approving
+from holdfast.gateway.commands.background import Background
+from holdfast.gateway.commands.busy import Busy
+from holdfast.gateway.commands.command import Command
+from holdfast.gateway.commands.compact import Compact
+from holdfast.gateway.commands.deny import Deny
+from holdfast.gateway.commands.desk import CommandDesk
+from holdfast.gateway.commands.fork import Fork
+from holdfast.gateway.commands.help import Help
+from holdfast.gateway.commands.memory import MemoryCommand
+from holdfast.gateway.commands.model import Model
+from holdfast.gateway.commands.new import Close, New
+from holdfast.gateway.commands.resume import Resume
+from holdfast.gateway.commands.retry import Retry
+from holdfast.gateway.commands.say import Say
+from holdfast.gateway.commands.search import Search
+from holdfast.gateway.commands.sessions import Sessions
+from holdfast.gateway.commands.status import Status
+from holdfast.gateway.commands.stop import Stop
+from holdfast.gateway.commands.title import Title
+from holdfast.gateway.commands.undo import Undo
+from holdfast.gateway.commands.usage import Usage
+from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.sessions import SessionStore
+
+
+def every_command(
+    house: House,
+    lanes: Lanes,
+    *,
+    desk: CommandDesk,
+    sessions: SessionStore,
+    approvals: Approvals,
+    authority: Authority,
+    close: Close,
+) -> list[Command]:
+    """In no order: `core/commands.py` has the one that people see."""
+    approving = Approving(house, approvals)
+    return [
+        Help(house, commands=desk.listed_for),
+        New(house, lanes, close=close),
+        Stop(house, lanes),
+        Status(house, lanes),
+        MemoryCommand(house),
+        Model(house),
+        Background(house, lanes),
+        Approve(house, approving),
+        ApprovalsCommand(house, approvals, operates=authority.operates),
+        Busy(house),
+        Fork(house, lanes),
+        Resume(house, lanes),
+        Retry(house, lanes),
+        Sessions(house),
+        Title(house),
+        Undo(house, lanes),
+        Usage(house, lanes),
+        Deny(approving),
+        Compact(house),
+        Say("queue", sessions, mode=BusyMode.QUEUE),
+        Say("steer", sessions, mode=BusyMode.STEER),
+        Search(house),
+    ]

@@ -1,0 +1,108 @@
+"""Furnishing the house: what lanes, turns and commands work with, made of a gateway's parts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.memory.notes import Notes
+from holdfast.core.ids import SessionId
+from holdfast.gateway.agents import Agents
+from holdfast.gateway.announcing import Announcer
+from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.children import Children
+from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.house import House
+from holdfast.gateway.memory import Memory
+from holdfast.gateway.notices import Notices
+from holdfast.gateway.parts import Parts
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.replies import Replies
+from holdfast.gateway.titles import Titles
+from holdfast.gateway.watchers import Watchers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """What the gateway has made before the house is furnished, and keeps."""
+
+    doors: Doors
+    redact: Redaction
+    delivery: Delivery
+    children: Children
+    auxiliary: Auxiliary
+    tasks: asyncio.TaskGroup
+    close: Callable[[SessionId], Awaitable[None]]  # the hard end of a session
+
+
+def furnish(parts: Parts, built: Built) -> House:
+    watchers, feeds = Watchers(), Feeds()
+    replies = Replies(built.doors, new_id=parts.new_id)
+    announcer = Announcer(watchers, built.delivery, feeds=feeds, redact=built.redact)
+    return House(
+        settings=parts.settings,
+        store=parts.store,
+        clock=parts.clock,
+        new_id=parts.new_id,
+        crash=parts.crash,
+        redact=built.redact,
+        watchers=watchers,
+        feeds=feeds,
+        children=built.children,
+        doors=built.doors,
+        replies=replies,
+        notices=Notices(
+            built.doors, replies, journal=parts.store, announcer=announcer, clock=parts.clock
+        ),
+        announcer=announcer,
+        agents=_agents(parts, built),
+        cache=_cache(parts),
+        memory=_memory(parts, built.redact),
+        auxiliary=built.auxiliary,
+        titles=Titles(
+            built.auxiliary,
+            journal=parts.store,
+            feeds=feeds,
+            redact=built.redact,
+            tasks=built.tasks,
+        ),
+        bench=parts.runners.bench,
+        judge=parts.judge,
+    )
+
+
+def _agents(parts: Parts, built: Built) -> Agents:
+    return Agents(
+        parts.settings,
+        lease=parts.lease,
+        model=parts.model,
+        api_key=parts.api_key,
+        toolbox=parts.toolbox,
+        library=parts.store,
+        clock=parts.clock,
+        close=built.close,
+    )
+
+
+def _cache(parts: Parts) -> AgentCache:
+    wanted = parts.settings.cache
+    return AgentCache(
+        max_agents=wanted.max_agents,
+        max_bytes=wanted.max_mb * 1_000_000,
+        idle_ttl=wanted.idle_ttl,
+    )
+
+
+def _memory(parts: Parts, redact: Redaction) -> Memory:
+    room = parts.settings.memory.max_chars
+    notes = parts.notes or Notes(parts.store, clock=parts.clock, redact=redact, room=room)
+    return Memory(
+        parts.memory_providers,
+        notes=notes,
+        store=parts.store,
+        clock=parts.clock,
+        redact=redact,
+        limits=parts.memory_limits,
+    )

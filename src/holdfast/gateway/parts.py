@@ -1,0 +1,60 @@
+"""What a gateway is made of: every part comes in from outside."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.agent.memory.guarded import USUAL_LIMITS, Limits
+from holdfast.agent.memory.notes import Notes
+from holdfast.core.bench import Bench
+from holdfast.core.crash import Crash
+from holdfast.core.ids import SessionId
+from holdfast.core.judgement import TRUSTING, Judge
+from holdfast.core.memory import MemoryProvider
+from holdfast.core.model import ModelChoice
+from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
+from holdfast.core.secret import Secret
+from holdfast.core.session import ProcessRow
+from holdfast.core.settings import Settings
+from holdfast.gateway.closing import Holder
+from holdfast.gateway.recovery import Adopter
+from holdfast.tools.registry import Toolbox
+
+
+class Workbenches(Adopter, Holder, Protocol):
+    """What the gateway asks of whoever owns the runners."""
+
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
+        """`shell`: with a terminal of that name, apart from the session's own."""
+        ...
+
+    async def end_all(self) -> None: ...
+    async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
+
+
+class Keeper(Holder, Protocol):
+    """Who holds something for sessions that no session outlives."""
+
+    async def end_all(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    settings: Settings
+    store: Store
+    platforms: Sequence[Platform]
+    runners: Workbenches
+    toolbox: Toolbox
+    holders: Sequence[Keeper] = ()  # who else holds something for sessions: browsers
+    lease: Callable[[str | None], ModelClient]
+    model: ModelChoice
+    api_key: Secret | None
+    secrets: Sequence[Secret]
+    clock: Clock
+    new_id: NewId
+    crash: Crash
+    progress: Callable[[str], None]
+    judge: Judge = TRUSTING
+    notes: Notes | None = None  # None: the gateway's own
+    memory_providers: Sequence[MemoryProvider] = ()
+    memory_limits: Limits = USUAL_LIMITS
