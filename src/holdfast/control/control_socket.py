@@ -10,7 +10,7 @@ from aiohttp import web
 from holdfast.control.metrics import balance
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.ports import Library
+from holdfast.core.library import Library
 from holdfast.service.paths import Paths, private_dir
 
 _MOST = 1000

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from holdfast.core.inbox import InboxState
-from holdfast.core.ports import Library
+from holdfast.core.library import Library
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

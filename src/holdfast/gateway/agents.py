@@ -13,8 +13,9 @@ from holdfast.core.child import Child
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.known_models import context_window, sees_images
+from holdfast.core.library import Library
 from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Clock, Library, ModelClient
+from holdfast.core.ports import Clock, ModelClient
 from holdfast.core.secret import Secret
 from holdfast.core.session import SessionRow
 from holdfast.core.settings import Settings

@@ -10,8 +10,9 @@ import msgspec
 from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
+from holdfast.core.journal import Journal
 from holdfast.core.outbox import Address, Choice, DeliveryRow, DeliveryState, NewDelivery, Outbound
-from holdfast.core.ports import Clock, Journal, Platform
+from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.pacing import Gate
 from holdfast.gateway.redaction import Redaction

@@ -7,8 +7,9 @@ from holdfast.agent.agent import Agent
 from holdfast.core.admission import notice_due
 from holdfast.core.ids import TurnId
 from holdfast.core.inbox import InboxRow
+from holdfast.core.journal import Journal
 from holdfast.core.outbox import NewDelivery
-from holdfast.core.ports import Clock, Journal
+from holdfast.core.ports import Clock
 from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.replies import Replies, address_of

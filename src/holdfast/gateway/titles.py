@@ -7,9 +7,9 @@ from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.auxiliary import Errand, ErrandFailed
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
+from holdfast.core.journal import Journal
 from holdfast.core.message import AssistantMessage, Message, UserMessage
 from holdfast.core.model import Completed, ModelRequest
-from holdfast.core.ports import Journal
 from holdfast.core.title import first_words, shortened
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.redaction import Redaction

@@ -8,7 +8,8 @@ import msgspec
 
 from holdfast.core.approval import Approval, ApprovalEnd, ApprovalState, Decision, move
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId
-from holdfast.core.ports import Clock, Journal
+from holdfast.core.journal import Journal
+from holdfast.core.ports import Clock
 
 
 class TurnApprovals:

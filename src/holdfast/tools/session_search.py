@@ -6,7 +6,8 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.ports import Clock, Library
+from holdfast.core.library import Library
+from holdfast.core.ports import Clock
 from holdfast.core.search import FoundRecord, SearchQuery, visible_from
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.core.ids import SessionId
-from holdfast.core.ports import Library
+from holdfast.core.library import Library
 from holdfast.core.session import SessionRow
 
 

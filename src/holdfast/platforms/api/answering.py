@@ -6,8 +6,9 @@ from typing import Protocol
 from holdfast.core.errors import IntakeClosed, NotAllowed, StoreError
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.inbox import OPEN, Inbound, InboxRow, InboxState
+from holdfast.core.library import Library
 from holdfast.core.message import Message
-from holdfast.core.ports import Intake, Library
+from holdfast.core.ports import Intake
 from holdfast.platforms.api.names import MESSAGE_ID, inbox_id_of, no_response, same_message
 from holdfast.platforms.api.refusals import Again, Refusal, bad, unreadable
 

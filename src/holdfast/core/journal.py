@@ -1,0 +1,212 @@
+"""The journal: the writing half of the store, as the rooms see it."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from holdfast.core.approval import Ask, Decision
+from holdfast.core.auxiliary import Errand
+from holdfast.core.ids import (
+    CallId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.inbox import Accepted, BusyMode, Inbound
+from holdfast.core.memory import Edit, Edited, OwnerId
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.outbox import DeliveryState, NewDelivery
+from holdfast.core.reset import Opening
+from holdfast.core.session import (
+    CommandEffect,
+    ImportedSession,
+    ProcessRow,
+    RunnerRow,
+    Superseded,
+)
+from holdfast.core.turn import BeginTurn, EndTurn, Usage
+
+
+class Journal(Protocol):
+    """The writing half of the store.
+
+    Each method queues its write **when it is called**, in call order, and returns an awaitable
+    that resumes once the write is durable. Cancelling the awaiter does not cancel the write.
+    A write that fails raises `StoreError` to its own awaiter and undoes nothing of its
+    neighbours. Each call touches one session.
+    """
+
+    def accept(
+        self, inbound: Inbound, *, route: SessionKey, principal: PrincipalId, at: float
+    ) -> Awaitable[Accepted]: ...
+    def decide(
+        self, inbox_id: InboxId, *, session_id: SessionId, decision: BusyMode
+    ) -> Awaitable[None]: ...
+    def begin_turn(self, begin: BeginTurn) -> Awaitable[None]: ...
+    def record_reply(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: AssistantMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def record_started(
+        self, turn_id: TurnId, *, session_id: SessionId, call_ids: Sequence[CallId], at: float
+    ) -> Awaitable[None]: ...
+    def record_finished(
+        self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
+    ) -> Awaitable[None]: ...
+    def record_steer(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        inbox_id: InboxId,
+        message: UserMessage,
+        at: float,
+    ) -> Awaitable[None]:
+        """The row ends as merged into the turn it steers."""
+        ...
+
+    def resume_turn(
+        self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
+    ) -> Awaitable[None]:
+        """A cut turn goes on: the note joins the transcript and the session's cuts rise by one."""
+        ...
+
+    def record_note(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: NoteMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def record_compaction(
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        message: CompactionMessage,
+        usage: Usage,
+        at: float,
+    ) -> Awaitable[None]: ...
+    def count_auxiliary(
+        self, session_id: SessionId, *, errand: Errand, usage: Usage
+    ) -> Awaitable[None]:
+        """A call that belongs to no turn; it is counted apart from them."""
+        ...
+
+    def end_turn(self, end: EndTurn) -> Awaitable[None]:
+        """A turn that is answered clears the session's cuts."""
+        ...
+
+    def suspend_session(self, end: EndTurn) -> Awaitable[None]:
+        """As `end_turn`, and the session is suspended: its route opens a fresh one next time."""
+        ...
+
+    def ask_approvals(self, ask: Ask) -> Awaitable[None]:
+        """Fails where the turn is not open, or one of its calls was asked for before."""
+        ...
+
+    def decide_approvals(self, decision: Decision) -> Awaitable[None]:
+        """Fails, whole, where a row has ended already or a rule is not there."""
+        ...
+
+    def settle_command(self, effect: CommandEffect) -> Awaitable[Superseded]: ...
+    def open_session(
+        self, session_id: SessionId, *, route: SessionKey, at: float
+    ) -> Awaitable[SessionId]:
+        """The session that the route points to; if it points nowhere, the new one."""
+        ...
+
+    def open_fresh(
+        self,
+        session_id: SessionId,
+        *,
+        route: SessionKey,
+        principal: PrincipalId | None,
+        opening: Opening | None,
+        at: float,
+    ) -> Awaitable[SessionId]:
+        """The session that the route goes on in: the new one, in the place of the one that
+        `opening` names, unless somebody pointed the route elsewhere meanwhile."""
+        ...
+
+    def mark_resume_pending(
+        self, route: SessionKey, *, reason: str, at: float
+    ) -> Awaitable[bool]: ...
+    def clear_resume_pending(self, route: SessionKey) -> Awaitable[bool]: ...
+    def suspend_route(self, route: SessionKey) -> Awaitable[SessionId | None]:
+        """The session that the route points to, suspended; None: it points nowhere."""
+        ...
+
+    def rename_session(self, session_id: SessionId, title: str) -> Awaitable[None]: ...
+    def retitle_session(
+        self, session_id: SessionId, title: str, *, instead_of: str
+    ) -> Awaitable[bool]:
+        """Renamed, unless somebody else has renamed it: False then."""
+        ...
+
+    def end_session(self, session_id: SessionId, *, at: float) -> Awaitable[None]:
+        """Its route opens a fresh one next time."""
+        ...
+
+    def expire_session(
+        self, session_id: SessionId, *, active_at: float, at: float
+    ) -> Awaitable[bool]:
+        """End a session unless it was used since `active_at`, or is in use."""
+        ...
+
+    def prune_inbox(self, *, before: float) -> Awaitable[int]:
+        """Forget some messages that ended before then; 0: there are none left."""
+        ...
+
+    def prune_outbox(self, *, before: float) -> Awaitable[int]:
+        """Forget some deliveries that were settled before then; 0: there are none left."""
+        ...
+
+    def import_session(self, imported: ImportedSession) -> Awaitable[None]: ...
+    def delete_session(
+        self, session_id: SessionId, *, inbox_ids: Sequence[InboxId]
+    ) -> Awaitable[None]:
+        """Every row of it, and those messages, are gone; `Library.inbox_of` has their ids."""
+        ...
+
+    def add_deliveries(
+        self, deliveries: Sequence[NewDelivery], *, at: float
+    ) -> Awaitable[None]: ...
+    def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Awaitable[None]: ...
+    def settle_delivery(
+        self,
+        delivery_id: DeliveryId,
+        state: DeliveryState,
+        *,
+        at: float,
+        platform_message_id: str | None = None,
+        error: str = "",
+    ) -> Awaitable[None]: ...
+    def save_runner(self, runner: RunnerRow) -> Awaitable[None]: ...
+    def end_runner(self, session_id: SessionId) -> Awaitable[None]: ...
+    def save_process(self, process: ProcessRow) -> Awaitable[None]: ...
+    def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
+    def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
+    def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
+        """From now on memory is to hear of this session's end; the first owner stays."""
+        ...
+
+    def claim_memory_end(self, session_id: SessionId) -> Awaitable[OwnerId | None]:
+        """Who owns the memory of a session that ends, to whoever asks first since anything was
+        last said in it; None: nobody is to be told."""
+        ...

@@ -1,0 +1,187 @@
+"""The library: the reading half of the store, as the rooms see it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from holdfast.core.approval import Approval, StandingRule
+from holdfast.core.auxiliary import Errand
+from holdfast.core.child import Child
+from holdfast.core.ids import (
+    ApprovalId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
+from holdfast.core.memory import Notebook, OwnerId
+from holdfast.core.message import (
+    Record,
+)
+from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.core.reset import Deadline, Expiring
+from holdfast.core.search import FoundRecord, SearchQuery, SearchState
+from holdfast.core.session import (
+    ProcessRow,
+    RunnerRow,
+    SessionRow,
+)
+from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
+
+
+class Library(Protocol):
+    """The reading half of the store: on connections of its own, never behind the writer.
+
+    A read sees every write that was durable when it was called.
+    """
+
+    async def session(self, session_id: SessionId) -> SessionRow | None: ...
+    async def sessions(
+        self,
+        *,
+        limit: int,
+        offset: int = 0,
+        q: str = "",
+        platform: str = "",
+        children: bool = False,
+    ) -> list[SessionRow]:
+        """The most recently active first; with `q`, those that have it in their title. Those of
+        children are among them only where they are asked for."""
+        ...
+
+    async def route(self, key: SessionKey) -> SessionId | None: ...
+    async def pointed(self, key: SessionKey) -> Pointed | None:
+        """Where the route points, also where it cannot go on there."""
+        ...
+
+    async def reached(
+        self, *, route: SessionKey, principal: PrincipalId | None, limit: int
+    ) -> list[SessionRow]:
+        """The sessions of a route, and of a person if one is named; the last active first."""
+        ...
+
+    async def reaches(
+        self, session_id: SessionId, *, route: SessionKey, principal: PrincipalId | None
+    ) -> SessionRow | None:
+        """A session by its id, if it is one of those."""
+        ...
+
+    async def last_turn(self, session_id: SessionId) -> TurnRow | None: ...
+    async def session_usage(self, session_id: SessionId) -> Usage: ...
+    async def reached_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
+        """Of all the sessions that `reached` would list."""
+        ...
+
+    async def transcript(self, session_id: SessionId) -> list[Record]: ...
+    async def context(self, session_id: SessionId) -> tuple[int, list[Record]]:
+        """The transcript without what its last compaction covers, and how many records that is."""
+        ...
+
+    async def auxiliary_usage(self, session_id: SessionId) -> Mapping[Errand, Usage]:
+        """What was used beside the session's turns."""
+        ...
+
+    async def records(
+        self,
+        session_id: SessionId,
+        *,
+        limit: int,
+        after: int | None = None,
+        before: int | None = None,
+    ) -> list[Record]:
+        """Part of a transcript, in order: the first after a seq, else the last (before one)."""
+        ...
+
+    async def search(self, query: SearchQuery) -> list[FoundRecord]:
+        """Messages that hold all the words, the best first; it knows all that was durable when
+        it was called, unless the index is being made anew and that takes long."""
+        ...
+
+    async def search_state(self) -> SearchState: ...
+    async def check(self) -> list[str]:
+        """What is wrong with the store's file; empty: nothing. It reads all of it."""
+        ...
+
+    async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
+        """The sessions that go on and will be over, the soonest first. It looks at them all."""
+        ...
+
+    async def unused_since(self, *, before: float, limit: int) -> list[SessionId]:
+        """Sessions that nobody has used since then, the longest unused first."""
+        ...
+
+    async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
+        """Every message that was ever said to a session. It looks at the whole inbox."""
+        ...
+
+    async def turn(self, turn_id: TurnId) -> TurnRow | None: ...
+    async def steps(self, turn_id: TurnId) -> list[StepRow]: ...
+    async def open_turns(self) -> list[OpenTurn]: ...
+    async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
+    async def approvals(
+        self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
+    ) -> list[Approval]:
+        """The newest first."""
+        ...
+
+    async def standing_rules(
+        self, *, principal: PrincipalId | None = None, rule: str | None = None
+    ) -> list[StandingRule]:
+        """What was allowed for a person, and by which rule of the judge, oldest first."""
+        ...
+
+    async def queued(self) -> list[InboxRow]:
+        """Rows that no turn has taken yet, in the order of acceptance."""
+        ...
+
+    async def inbox_row(self, inbox_id: InboxId) -> InboxRow | None: ...
+    async def answers(self, inbox_id: InboxId) -> list[DeliveryRow]:
+        """What was owed to the sender of this message, oldest first."""
+        ...
+
+    async def undelivered(self) -> list[DeliveryRow]:
+        """Pending, sending and unknown rows, in the order in which they were committed."""
+        ...
+
+    async def ledger(self) -> Mapping[InboxState, int]: ...
+    async def outbox_ledger(self) -> Mapping[DeliveryState, int]: ...
+    async def runners(self) -> list[RunnerRow]: ...
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]: ...
+    async def child(self, session_id: SessionId) -> Child | None:
+        """None: this session is a conversation, or there is none of that id."""
+        ...
+
+    async def descendants(self, session_id: SessionId) -> list[Child]:
+        """The session's children and theirs, oldest first."""
+        ...
+
+    async def descendants_usage(self, session_id: SessionId) -> Usage:
+        """What all of those have used in turns that ended."""
+        ...
+
+    async def children_at_work(self) -> list[tuple[InboxRow, bool]]:
+        """Those whose work has not ended, and whether a turn or a conversation still wants it."""
+        ...
+
+    async def cursor(self, platform: str, account: str, name: str) -> str | None: ...
+    async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
+        """What /busy chose for a session; None: nothing."""
+        ...
+
+    async def meta(self, key: str) -> str | None: ...
+    async def notebook(self, owner: OwnerId) -> Notebook:
+        """An owner that nobody heard of has an empty one."""
+        ...
+
+    async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]:
+        """Those that hold something or are off, by their owners' names."""
+        ...
+
+    async def memory_owners(self) -> dict[OwnerId, bool]:
+        """Everyone who ever had a notebook, and whether it is off."""
+        ...
+
+    async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
+        """Whose memory an enrolled session has."""
+        ...
