@@ -1,12 +1,17 @@
 // Completion of slash commands.
 import { html } from "../vendor/preact-htm.module.js";
 
-/** The commands that what is typed may become; none once an argument is being written. */
+/**
+ * The commands that what is typed may become, none once an argument is being written. Those whose own name begins so
+ * come before those that only have an alias like it, because Tab takes the first: `/sta` is status, not help (start).
+ */
 export function completions(commands, text) {
   const typed = /^\/([a-z_]*)$/i.exec(text);
   if (!typed) return [];
   const begun = typed[1].toLowerCase();
-  return commands.filter(({ name, aliases }) => [name, ...aliases].some((each) => each.startsWith(begun)));
+  const named = commands.filter(({ name }) => name.startsWith(begun));
+  const aliased = commands.filter(({ aliases }) => aliases.some((each) => each.startsWith(begun)));
+  return [...new Set([...named, ...aliased])];
 }
 
 export function Commands({ offered, picked, onPick }) {
