@@ -32,8 +32,8 @@ class Workbenches(Adopter, Holder, Protocol):
     async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
 
 
-class Keeper(Holder, Protocol):
-    """Who holds something for sessions that no session outlives."""
+class Stoppable(Holder, Protocol):
+    """A holder whose things all end with the gateway."""
 
     async def end_all(self) -> None: ...
 
@@ -45,7 +45,7 @@ class Parts:
     platforms: Sequence[Platform]
     runners: Workbenches
     toolbox: Toolbox
-    holders: Sequence[Keeper] = ()  # who else holds something for sessions: browsers
+    holders: Sequence[Stoppable] = ()  # who else holds something for sessions: browsers
     lease: Callable[[str | None], ModelClient]
     model: ModelChoice
     api_key: Secret | None
