@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission, menu
+from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission, Topic, menu
 from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import BusyMode, Inbound, InboxState
 from holdfast.core.settings import PlatformSettings
@@ -40,7 +40,10 @@ def test_what_is_a_command(text: str, parsed: tuple[str, str] | None) -> None:
 async def test_help_lists_every_command(world: World) -> None:
     world.say("/help")
     (text,) = await world.texts(1)
-    assert all(f"/{name}" in text for name in ("help", "new", "stop", "status", "model"))
+    shown = [line.split(" - ")[0] for line in text.splitlines() if line.startswith("/")]
+    assert sorted(shown) == [f"/{spec.name}" for spec in COMMANDS]
+    headings = [line for line in text.splitlines() if line.endswith(":")]
+    assert headings == [f"{topic}:" for topic in Topic]
     assert await world.ledger() == {"answered": 1}
 
 

@@ -13,9 +13,20 @@ class Permission(StrEnum):
     OPERATE = "operate"  # whoever runs the gateway
 
 
+class Topic(StrEnum):
+    """Under which heading /help lists a command, in the order of the headings."""
+
+    CONVERSATIONS = "Conversations"
+    WORK = "While the agent works"
+    APPROVALS = "Approvals"
+    KNOWLEDGE = "What is known"
+    GATEWAY = "The gateway"
+
+
 class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     help: str  # one line, without the name
+    topic: Topic = Topic.GATEWAY
     arguments: str = ""  # as shown: "[NAME]" may be left out, "TEXT" may not
     aliases: tuple[str, ...] = ()
     permission: Permission = Permission.TALK
@@ -44,37 +55,44 @@ class CommandSpec(msgspec.Struct, frozen=True, kw_only=True):
 COMMANDS = (
     CommandSpec(
         name="approvals",
+        topic=Topic.APPROVALS,
         arguments="[revoke N]",
         help="show what waits for approval and which approvals stand, or revoke one",
     ),
     CommandSpec(
         name="approve",
+        topic=Topic.APPROVALS,
         arguments="[N | all] [session | always]",
         help="let a command run that waits for your word",
     ),
     CommandSpec(
         name="background",
+        topic=Topic.WORK,
         arguments="TEXT",
         help="do TEXT beside this conversation, and tell it here when it is done",
     ),
     CommandSpec(
         name="busy",
+        topic=Topic.WORK,
         arguments="[interrupt | queue | steer | default]",
         help="show or choose what a new message does while the agent works",
     ),
     CommandSpec(
         name="compact",
+        topic=Topic.CONVERSATIONS,
         arguments="[WHAT TO KEEP]",
         help="summarise the older part of this conversation, to make room",
         mid_turn=False,  # the turn that runs makes room for itself
     ),
     CommandSpec(
         name="deny",
+        topic=Topic.APPROVALS,
         arguments="[N | all] [WHY]",
         help="do not let a command run that waits for your word",
     ),
     CommandSpec(
         name="fork",
+        topic=Topic.CONVERSATIONS,
         arguments="[TITLE]",
         help="go on in a copy of this conversation, and keep it as it is",
         mid_turn=False,
@@ -87,6 +105,7 @@ COMMANDS = (
     ),
     CommandSpec(
         name="memory",
+        topic=Topic.KNOWLEDGE,
         arguments="[add TEXT | edit N TEXT | forget N | clear | off | on]",
         help="show or change what is remembered about you",
     ),
@@ -97,11 +116,13 @@ COMMANDS = (
     ),
     CommandSpec(
         name="new",
+        topic=Topic.CONVERSATIONS,
         aliases=("reset",),
         help="begin a new conversation; the old one is kept",
     ),
     CommandSpec(
         name="queue",
+        topic=Topic.WORK,
         arguments="TEXT",
         aliases=("q",),
         says=True,
@@ -109,30 +130,39 @@ COMMANDS = (
     ),
     CommandSpec(
         name="resume",
+        topic=Topic.CONVERSATIONS,
         arguments="[N | TITLE | ID]",
         help="go back to an earlier conversation; without a name, to the last one",
         mid_turn=False,  # what waits behind the turn would be parted from it
     ),
     CommandSpec(
         name="retry",
+        topic=Topic.CONVERSATIONS,
         help="have the last message answered again",
         mid_turn=False,
     ),
     CommandSpec(
         name="search",
+        topic=Topic.KNOWLEDGE,
         arguments="WORDS",
         help="find where something was said, here and in your other conversations",
     ),
-    CommandSpec(name="sessions", help="list the conversations that can be gone back to"),
+    CommandSpec(
+        name="sessions",
+        topic=Topic.CONVERSATIONS,
+        help="list the conversations that can be gone back to",
+    ),
     CommandSpec(name="status", help="show what this session and the gateway are doing"),
     CommandSpec(
         name="steer",
+        topic=Topic.WORK,
         arguments="TEXT",
         says=True,
         help="add to what the agent is working on, without interrupting it",
     ),
     CommandSpec(
         name="stop",
+        topic=Topic.WORK,
         arguments="[all]",
         help="stop what runs, and drop what waits behind it; all: also what is in the background",
         strict=False,  # who says "/stop please" means it
@@ -140,11 +170,13 @@ COMMANDS = (
     ),
     CommandSpec(
         name="title",
+        topic=Topic.CONVERSATIONS,
         arguments="[TEXT]",
         help="show what this conversation is called, or call it something else",
     ),
     CommandSpec(
         name="undo",
+        topic=Topic.CONVERSATIONS,
         arguments="[N]",
         help="take back the last exchange, or the last N",
         mid_turn=False,

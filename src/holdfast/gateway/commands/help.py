@@ -2,11 +2,15 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.core.commands import BY_NAME, CommandSpec
+from holdfast.core.commands import BY_NAME, CommandSpec, Topic
 from holdfast.core.source import Source
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
+
+_INTRODUCTION = (
+    "Anything else you write goes to the agent. /help COMMAND says how a command is used."
+)
 
 Listed = Callable[[Source], Sequence[CommandSpec]]
 """The commands that whoever asks from there may give."""
@@ -32,8 +36,14 @@ class Help:
 
 
 def _all(commands: Sequence[CommandSpec]) -> str:
-    lines = [f"{command.usage} - {command.help}" for command in commands]
-    return "\n".join(["Anything else you write goes to the agent.", *lines])
+    """By topic, and without the arguments: twenty usages in a row are read by nobody."""
+    topics = (_topic(topic, [spec for spec in commands if spec.topic is topic]) for topic in Topic)
+    return "\n\n".join([_INTRODUCTION, *filter(None, topics)])
+
+
+def _topic(topic: Topic, commands: Sequence[CommandSpec]) -> str:
+    lines = [f"/{command.name} - {command.help}" for command in commands]
+    return "\n".join([f"{topic}:", *lines]) if lines else ""
 
 
 def _one(command: CommandSpec) -> str:
