@@ -10,7 +10,15 @@ from holdfast.cli.screen import Screen, safe
 from holdfast.control.following import Happened, read_events
 from holdfast.control.v1.views import Live, RecordView, TextEvent, VoidEvent
 from holdfast.core.ids import CallId
-from holdfast.core.message import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from holdfast.core.message import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.gateway.lane import CUT_NOTE
 
 
 def record(seq: int, message: Message, *, turn: str = "t1") -> Happened:
@@ -112,3 +120,18 @@ def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over()
     )
     [event] = read_events(lines.split(b"\n"))
     assert event.body == TextEvent(text="a")
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        (CUT_NOTE, "· an interruption of the gateway cut this turn.\n"),
+        (
+            NoteMessage(text="[System note: the task “look” has ended. Its reply is below.]\n\nhi"),
+            "· the task “look” has ended.\n",
+        ),
+        (NoteMessage(text="it is late"), "· it is late.\n"),
+    ],
+)
+def test_a_note_to_the_model_is_shown_by_what_it_says(note: NoteMessage, shown: str) -> None:
+    assert screen_after(record(1, note)) == shown

@@ -196,7 +196,7 @@ async def test_the_commands_show_and_change_what_is_remembered(world: World) -> 
     assert await texts(world) == ["likes coffee"]
     assert "/memory clear yes" in await ask(world, "/memory clear")
     assert await texts(world) == ["likes coffee"], "it asks first"
-    assert "All 1 notes" in await ask(world, "/memory clear yes")
+    assert "Forgotten: the only note" in await ask(world, "/memory clear yes")
     assert await texts(world) == []
 
 

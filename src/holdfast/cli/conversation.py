@@ -28,7 +28,6 @@ from holdfast.core.message import (
 from holdfast.core.turn import LaneState
 
 _AGAIN = "↻ the model was asked again:"
-_RESUMED = "↻ the gateway was interrupted; the work goes on"
 _COMPACTED = "· what was said before is summarised for the model"
 _TAIL = 2000  # characters of a running call's output that are kept, for its last line
 
@@ -98,8 +97,8 @@ class Conversation:
                 self._said(said, record.turn_id)
             case ToolMessage() as result:
                 self._result(result, record.at)
-            case NoteMessage():
-                self._screen.line(_RESUMED, dim=True)
+            case NoteMessage() as note:
+                self._screen.line(f"· {note.gist}", dim=True)
             case CompactionMessage():
                 self._screen.line(_COMPACTED, dim=True)
         self._since = record.at

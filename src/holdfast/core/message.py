@@ -80,6 +80,12 @@ class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
 
     text: str
 
+    @property
+    def gist(self) -> str:
+        """Its first sentence, for people: notes are written to the model."""
+        inside = self.text.removeprefix("[System note: ").partition("]")[0]
+        return inside.partition(". ")[0].rstrip(".") + "."
+
 
 class CompactionMessage(msgspec.Struct, frozen=True, kw_only=True, tag="compaction"):
     """A summary that stands for the first `covers` messages of the log when it is projected.

@@ -94,12 +94,12 @@ class MemoryCommand:
 
     async def _clear(self, owner: OwnerId, rest: str) -> str:
         count = len((await self._notes.notebook(owner)).notes)
+        if not count:
+            return "Nothing is noted."
         if rest.lower() != _CLEAR:
-            return (
-                f"This forgets all {count} notes for good. If you mean it: /memory clear {_CLEAR}"
-            )
+            return f"This forgets {_all(count)} for good. If you mean it: /memory clear {_CLEAR}"
         await self._notes.clear(owner)
-        return f"All {count} notes are forgotten. {LATER}"
+        return f"Forgotten: {_all(count)}. {LATER}"
 
     async def _off(self, owner: OwnerId, rest: str) -> str:
         await self._notes.switch(owner, off=True)
@@ -111,6 +111,10 @@ class MemoryCommand:
 
     def _told(self, edited: Edited, done: str) -> str:
         return refusal(edited, room=self._notes.room) or f"{done} {LATER}"
+
+
+def _all(count: int) -> str:
+    return "the only note" if count == 1 else f"all {count} notes"
 
 
 def _is_number(text: str) -> bool:
