@@ -11,6 +11,7 @@ from holdfast.tools.judging.builtins import carry_out
 from holdfast.tools.judging.code import look_at_code
 from holdfast.tools.judging.inner import Argv, Code, Inner, Script
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare
+from holdfast.tools.judging.multiplying import Multiplying
 from holdfast.tools.judging.outputs import output_of
 from holdfast.tools.judging.place import Place
 from holdfast.tools.judging.redirecting import redirect
@@ -41,13 +42,13 @@ class Reader(Protocol):
     seen: list[Seen]
     shell: Shell
     words: Words
+    multiplying: Multiplying
 
     def read_code(self, script: str, *, part: str, given: bool = False) -> str: ...
     def see(self, sight: Sight, part: str) -> None: ...
     def expand(self, text: str) -> str: ...
     def move(self, folder: str) -> None: ...
     def deeper(self) -> "AbstractContextManager[None]": ...
-    def spawns_itself(self) -> bool: ...
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str: ...
 
 
@@ -71,7 +72,7 @@ class Calls:
         if not words:
             return work.keep(self._reader, "", bodiless=True)
         written = (name.text or b"").decode(errors="replace") if name is not None else ""
-        if written in ("$0", '"$0"') and self._reader.spawns_itself():
+        if written in ("$0", '"$0"') and self._reader.multiplying.runs_beside:
             self._reader.see(Sight.FORK_BOMB, (node.text or b"").decode(errors="replace"))
         out = self.call(words, work.stdin, written=written)
         return work.keep(self._reader, out, bodiless=False)

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 from holdfast.core.judgement import HARMLESS, Judgement, Level
 from holdfast.tools.judging.grammar import Grammar
+from holdfast.tools.judging.limits import Tangled
 from holdfast.tools.judging.marks import UNKNOWN, cleaned
 from holdfast.tools.judging.place import Place
-from holdfast.tools.judging.reading import Reading, Tangled
+from holdfast.tools.judging.reading import Reading
 from holdfast.tools.judging.rule import Rule
 from holdfast.tools.judging.rules.table import Table
 from holdfast.tools.judging.run import Seen, Sight, part_of

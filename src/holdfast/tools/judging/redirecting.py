@@ -20,9 +20,7 @@ class Reader(Protocol):
     touches: list[Touch]
     seen: list[Seen]
     words: Words
-
-    @property
-    def shell(self) -> Shell: ...
+    shell: Shell
 
     def expand(self, text: str) -> str: ...
 
