@@ -269,7 +269,7 @@ async def test_a_message_interrupts_nothing_while_the_history_is_summed_up(world
     """Interrupt becomes queue: the summary would be lost with the turn."""
     world.say("one")
     await world.model.asked(1)
-    only_lane(world).turn.compacting = True
+    only_lane(world).turn.work.compacting = True
     world.say("two")
     await asyncio.wait_for(_queued(only_lane(world), 1), 10)
     world.model.say("1", "2")

@@ -19,6 +19,7 @@ from holdfast.core.errors import IntakeClosed, StoreError
 from holdfast.core.events import Event
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.judgement import TRUSTING
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Tool
 from holdfast.core.settings import Settings
@@ -79,6 +80,7 @@ class Life:
                 model=ModelChoice(provider="local", name="scripted", why="a test"),
                 api_key=None,
                 secrets=[],
+                judge=TRUSTING,
                 clock=HeldClock(home.loop),
                 new_id=home.new_id,
                 crash=never,

@@ -10,7 +10,8 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.session import CommandEffect
 from holdfast.core.turn import EndTurn, OpenTurn, TurnState
 from holdfast.gateway.replies import Replies
-from holdfast.gateway.turn import Turn, cut_results
+from holdfast.gateway.transcribing import cut_results
+from holdfast.gateway.turn import Turn
 
 
 def answered(turn: Turn, completed: Completed, *, replies: Replies, at: float) -> EndTurn:

@@ -24,7 +24,8 @@ from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.mailbox import Mailbox
 from holdfast.gateway.opening import owner_of, told_to_model, told_to_people
-from holdfast.gateway.turn import Turn, opening_message
+from holdfast.gateway.transcribing import opening_message
+from holdfast.gateway.turn import Turn
 from holdfast.gateway.waiting import TurnApprovals, until_woken
 
 log = logging.getLogger(__name__)

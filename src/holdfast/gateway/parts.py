@@ -9,7 +9,7 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.core.bench import Bench
 from holdfast.core.crash import Crash
 from holdfast.core.ids import SessionId
-from holdfast.core.judgement import TRUSTING, Judge
+from holdfast.core.judgement import Judge
 from holdfast.core.memory import MemoryProvider
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
@@ -54,7 +54,7 @@ class Parts:
     new_id: NewId
     crash: Crash
     progress: Callable[[str], None]
-    judge: Judge = TRUSTING
+    judge: Judge
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()
     memory_limits: Limits = USUAL_LIMITS

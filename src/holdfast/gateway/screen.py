@@ -1,0 +1,30 @@
+"""The screen of a turn: what those see of it who look on while it runs."""
+
+from holdfast.core.events import Event, ToolBegan
+from holdfast.core.ids import InboxId, SessionId
+from holdfast.gateway.house import House
+from holdfast.gateway.live import LiveStep
+from holdfast.gateway.showing import Showing
+
+
+class Screen:
+    """Owns the present step, as far as the log does not have it. Nothing here needs the disk."""
+
+    def __init__(self, session_id: SessionId, inbox_id: InboxId, *, house: House) -> None:
+        self.live = LiveStep()
+        self._session_id = session_id
+        self._inbox_id = inbox_id  # the message that its watchers wait for
+        self._house = house
+        self._showing = Showing(house.redact)
+
+    def show(self, event: Event) -> None:
+        for shown in self._showing.of(event):
+            self._house.watchers.publish(self._inbox_id, shown)
+            if self.live.take(shown):
+                self._house.feeds.publish(self._session_id, shown)
+            elif isinstance(shown, ToolBegan):
+                self._house.feeds.restarted(self._session_id)
+
+    def clear(self) -> None:
+        """The turn is over: what there is of it is in the log, or never will be."""
+        self.live = LiveStep()

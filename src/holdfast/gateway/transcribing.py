@@ -1,0 +1,39 @@
+"""How a message that came in, and a call that was cut, stand in the transcript."""
+
+from collections.abc import Collection, Sequence
+
+from holdfast.core.ids import CallId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.message import Message, NoteMessage, Outcome, ToolMessage, UserMessage
+from holdfast.core.projection import open_calls
+from holdfast.core.source import speaker_of
+
+CANCELLED = "Cancelled while it ran. It may have had an effect."
+NOT_STARTED = "Not started."
+
+
+def opening_message(row: InboxRow) -> UserMessage | NoteMessage:
+    """What a message is in the transcript: a person's word, or our own."""
+    return NoteMessage(text=row.inbound.text) if row.inbound.note else user_message(row)
+
+
+def user_message(row: InboxRow) -> UserMessage:
+    inbound = row.inbound
+    speaker = speaker_of(inbound.source)
+    return UserMessage(text=inbound.text, images=inbound.images, speaker=speaker)
+
+
+def cut_results(
+    messages: Sequence[Message], started: Collection[CallId]
+) -> tuple[ToolMessage, ...]:
+    """A result for each call of the last reply that has none, by whether it had started: what a
+    provider needs, and all that is known of it."""
+    return tuple(
+        ToolMessage(
+            call_id=call.id,
+            name=call.name,
+            text=CANCELLED if call.id in started else NOT_STARTED,
+            outcome=Outcome.CANCELLED if call.id in started else Outcome.NOT_STARTED,
+        )
+        for call in open_calls(messages)
+    )

@@ -1,0 +1,221 @@
+"""What a turn writes: its beginning, each step, and the one end, in this order and no other."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from holdfast.agent.agent import Agent
+from holdfast.core.crash import CrashPoint
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.ids import CallId, InboxId, SessionId, TurnId
+from holdfast.core.message import (
+    AssistantMessage,
+    CompactionMessage,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.outbox import NewDelivery
+from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, Usage
+from holdfast.gateway.house import House
+from holdfast.gateway.waiting import worked
+
+
+class TurnClosed(HoldfastError):
+    """The turn has ended; nothing more may be written in its name."""
+
+
+class TurnLog:
+    """Owns how far a turn has come, and whether anything may still be written in its name.
+
+    Every method queues its write before it returns, so writes keep the order of the calls; what
+    it returns is done when the write is durable.
+    """
+
+    def __init__(
+        self,
+        turn_id: TurnId,
+        agent: Agent,
+        *,
+        house: House,
+        resumed: OpenTurn | None,
+        when_ended: Callable[[EndTurn], None],
+    ) -> None:
+        self.turn_id = turn_id
+        self.usage = resumed.usage if resumed else Usage()
+        self.replies = resumed.model_steps if resumed else 0
+        self.started_calls = set(resumed.started_calls if resumed else ())
+        self.started_at = resumed.turn.started_at if resumed else house.clock.now()
+        self.ending: EndTurn | None = None
+        self._agent = agent
+        self._house = house
+        self._when_ended = when_ended  # called by the commit of the end
+        self._cut = False
+        self._begun: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def session_id(self) -> SessionId:
+        return self._agent.session_id
+
+    @property
+    def closed(self) -> bool:
+        """Ended, or cut by a gateway that stops: either way nothing more is written."""
+        return self._cut or self.ending is not None
+
+    def must_be_open(self) -> None:
+        if self.closed:
+            raise TurnClosed(f"turn {self.turn_id} has ended")
+
+    def begin(self, begin: BeginTurn) -> None:
+        """Open the turn, and do not wait: the model may think while the disk turns.
+
+        Writes keep their order, so nothing of the turn is durable before its beginning is.
+        """
+        self.started_at = begin.at
+        self._begun = self._told(self._house.store.begin_turn(begin))
+        # With its first turn a session gets into the log, and gets its title.
+        self._begun.add_done_callback(lambda _: self._house.feeds.changed(self.session_id))
+        self._begun.add_done_callback(lambda done: self._owed(begin.deliveries, done))
+        for message in begin.messages:
+            self._agent.remember(message)
+        self._house.crash(CrashPoint.TURN_BEGUN)
+
+    async def has_begun(self) -> bool:
+        """Whether the beginning is in the log; a turn that is gone on with has begun long ago."""
+        try:
+            if self._begun is not None:
+                await asyncio.shield(self._begun)
+        except StoreError:
+            return False
+        return True
+
+    def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
+        self.must_be_open()
+        self.usage = self.usage + usage
+        self.replies += 1
+        return self._told(
+            self._house.store.record_reply(
+                self.turn_id,
+                session_id=self.session_id,
+                message=message,
+                usage=usage,
+                at=self._house.clock.now(),
+            )
+        )
+
+    def noted(self, message: NoteMessage, usage: Usage) -> Awaitable[None]:
+        self.must_be_open()
+        self.usage = self.usage + usage
+        return self._told(
+            self._house.store.record_note(
+                self.turn_id,
+                session_id=self.session_id,
+                message=message,
+                usage=usage,
+                at=self._house.clock.now(),
+            )
+        )
+
+    def compacted(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]:
+        self.must_be_open()
+        self.usage = self.usage + usage
+        return self._told(
+            self._house.store.record_compaction(
+                self.turn_id,
+                session_id=self.session_id,
+                message=message,
+                usage=usage,
+                at=self._house.clock.now(),
+            )
+        )
+
+    def steered(self, inbox_id: InboxId, message: UserMessage) -> asyncio.Future[None]:
+        self.must_be_open()
+        return self._told(
+            self._house.store.record_steer(
+                self.turn_id,
+                session_id=self.session_id,
+                inbox_id=inbox_id,
+                message=message,
+                at=self._house.clock.now(),
+            )
+        )
+
+    def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
+        self.must_be_open()
+        self.started_calls.update(call_ids)
+        return self._house.store.record_started(
+            self.turn_id, session_id=self.session_id, call_ids=call_ids, at=self._house.clock.now()
+        )
+
+    def called(self, message: ToolMessage) -> asyncio.Future[None]:
+        self.must_be_open()
+        self.started_calls.discard(message.call_id)
+        durable = self._told(
+            self._house.store.record_finished(
+                self.turn_id,
+                session_id=self.session_id,
+                message=message,
+                at=self._house.clock.now(),
+            )
+        )
+        durable.add_done_callback(lambda done: self._called(message.call_id, done))
+        return durable
+
+    def end(self, end: EndTurn) -> None:
+        """Close the turn: `end` is on its way to the log, and joins the buffer at once."""
+        self.must_be_open()
+        self.ending = end
+        self._house.crash(CrashPoint.END_SUBMITTED)
+        for message in end.messages:
+            self._agent.remember(message)
+        self._ended = self._write_end(end)
+
+    async def ended(self) -> None:
+        """Returns once what closed the turn is durable. After a failure, asking writes again."""
+        assert self.ending is not None, "only a turn that was ended has an end"
+        writing = self._ended or self._write_end(self.ending)
+        self._ended = None
+        await asyncio.shield(writing)
+
+    def cut(self) -> None:
+        """The gateway stops: the turn stays open, and nothing more is written in its name."""
+        self.must_be_open()
+        self._cut = True
+
+    def _write_end(self, end: EndTurn) -> asyncio.Future[None]:
+        """Announced by the commit itself, so that what was committed first goes out first."""
+
+        def announce(done: asyncio.Future[None]) -> None:
+            # One that fails is written again, or belongs to a turn that could not be begun.
+            if worked(done):
+                self._house.crash(CrashPoint.END_COMMITTED)
+                self._house.announcer.turn(end)
+                self._when_ended(end)
+
+        writing = self._told(self._house.store.end_turn(end))
+        writing.add_done_callback(announce)
+        return writing
+
+    def _told(self, write: Awaitable[None]) -> asyncio.Future[None]:
+        """The write; those who look at the session hear of it from the commit itself."""
+        self._agent.active_at = self._house.clock.now()
+        durable = asyncio.ensure_future(write)
+        durable.add_done_callback(self._committed)
+        return durable
+
+    def _committed(self, done: asyncio.Future[None]) -> None:
+        if worked(done):
+            self._house.feeds.committed(self.session_id)
+        elif not done.cancelled():
+            # The buffer may hold what the log does not: the next turn reads the log again.
+            self._house.cache.drop(self.session_id)
+
+    def _owed(self, deliveries: Sequence[NewDelivery], done: asyncio.Future[None]) -> None:
+        """What goes out with the beginning; one that failed is begun again by its lane."""
+        if worked(done) and deliveries:
+            self._house.announcer.messages((), deliveries)
+
+    def _called(self, call_id: CallId, done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and not worked(done):
+            self.started_calls.add(call_id)  # as far as the log knows, it runs
