@@ -7,6 +7,7 @@ import pytest
 from holdfast.cli.conversation import Conversation
 from holdfast.cli.markdown import BOLD, CODE, PLAIN, MarkdownStyle
 from holdfast.cli.screen import Screen, safe
+from holdfast.cli.steps import folded
 from holdfast.control.following import Happened, read_events
 from holdfast.control.v1.views import Live, RecordView, TextEvent, VoidEvent
 from holdfast.core.ids import CallId
@@ -135,3 +136,17 @@ def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over()
 )
 def test_a_note_to_the_model_is_shown_by_what_it_says(note: NoteMessage, shown: str) -> None:
     assert screen_after(record(1, note)) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "line"),
+    [
+        ("terminal", '{"command": "ls -la"}', "▸ terminal: ls -la"),
+        ("process", '{"action": "kill", "id": "p1"}', "▸ process: kill p1"),
+        ("delegate", '{"tasks": [{"task": "one"}, {"task": "two"}]}', "▸ delegate: one · two"),
+        ("delegate", '{"tasks": ["odd"]}', "▸ delegate: odd"),
+        ("broken", "{", "▸ broken: {"),
+    ],
+)
+def test_a_call_is_one_line_with_what_tells_most(name: str, arguments: str, line: str) -> None:
+    assert folded(name, arguments) == line

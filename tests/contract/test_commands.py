@@ -164,6 +164,12 @@ async def test_status_answers_while_a_turn_runs(world: World) -> None:
     assert "running" in ended.text
 
 
+async def test_status_names_the_model_that_was_chosen_here(world: World) -> None:
+    await world.end_of(await world.accept("/model other"))
+    ended = await world.end_of(await world.accept("/status"))
+    assert "Model: other (chosen here)" in ended.text
+
+
 async def test_a_stop_from_before_this_start_is_not_carried_out(world: World) -> None:
     """G5: a /stop that a process took and did not live to carry out stops nothing in the next."""
     work = await world.accept("work", busy_mode=BusyMode.QUEUE)

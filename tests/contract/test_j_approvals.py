@@ -350,7 +350,7 @@ async def test_several_are_asked_in_one_message_and_run_in_order(world: Asking, 
     await world.asked(number=2)
     assert len(world.shell.pulled) == 1
     world.say("yes")
-    assert "Which one?" in (await world.texts(2))[-1]
+    assert "Which one? /approve 1 is the first" in (await world.texts(2))[-1]
     world.say("/deny 1")
     await world.texts(3)
     world.say("/approve 2")

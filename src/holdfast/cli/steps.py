@@ -33,6 +33,8 @@ def _told(arguments: str) -> str:
         return _one_line(arguments)
     if not isinstance(given, dict):
         return _one_line(arguments)
+    if isinstance(given.get("tasks"), list):
+        return _one_line(" · ".join(_task(each) for each in given["tasks"]))
     telling = [str(given[name]) for name in _TELLING if given.get(name)]
     action = [str(given.pop("action"))] if given.get("action") else []
     return _one_line(" ".join([*action, *(telling[:1] or _scalars(given))]))
@@ -40,6 +42,10 @@ def _told(arguments: str) -> str:
 
 def _scalars(given: dict[str, Any]) -> list[str]:
     return [str(value) for value in given.values() if isinstance(value, str | int | float)][:2]
+
+
+def _task(task: object) -> str:
+    return str(task.get("task", "")) if isinstance(task, dict) else str(task)
 
 
 def _one_line(text: str) -> str:

@@ -44,7 +44,7 @@ class ApprovalsCommand:
             for each in self._approvals.asked_in(asked.session_id)
         ] or ["Nothing waits for approval here."]
         rules = await self._rules(asked)
-        lines += [f"{number}. {_line(rule)}" for number, rule in enumerate(rules, 1)]
+        lines += [f"{number}. {_line(rule, asked)}" for number, rule in enumerate(rules, 1)]
         if rules:
             lines.append("/approvals revoke 1 takes the first of these back.")
         await answer(self._house, asked.row, "\n".join(lines))
@@ -58,7 +58,7 @@ class ApprovalsCommand:
             await answer(self._house, asked.row, text)
             return
         decision = Decision(revoked=(rule.id,), at=self._house.clock.now())
-        await answer(self._house, asked.row, f"Revoked: {_line(rule)}", decision=decision)
+        await answer(self._house, asked.row, f"Revoked: {_line(rule, asked)}", decision=decision)
 
     async def _rules(self, asked: Asked) -> list[StandingRule]:
         """A person's own; an operator sees all."""
@@ -67,6 +67,12 @@ class ApprovalsCommand:
         return list(await self._house.store.standing_rules(principal=own))
 
 
-def _line(rule: StandingRule) -> str:
-    scope = "always" if rule.scope is Scope.ALWAYS else f"in session {rule.session_id}"
-    return f"{rule.rule}, {scope}, for {rule.principal}"
+def _line(rule: StandingRule, asked: Asked) -> str:
+    return f"{rule.rule}, {_where(rule, asked)}, for {rule.principal}"
+
+
+def _where(rule: StandingRule, asked: Asked) -> str:
+    if rule.scope is Scope.ALWAYS:
+        return "always"
+    here = rule.session_id == asked.session_id
+    return "in this conversation" if here else f"in session {rule.session_id}"

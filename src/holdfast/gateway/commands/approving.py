@@ -25,7 +25,7 @@ class Approving:
     def begin(self, asked: Asked, *, target: str, said: Answer) -> Awaitable[None]:
         """`target`: a number, an id, "all", or "" for the only one there is. Who is meant is
         decided in this instant, so that of two answers one is the first."""
-        found = self._meant(asked, target)
+        found = self._meant(asked, target, said)
         if isinstance(found, str):
             return answer(self._house, asked.row, found)
         if not found:
@@ -49,7 +49,7 @@ class Approving:
             self._approvals.settled(decision, kept=False)
             raise
 
-    def _meant(self, asked: Asked, target: str) -> list[Approval] | str:
+    def _meant(self, asked: Asked, target: str, said: Answer) -> list[Approval] | str:
         """The approvals that are meant, or why there is none; []: the store may know it."""
         if is_id(target):
             found = self._approvals.find(ApprovalId(target))
@@ -63,7 +63,9 @@ class Approving:
             return self._late(asked)
         if len(pending) > 1 and target != _ALL:
             lines = [f"{each.number}. {in_short(each)}" for each in pending]
-            return "\n".join(["Which one? Say its number, or all:", *lines])
+            how = "/approve" if said.approved else "/deny"
+            which = f"Which one? {how} {pending[0].number} is the first, {how} all is all of them:"
+            return "\n".join([which, *lines])
         return pending
 
     def _numbered(

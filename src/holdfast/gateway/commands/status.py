@@ -1,12 +1,15 @@
 """/status: what the gateway and this session are doing."""
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 
+from holdfast.core.child import ChildKind
 from holdfast.core.turn import LaneState
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
+
+_KINDS = {ChildKind.WAITED: "waited for", ChildKind.BACKGROUND: "in the background"}
 
 
 class Status:
@@ -16,10 +19,13 @@ class Status:
         self._house = house
         self._lanes = lanes
 
-    def begin(self, asked: Asked) -> Awaitable[None]:
-        return answer(self._house, asked.row, self._text(asked))
+    async def begin(self, asked: Asked) -> None:
+        row = await self._house.store.session(asked.session_id) if asked.session_id else None
+        chosen = row.model_override if row else None
+        model = f"{chosen} (chosen here)" if chosen else self._house.agents.model_name
+        await answer(self._house, asked.row, self._text(asked, model))
 
-    def _text(self, asked: Asked) -> str:
+    def _text(self, asked: Asked, model: str) -> str:
         lane = self._lanes.get(asked.session_id) if asked.session_id else None
         here = f"{lane.state}, {lane.queued} queued" if lane else "idle"
         running = self._lanes.count(LaneState.RUNNING)
@@ -27,8 +33,8 @@ class Status:
             (
                 f"Session: {asked.session_id or 'not begun yet'} ({here})",
                 *self._children(asked),
-                f"Model: {self._house.agents.model_name}",
-                f"Gateway: {running} turns running, {len(self._house.cache)} agents cached",
+                f"Model: {model}",
+                f"Gateway: turns running: {running}, agents cached: {len(self._house.cache)}",
             )
         )
 
@@ -37,4 +43,4 @@ class Status:
             return
         at_work = self._house.children.at_work(asked.session_id)
         for child in at_work:
-            yield f"Child agent ({child.kind}): {child.title}"
+            yield f"Child agent ({_KINDS[child.kind]}): {child.title}"
