@@ -11,6 +11,7 @@ from holdfast.tools.judging.corpus import Labelled, Score, read_corpus, score
 HERE = Path(__file__).parent
 OWN = read_corpus(HERE / "corpus.toml")
 BLIND = read_corpus(HERE / "blind.jsonl")
+ADVERSARIAL = read_corpus(HERE / "adversarial.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,8 @@ def blind(judge: ShellJudge) -> Score:
 def test_the_corpora_are_large_and_of_every_level() -> None:
     assert len(OWN) >= 120
     assert len(BLIND) >= 110
-    for corpus in (OWN, BLIND):
+    assert len(ADVERSARIAL) >= 200
+    for corpus in (OWN, BLIND, ADVERSARIAL):
         assert {labelled.level for labelled in corpus} == set(Level)
 
 
@@ -53,5 +55,13 @@ def test_nothing_hopeless_of_the_blind_half_would_run(blind: Score) -> None:
 
 
 def test_little_of_the_blind_half_is_missed_and_little_asked_in_vain(blind: Score) -> None:
-    assert blind.missed <= 0.05
-    assert blind.over_asked <= 0.05
+    assert blind.missed <= 0.01
+    assert blind.over_asked <= 0.01
+
+
+@pytest.mark.parametrize("labelled", ADVERSARIAL, ids=lambda labelled: labelled.command[:60])
+def test_no_disguise_gets_through_and_nothing_that_only_looks_bad_is_asked_about(
+    judge: ShellJudge, labelled: Labelled
+) -> None:
+    judged = judge.judge(labelled.command).level
+    assert (judged == Level.HARMLESS) == (labelled.level == Level.HARMLESS)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.tools.judging.marks import UNKNOWN, bare
+from holdfast.tools.judging.outputs import printed
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
 
@@ -52,7 +53,7 @@ def _read(run: Run, reader: Reader) -> None:
 
 def _printf(run: Run, reader: Reader) -> None:
     if run.args[:1] == ("-v",) and len(run.args) > 2:
-        reader.shell.variables[run.args[1]] = " ".join(run.args[2:])
+        reader.shell.variables[run.args[1]] = printed(run.args[2:])
 
 
 def _unset(run: Run, reader: Reader) -> None:

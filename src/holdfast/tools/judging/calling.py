@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from holdfast.tools.judging.assigning import Assignments
 from holdfast.tools.judging.builtins import carry_out
 from holdfast.tools.judging.code import look_at_code
 from holdfast.tools.judging.inner import Argv, Code, Inner, Script
@@ -32,7 +33,6 @@ _CUSTOMARY = re.compile(
 )
 _HIDEABLE = ("rm", "dd", "mkfs", "sudo", "shutdown", "reboot", "bash", "sh", "curl", "cat", "chmod")
 _GLOB = frozenset("*?[")
-_LONGEST_VALUE = 100_000  # beyond it, a value that doubles itself would be all the memory
 _REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 
 
@@ -52,57 +52,53 @@ class Reader(Protocol):
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str: ...
 
 
+class _Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command is made of."""
+
+    assignments: list["Node"]
+    redirects: list["Node"]
+    words: list["Node"]
+    written: str  # its name, as it stands there
+
+
+def _parts(node: "Node") -> _Parts:
+    parts = _Parts(assignments=[], redirects=[], words=[], written=_written(node))
+    for child in node.children:
+        if child.type == "variable_assignment":
+            parts.assignments.append(child)
+        elif child.type in _REDIRECTS:
+            parts.redirects.append(child)
+        elif child.type != "$":
+            parts.words.append(child)
+    return parts
+
+
+def _written(node: "Node") -> str:
+    name = node.child_by_field_name("name")
+    return "" if name is None else (name.text or b"").decode(errors="replace")
+
+
 class Calls:
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, assignments: Assignments) -> None:
         self._reader = reader
+        self._assignments = assignments
 
     def command(self, node: "Node", stdin: str) -> str:
         """A command as the grammar has it; what it prints."""
-        name, redirects = None, []
-        words: list[str] = []
-        for child in node.children:
-            if child.type == "variable_assignment":
-                self.assign(child)
-            elif child.type in _REDIRECTS:
-                redirects.append(child)
-            elif child.type != "$":
-                name = child if child.type == "command_name" else name
-                words += self._reader.words.fields(child)
-        work = redirect(self._reader, redirects, stdin)
+        parts = _parts(node)
+        words = [word for child in parts.words for word in self._reader.words.fields(child)]
         if not words:
-            return work.keep(self._reader, "", bodiless=True)
-        written = (name.text or b"").decode(errors="replace") if name is not None else ""
-        if written in ("$0", '"$0"') and self._reader.multiplying.runs_beside:
+            for child in parts.assignments:
+                self._assignments.assign(child)
+            return redirect(self._reader, parts.redirects, stdin).keep(
+                self._reader, "", bodiless=True
+            )
+        if parts.written in ("$0", '"$0"') and self._reader.multiplying.runs_beside:
             self._reader.see(Sight.FORK_BOMB, (node.text or b"").decode(errors="replace"))
-        out = self.call(words, work.stdin, written=written)
-        return work.keep(self._reader, out, bodiless=False)
-
-    def assign(self, node: "Node") -> None:
-        """`x=…`, alone, many, before a command or after `export`."""
-        if node.type != "variable_assignment":
-            for child in node.named_children:
-                if child.type == "variable_assignment":
-                    self.assign(child)
-                elif child.child_count:
-                    self._reader.words.text(child)
-            return
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is None:
-            return
-        known = (name.text or b"").decode(errors="replace")
-        text = "" if value is None else self._value(value)
-        if b"+=" in (node.text or b"")[: len(known.encode()) + 2]:
-            text = self._reader.shell.variables.get(known, UNKNOWN) + text
-        if len(text) > _LONGEST_VALUE:
-            text = UNKNOWN
-        self._reader.shell.variables[known] = text
-
-    def _value(self, node: "Node") -> str:
-        if node.type != "array":
-            return self._reader.words.text(node)
-        return " ".join(
-            word for child in node.named_children for word in self._reader.words.fields(child)
-        )
+        with self._assignments.alone(parts.assignments):
+            work = redirect(self._reader, parts.redirects, stdin)
+            out = self.call(words, work.stdin, written=parts.written)
+            return work.keep(self._reader, out, bodiless=False)
 
     def call(self, words: Sequence[str], stdin: str, *, written: str = "") -> str:
         """A program, function or builtin with its arguments; what it prints."""

@@ -14,11 +14,11 @@ _LITERAL = re.compile(r"""'((?:[^'\\\n]|\\.)*)'|"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\
 _RUNS = re.compile(
     r"\b(?:system|popen\w*|exec|execl\w*|execv\w*|execSync|execFile\w*|spawn\w*|run|call|check_call"
     r"|check_output|getoutput|getstatusoutput|shell_exec|passthru|proc_open|qx|Popen|sh|Open3\.\w+"
-    r"|do shell script)\b\s*[(\[\s]+"
+    r"|os\.execute|do shell script)\b\s*[(\[\s]+"
 )
 _BACKTICKS = re.compile(r"`([^`\n]+)`|\bqx[{/(|]([^})/|\n]+)[})/|]|%x[{(]([^})\n]+)[})]")
 _DELETES = re.compile(
-    r"\b(?:rmtree|rmSync|rmdirSync|rm_rf|rm_r|remove_tree|remove_entry\w*|rimraf|rmdir|fs\.rm"
+    r"\b(?:rmtree|rmSync|rmdirSync|rm_rf|rm_r|remove_tree|remove_entry\w*|rimraf|rmdir|fs['\")]*\.rm"
     r"|promises\.rm|emptyDirSync|removeSync|removedirs|remove_dir_all)\b\s*[(\s]+"
 )
 _REMOVES = re.compile(r"\b(?:unlink\w*|os\.remove|File\.delete|rename\w*)\b\s*[(\s]+")
@@ -51,19 +51,26 @@ _FORKS = re.compile(
 _CONNECTS = re.compile(r"\bsocket\b|TCPSocket|fsockopen|net\.connect|net\.Socket|IO::Socket", re.I)
 _HANDS_OVER = re.compile(r"dup2|/bin/(?:ba)?sh|pty\.spawn|exec\s*\(?['\"](?:/bin/)?sh|STDIN")
 _HOMES = re.compile(
-    r"""os\.path\.expanduser\(\s*(['"])(~[^'"]*)\1\s*\)|Path\.home\(\)|os\.homedir\(\)|Dir\.home"""
+    r"""os\.path\.expanduser\(\s*(['"])(~[^'"]*)\1\s*\)|Path\.home\(\)|\bos['")]*\.homedir\(\)|Dir\.home"""
     r"""|os\.environ\[['"]HOME['"]\]|os\.getenv\(['"]HOME['"]\)|process\.env\.HOME|\$ENV\{HOME\}"""
     r"""|ENV\[['"]HOME['"]\]|getenv\(['"]HOME['"]\)"""
 )
+_JOINED = re.compile(r"""(?<=[\w /~.-])(['"])\s*[.+]\s*\1(?=[\w /~.-])""")
+_NAMED = re.compile(r"""\$?\b(\w+)\s*=\s*(?=['"])""")
 _REACH = 400  # characters of a call's arguments that are looked at
+_NEAR = 80
 
 
 def look_at_code(text: str, *, home: str) -> Iterator[Inner | Sight]:
     """The commands that calls in the code amount to, and what it does besides."""
     text = _HOMES.sub(lambda match: f'"{match[2] or "~"}"', text)
+    text = _JOINED.sub("", text)
+    named = _named(text)
     yield from _sights(text)
     for match in _RUNS.finditer(text):
-        words = _arguments(text, match.end())
+        words = _arguments(text, match.end()) or _by_name(text, match.end(), named)
+        if _DECODES.search(text[match.end() : match.end() + _NEAR].partition("\n")[0]):
+            yield Sight.HIDDEN_CODE
         if words:
             yield Script(text=_command(words), part=match[0] + " ".join(words))
     for match in _BACKTICKS.finditer(text):
@@ -74,6 +81,17 @@ def look_at_code(text: str, *, home: str) -> Iterator[Inner | Sight]:
             if paths:
                 yield Argv(words=("rm", option, "--", _at_home(paths[0], home)))
     yield from _files(text, home)
+
+
+def _named(text: str) -> dict[str, str]:
+    """Literals that have a name."""
+    found = ((match, _LITERAL.match(text, match.end())) for match in _NAMED.finditer(text))
+    return {match[1]: _unquoted(literal) for match, literal in found if literal is not None}
+
+
+def _by_name(text: str, start: int, named: dict[str, str]) -> list[str]:
+    match = re.compile(r"\$?(\w+)").match(text, start)
+    return [named[match[1]]] if match is not None and match[1] in named else []
 
 
 def _sights(text: str) -> Iterator[Sight]:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from holdfast.tools.judging.finding import found_by
 from holdfast.tools.judging.inner import Argv, Inner, Script
 from holdfast.tools.judging.marks import UNKNOWN
-from holdfast.tools.judging.outputs import name_of_find, roots_of_find
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
 
@@ -37,12 +37,9 @@ def parallel(run: Run, shell: Shell) -> Iterator[Inner]:
 
 
 def find(run: Run, shell: Shell) -> Iterator[Inner]:
-    roots = roots_of_find(run.args) or ["."]
-    name = name_of_find(run.args)
     for at, word in enumerate(run.args):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
             rest = run.args[at + 1 :]
             end = next((i for i, part in enumerate(rest) if part in (";", "+")), len(rest))
-            for root in roots:
-                found = f"{root.rstrip('/')}/{name}"
+            for found in found_by(run.args):
                 yield Argv(words=tuple(part.replace("{}", found) for part in rest[:end]))

@@ -21,11 +21,24 @@ _OF_CONTAINERS = (
 
 def ssh(run: Run, shell: Shell) -> Iterator[Inner]:
     options = run.options("bcDEeFIiJLlmOopQRSWw", mixed=False)
+    for setting in (value for name, value in options.values if name == "o"):
+        # These run over here.
+        key, _, value = setting.replace("=", " ", 1).partition(" ")
+        if key.lower() in ("proxycommand", "localcommand", "knownhostscommand"):
+            yield Script(text=value, part=run.said)
     # Options may also stand after the host.
     after = read_options(options.operands[1:], valued="bcDEeFIiJLlmOopQRSWw", mixed=False)
     text = " ".join(after.operands)
     if text or bare(run.stdin).strip():
         yield Script(text=text or run.stdin, part=run.said, cwd=ELSEWHERE)
+
+
+def ansible(run: Run, shell: Shell) -> Iterator[Inner]:
+    options = run.options("amiefulMBPtT", ("args", "module-name", "inventory", "user"))
+    module = options.value("m", "module-name") or "command"
+    text = options.value("a", "args")
+    if text and module.rpartition(".")[2] in ("command", "shell", "raw", "script"):
+        yield Script(text=text, part=run.said, cwd=ELSEWHERE)
 
 
 def container(run: Run, shell: Shell) -> Iterator[Inner]:

@@ -1,9 +1,11 @@
 """Hatches: programs for another purpose that run a command when an argument says so."""
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
 from holdfast.tools.judging.inner import Code, Inner, Script
+from holdfast.tools.judging.interpreters import STDIN
 from holdfast.tools.judging.marks import UNKNOWN
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
@@ -15,10 +17,17 @@ SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nix-shell": ("", ("run", "command")), "nodemon": ("x", ("exec",)),
     "tar": ("I", ("to-command", "use-compress-program", "checkpoint-action")),
     "flock": ("c", ("command",)), "rsync": ("e", ("rsh",)), "vim": ("c", ()), "vi": ("c", ()),
-    "nvim": ("c", ()), "ex": ("c", ()), "sqlite3": ("", ()), "expect": ("c", ()),
+    "nvim": ("c", ()), "ex": ("c", ()), "expect": ("c", ()),
 }
 
 # fmt: on
+_AWK_PIPES = re.compile(r"\|\s*&?\s*\"([^\"\n]+)\"|\"([^\"\n]+)\"\s*\|\s*&?\s*getline")
+_AWK_RUNS_DATA = re.compile(r"\bsystem\(\s*[\w$]+[^\"'\n]*\)")
+_SED_ENDS = re.compile(r"[;\n{}]")
+_SQL_RUNS = re.compile(
+    r"(?:^|\n)\s*(?:\.(?:shell|system)|\\!|system)\s+([^\n]+)|\b(?:to|from)\s+program\s+'([^']+)'",
+    re.IGNORECASE,
+)
 
 
 def scripts(run: Run, short: str, longs: tuple[str, ...]) -> Iterator[Inner]:
@@ -41,17 +50,41 @@ def git(run: Run, shell: Shell) -> Iterator[Inner]:
 
 def awk(run: Run, shell: Shell) -> Iterator[Inner]:
     operands = run.options("Ffv").operands
-    if operands:
-        yield Code(text=operands[0], part=run.said)
+    if not operands:
+        return
+    text = operands[0]
+    yield Code(text=text, part=run.said)
+    for match in _AWK_PIPES.finditer(text):
+        yield Script(text=match[1] or match[2], part=run.said)
+    if _AWK_RUNS_DATA.search(text):
+        yield Script(text=UNKNOWN, part=run.said)
 
 
 def sed(run: Run, shell: Shell) -> Iterator[Inner]:
     options = run.options("efl", ("expression",))
     scripts = [value for name, value in options.values if name == "e"] or options.operands[:1]
     for text in scripts:
-        head = text.lstrip("0123456789$,/")
-        if head.startswith("e "):
-            yield Script(text=head[2:], part=run.said)
-        elif text.startswith("s") and len(text) > 2 and "e" in text.rpartition(text[1])[2]:
+        for piece in _SED_ENDS.split(text):
+            head = piece.lstrip(" 0123456789$,/!")
+            if head.startswith("e "):
+                yield Script(text=head[2:], part=run.said)
+        if text.startswith("s") and len(text) > 2 and "e" in text.rpartition(text[1])[2]:
             parts = text.split(text[1])
             yield Script(text=parts[2] if len(parts) > 2 else UNKNOWN, part=run.said)
+
+
+def make(run: Run, shell: Shell) -> Iterator[Inner]:
+    """The recipes of a makefile that this very command wrote or hands over."""
+    options = run.options("fCjoWIl", ("file", "makefile", "directory"))
+    name = options.value("f", "file", "makefile") or "Makefile"
+    text = run.stdin if name in STDIN else shell.files.get(run.place.resolve(name), "")
+    recipes = [line.strip().lstrip("@-+") for line in text.splitlines() if line[:1] == "\t"]
+    if recipes:
+        yield Script(text="\n".join(recipes).replace("$$", "$"), part=run.said)
+
+
+def sql(run: Run, shell: Shell) -> Iterator[Inner]:
+    """What the clients of databases run in a shell, and what servers do."""
+    for text in (*run.args, run.stdin):
+        for match in _SQL_RUNS.finditer(text):
+            yield Script(text=match[1] or match[2], part=run.said)

@@ -12,7 +12,7 @@ from holdfast.tools.judging.shell import Shell
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "tcsh", "csh", "pwsh")
 )
-_STDIN = ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 
 
 class Language(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def script_of(run: Run, shell: Shell) -> Iterator[Inner]:
     if options.has("c", "command"):
         text = operands[0] if operands else ""
         yield Script(text=text, part=run.said, arguments=operands[2:], given=True)
-    elif operands and not options.has("s") and operands[0] not in _STDIN:
+    elif operands and not options.has("s") and operands[0] not in STDIN:
         yield from _held(operands[0], run, shell)
     elif run.stdin:
         yield Script(text=run.stdin, part=run.said, arguments=operands)
@@ -83,7 +83,7 @@ def code_of(run: Run, shell: Shell, language: Language) -> Iterator[Inner]:
     operands = options.operands
     if operands[:1] == ("eval",) and run.program in ("deno", "bun"):
         yield Code(text=" ".join(operands[1:]), part=run.said)
-    elif operands and operands[0] not in _STDIN:
+    elif operands and operands[0] not in STDIN:
         held = shell.files.get(run.place.resolve(operands[0]))
         if held is not None:
             yield Code(text=held, part=run.said)

@@ -71,7 +71,7 @@ class ShellJudge:
 
     def _of_runs(self, reading: Reading) -> Iterator[tuple[Rule, str]]:
         for run in reading.runs:
-            for rule in self._table.by_program.get(run.program, ()):
+            for rule in self._table.of_program(run.program):
                 if rule.sees(run):
                     yield rule, run.said
             reading.touches.extend(touches_of(run))

@@ -4,8 +4,8 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from itertools import pairwise
 
+from holdfast.tools.judging.finding import found_by
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, cleaned, marks_of
 from holdfast.tools.judging.quoting import unescape_ansi
 from holdfast.tools.judging.run import Run
@@ -23,9 +23,9 @@ _READ = frozenset((
     "cat", "head", "tail", "tac", "less", "more", "nl", "tee", "zcat", "bzcat", "xzcat", "strings",
     "od", "hexdump", "tar", "gzip", "zip", "openssl", "gpg", "sort", "uniq", "cut", "paste", "jq",
 ))
+_COMPLETES = frozenset(("completion", "completions", "--completion", "generate-shell-completion"))
 _SECRETIVE = frozenset(("env", "printenv", "history", "set", "export"))
 # fmt: on
-_FIND_NAMES = ("-name", "-iname", "-path", "-regex")
 
 
 def output_of(run: Run, shell: Shell) -> str:
@@ -33,7 +33,7 @@ def output_of(run: Run, shell: Shell) -> str:
     known = _KNOWN.get(run.program)
     if known is not None and (out := known(run, shell)) is not None:
         return out
-    if run.program in _PREPARES:
+    if run.program in _PREPARES or not _COMPLETES.isdisjoint(run.args[:2]):
         return ""
     if run.program in _FETCH:
         return NET
@@ -51,19 +51,43 @@ def _echo(run: Run, shell: Shell) -> str:
     while words and re.fullmatch(r"-[neE]+", words[0]):
         escapes |= "e" in words.pop(0)
     text = " ".join(words)
-    return (unescape_ansi(text) if escapes else text) + "\n"
+    return (_unescape_echo(text) if escapes else text) + "\n"
 
 
 def _printf(run: Run, shell: Shell) -> str:
-    words = [word for word in run.args if word != "--"]
-    if not words or words[0] == "-v":
+    return "" if run.args[:1] == ("-v",) else printed(run.args)
+
+
+def printed(args: tuple[str, ...]) -> str:
+    """What `printf` makes of a format and what follows it."""
+    words = [word for word in args if word != "--"]
+    if not words:
         return ""
     text, values = unescape_ansi(words[0]), words[1:]
+
+    def fill(match: re.Match[str]) -> str:
+        value = values.pop(0)
+        return _unescape_echo(value) if match[0].endswith("b") else value
+
     while values and "%" in text:
-        text, count = re.subn(r"%[-0-9.]*[bsdqxciu]", lambda _: values.pop(0), text, count=1)
+        text, count = re.subn(r"%[-0-9.]*[bsdqxciu]", fill, text, count=1)
         if not count:
             break
     return text + "".join(f" {value}" for value in values)
+
+
+def _unescape_echo(text: str) -> str:
+    """As `$'…'`, but that an octal number may have a nought of its own."""
+    return unescape_ansi(re.sub(r"\\0([0-7]{3})", r"\\\1", text))
+
+
+def _tee(run: Run, shell: Shell) -> str:
+    options = run.options()
+    for path in options.operands:
+        full = run.place.resolve(path)
+        before = shell.files.get(full, "") if options.has("a", "append") else ""
+        shell.files[full] = before + run.stdin
+    return run.stdin
 
 
 def _cat(run: Run, shell: Shell) -> str | None:
@@ -137,28 +161,7 @@ def _letters(given: str) -> str:
 
 
 def _find(run: Run, shell: Shell) -> str:
-    """The roots where it looks, and what it looks for there."""
-    roots = roots_of_find(run.args) or ["."]
-    name = name_of_find(run.args)
-    return "\n".join(f"{root.rstrip('/')}/{name}" for root in roots) + "\n"
-
-
-def roots_of_find(args: tuple[str, ...]) -> list[str]:
-    roots: list[str] = []
-    for word in args:
-        if word[:1] in ("-", "(", "!"):
-            if word in ("-H", "-L", "-P") and not roots:
-                continue
-            break
-        roots.append(word)
-    return roots
-
-
-def name_of_find(args: tuple[str, ...]) -> str:
-    for option, value in pairwise(args):
-        if option in _FIND_NAMES and value.strip("*./"):
-            return value.lstrip("*/") or "*"
-    return "*"
+    return "\n".join(found_by(run.args)) + "\n"
 
 
 def _ls(run: Run, shell: Shell) -> str:
@@ -219,7 +222,7 @@ _KNOWN: dict[str, Callable[[Run, Shell], str | None]] = {
     "echo": _echo,
     "printf": _printf,
     "cat": _cat,
-    "tee": lambda run, shell: run.stdin,
+    "tee": _tee,
     "base64": _base64,
     "base32": lambda run, shell: CODED + UNKNOWN if run.options().has("d", "decode") else None,
     "xxd": _xxd,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.tools.judging.assigning import Assignments
 from holdfast.tools.judging.calling import Calls
 from holdfast.tools.judging.fragments import fragments_of
 from holdfast.tools.judging.grammar import Grammar
@@ -37,8 +38,9 @@ class Reading:
         self.shell = Shell(place=place, variables=usual_variables(place.home))
         self.words = Words(self)
         self.multiplying = Multiplying()
-        self._calls = Calls(self)
-        self._statements = Statements(self, self._calls)
+        assignments = Assignments(self)
+        self._calls = Calls(self, assignments)
+        self._statements = Statements(self, self._calls, assignments)
         self._grammar = grammar
         self._limits = Limits()
 

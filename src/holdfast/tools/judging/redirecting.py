@@ -75,7 +75,8 @@ def _file(reader: Reader, node: "Node", done: Redirected) -> None:
             done.appends = operator.endswith(">>")
     elif operator == "<":
         _touch(reader, Deed.READ, path)
-        done.stdin = reader.shell.files.get(reader.shell.place.resolve(path), READ)
+        held = reader.shell.files.get(reader.shell.place.resolve(path), READ)
+        done.stdin = "" if path == "/dev/null" else held
 
 
 def _touch(reader: Reader, deed: Deed, path: str) -> None:

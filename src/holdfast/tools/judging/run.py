@@ -57,6 +57,7 @@ class Sight(StrEnum):
     UNREADABLE = "unreadable"
     TANGLED = "too-tangled"
     REMOTE_SHELL = "remote-shell"
+    FOREIGN_LIBRARY = "foreign-library"
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from holdfast.tools.judging.assigning import Assignments
 from holdfast.tools.judging.calling import Calls
 from holdfast.tools.judging.limits import MOST_ROUNDS
 from holdfast.tools.judging.marks import UNKNOWN
@@ -30,9 +31,9 @@ class Walker(Reader, Protocol):
 
 
 class Statements:
-    def __init__(self, walker: Walker, calls: Calls) -> None:
+    def __init__(self, walker: Walker, calls: Calls, assignments: Assignments) -> None:
         self._walker = walker
-        self._calls = calls
+        self._assignments = assignments
         self._walks: dict[str, Callable[[Node, str], str]] = {
             "command": calls.command,
             "pipeline": self._pipe,
@@ -60,7 +61,7 @@ class Statements:
         return ""
 
     def _assign(self, node: "Node", stdin: str) -> str:
-        self._calls.assign(node)
+        self._assignments.assign(node)
         return ""
 
     def _word(self, node: "Node", stdin: str) -> str:

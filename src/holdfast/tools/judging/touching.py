@@ -1,8 +1,9 @@
 """Touching: which paths a program would read, write, delete or change."""
 
+import re
 from collections.abc import Callable, Iterator
 
-from holdfast.tools.judging.outputs import roots_of_find
+from holdfast.tools.judging.finding import EVERYTHING, found_by
 from holdfast.tools.judging.run import Deed, Run, Touch
 
 # fmt: off
@@ -12,11 +13,10 @@ _READERS = frozenset((
     "zip", "gzip", "scp", "rsync", "tar", "openssl", "diff", "jq", "yq", "vim", "vi", "nano",
     "paste", "column", "curl", "wc", "md5sum", "sha256sum", "7z", "gpg", "ssh-add",
 ))
-_NARROWING = (
-    "-name", "-iname", "-path", "-ipath", "-regex", "-iregex", "-mtime", "-mmin", "-newer", "-size",
-    "-empty", "-user", "-perm", "-wholename", "-atime", "-ctime", "-inum", "-samefile", "-newermt",
-)
 # fmt: on
+
+# The `w` of sed, alone or behind `s/…/…/`, with a path that leads away from here.
+_SED_WRITES = re.compile(r"(?:^|[;{}/\d$gpIi])\s*[wW]\s+([/~]\S*)", re.MULTILINE)
 
 Touched = Iterator[tuple[Deed, str]]
 
@@ -38,12 +38,12 @@ def _rm(run: Run) -> Touched:
     options = run.options()
     deep = options.has("rR", "recursive", "dir")
     for path in options.operands:
-        yield (Deed.DELETE if deep else Deed.REMOVE), path
+        yield (Deed.DELETE if deep or path.endswith(EVERYTHING) else Deed.REMOVE), path
 
 
 def _remove(run: Run) -> Touched:
     for path in run.options("nsC").operands:
-        yield Deed.REMOVE, path
+        yield (Deed.DELETE if path.endswith(EVERYTHING) else Deed.REMOVE), path
 
 
 def _trash(run: Run) -> Touched:
@@ -86,6 +86,9 @@ def _dd(run: Run) -> Touched:
 
 def _sed(run: Run) -> Touched:
     options = run.options("efl", ("expression", "file"))
+    scripts = [value for name, value in options.values if name == "e"] or options.operands[:1]
+    for match in _SED_WRITES.finditer("\n".join(scripts)):
+        yield Deed.WRITE, match[1]
     if not options.has("i", "in-place"):
         return
     scripted = any(name in "ef" for name, _ in options.values)
@@ -124,12 +127,39 @@ def _chown(run: Run) -> Touched:
         yield (Deed.CHANGE if deep else Deed.WRITE), path
 
 
+def _chattr(run: Run) -> Touched:
+    words = [word for word in run.args if word[:1] not in ("-", "+", "=")]
+    deep = any(word[:1] == "-" and "R" in word for word in run.args)
+    for path in words:
+        yield (Deed.CHANGE if deep else Deed.WRITE), path
+
+
+def _mounts(run: Run) -> Touched:
+    """A folder of ours that a container is given, to read or to write."""
+    options = run.options("evpwulhmcn", ("volume", "mount"))
+    given = [value for name, value in options.values if name == "v"]
+    given += [value for name, value in options.longs if name in ("volume", "mount")]
+    for value in given:
+        path, read_only = _mounted(value)
+        if path[:1] in ("/", ".", "~") and not path.startswith("/dev/"):
+            yield Deed.READ, path
+            if not read_only:
+                yield Deed.WRITE, path
+
+
+def _mounted(value: str) -> tuple[str, bool]:
+    if "=" not in value:
+        path, _, rest = value.partition(":")
+        return path, rest.endswith(":ro")
+    words = dict(word.partition("=")[::2] for word in value.split(","))
+    path = words.get("source") or words.get("src", "")
+    return path, not {"readonly", "ro"}.isdisjoint(words)
+
+
 def _find(run: Run) -> Touched:
-    if "-delete" not in run.args:
-        return
-    narrow = any(word in _NARROWING for word in run.args)
-    for root in roots_of_find(run.args) or ["."]:
-        yield Deed.DELETE, (f"{root}/found-by-name" if narrow else root)
+    if "-delete" in run.args:
+        for path in found_by(run.args):
+            yield Deed.DELETE, path
 
 
 def _unpack(run: Run) -> Touched:
@@ -191,6 +221,10 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "chown": _chown,
     "chgrp": _chown,
     "setfacl": _chown,
+    "chattr": _chattr,
+    "docker": _mounts,
+    "podman": _mounts,
+    "nerdctl": _mounts,
     "find": _find,
     "tar": _unpack,
     "unzip": _unpack,

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.tools.judging.each import find, parallel, xargs
-from holdfast.tools.judging.elsewhere import container, ssh
-from holdfast.tools.judging.hatches import SCRIPTS, awk, git, scripts, sed
+from holdfast.tools.judging.elsewhere import ansible, container, ssh
+from holdfast.tools.judging.hatches import SCRIPTS, awk, git, make, scripts, sed, sql
 from holdfast.tools.judging.inner import Argv, Inner, Script
-from holdfast.tools.judging.interpreters import INTERPRETERS, SHELLS, code_of, script_of
+from holdfast.tools.judging.interpreters import INTERPRETERS, SHELLS, STDIN, code_of, script_of
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
 from holdfast.tools.judging.wrappers import WRAPPERS, env, unwrapped
@@ -35,7 +35,8 @@ def _eval(run: Run, shell: Shell) -> Iterator[Inner]:
 
 def _source(run: Run, shell: Shell) -> Iterator[Inner]:
     if run.args:
-        held = shell.files.get(run.place.resolve(run.args[0]))
+        piped = run.stdin if run.args[0] in STDIN else None
+        held = piped or shell.files.get(run.place.resolve(run.args[0]))
         if held is not None:
             yield Script(text=held, part=run.said, same_shell=True)
 
@@ -96,6 +97,13 @@ _OWN: dict[str, Callable[[Run, Shell], Iterator[Inner]]] = {
     "parallel": parallel,
     "find": find,
     "ssh": ssh,
+    "ansible": ansible,
+    "make": make,
+    "gmake": make,
+    "sqlite3": sql,
+    "psql": sql,
+    "mysql": sql,
+    "mariadb": sql,
     "docker": container,
     "podman": container,
     "nerdctl": container,

@@ -134,10 +134,11 @@ class Words:
         value = expand_parameter(node, shell=self._walking.shell, word=self.text)
         return self._split(value, quoted=quoted and not _text(node).endswith(_LISTS))
 
-    @staticmethod
-    def _split(value: str, *, quoted: bool) -> str:
+    def _split(self, value: str, *, quoted: bool) -> str:
         if quoted:
             return value
+        for letter in self._walking.shell.variables.get("IFS", "").strip():
+            value = value.replace(letter, SPLIT)
         return value.translate(_SPACES) if value else SPLIT
 
 

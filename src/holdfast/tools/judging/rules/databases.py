@@ -16,6 +16,11 @@ _SQL = re.compile(
     r"|\bupdate\s+[\w\"`.]+\s+set\s+(?:(?!\bwhere\b)[^;])*(;|$)|\balter\s+table\b[^;]*\bdrop\b",
     re.IGNORECASE | re.MULTILINE,
 )
+_EXPLAINED = re.compile(r"\bexplain\s+(?!\(|analy)[^;]*", re.IGNORECASE)
+_EXECUTES = re.compile(r"\b(execute|exec|prepare|do|call|eval)\b", re.IGNORECASE)
+# Nothing that could begin or end a comment or another kind of quote, nor a second statement.
+_VALUE = re.compile(r"'[\w ,.:%()@]*'")
+_RUNS_THERE = re.compile(r"\b(to|from)\s+program\s*'|\bxp_cmdshell\b|\bsys_exec\(", re.IGNORECASE)
 _MONGO = re.compile(r"dropDatabase|\.drop\s*\(|deleteMany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}")
 _REDIS = names("flushall flushdb shutdown debug")
 _TASKS = re.compile(
@@ -25,7 +30,14 @@ _TASKS = re.compile(
 
 
 def _drops(run: Run) -> bool:
-    return _SQL.search("\n".join((*run.args, run.stdin))) is not None
+    return any(_SQL.search(_done(text)) for text in (*run.args, run.stdin))
+
+
+def _done(text: str) -> str:
+    """The statements without what they only explain, and without plain values, unless a value
+    may be a statement itself."""
+    text = _EXPLAINED.sub("", text)
+    return text if _EXECUTES.search(text) else _VALUE.sub("''", text)
 
 
 def _resets(run: Run) -> bool:
@@ -46,6 +58,13 @@ RULES = (
         why="It would drop or empty tables of a database.",
         programs=_CLIENTS,
         sees=_drops,
+    ),
+    RunRule(
+        name="run-on-a-database-server",
+        level=Level.DANGEROUS,
+        why="It would run a program on the machine of the database.",
+        programs=names("psql pgcli mysql mariadb sqlcmd"),
+        sees=lambda run: any(_RUNS_THERE.search(text) for text in (*run.args, run.stdin)),
     ),
     RunRule(
         name="drop-a-database",

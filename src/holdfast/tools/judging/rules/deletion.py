@@ -6,7 +6,7 @@ from holdfast.tools.judging.rule import PathRule, RunRule, names
 from holdfast.tools.judging.run import Deed, Run, Touch
 
 _EVERYTHING = (Ground.ROOT, Ground.SYSTEM_TREE)
-_OTHERS = (Ground.OUTSIDE, Ground.SYSTEM, Ground.TEMP_TREE, Ground.DEVICE)
+_OTHERS = (Ground.OUTSIDE, Ground.SYSTEM, Ground.TEMP_TREE, Ground.DEVICE, Ground.HOME)
 
 
 def _is_history(touch: Touch, ground: Ground) -> bool:

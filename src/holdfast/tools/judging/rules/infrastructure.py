@@ -49,7 +49,8 @@ def _containers(run: Run) -> bool:
     if said[:1] == ["compose"] or run.program == "docker-compose":
         return "down" in said and options.has("v", "volumes")
     if "prune" in said[:2]:
-        return True
+        # What nothing refers to any more is built again when it is wanted.
+        return said[0] not in ("image", "builder", "buildx") or options.has("a", "all")
     if said[:2] in (["volume", "rm"], ["volume", "remove"], ["swarm", "leave"], ["stack", "rm"]):
         return True
     every = any(UNKNOWN in word for word in run.args)

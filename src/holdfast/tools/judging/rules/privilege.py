@@ -39,6 +39,7 @@ RULES = (
             "useradd userdel usermod adduser deluser groupadd groupmod groupdel gpasswd passwd"
             " chpasswd visudo vipw chsh newusers dscl"
         ),
+        sees=lambda run: run.program != "passwd" or {"-S", "--status"}.isdisjoint(run.args),
     ),
     RunRule(
         name="open-container",

@@ -45,6 +45,25 @@ _VERBS: dict[str, frozenset[str]] = {
 }
 
 
+_DEPLOYS: dict[str, frozenset[str]] = {
+    "vercel": names(""),
+    "now": names(""),
+    "netlify": names(""),
+    "pulumi": names("up"),
+    "wrangler": names("deploy publish"),
+    "fly": names("deploy"),
+    "flyctl": names("deploy"),
+    "gcloud": names("deploy"),
+    "cdk": names("deploy"),
+    "sls": names("deploy"),
+    "serverless": names("deploy"),
+    "eb": names("deploy"),
+    "amplify": names("publish push"),
+    "railway": names("up"),
+    "gh-pages": names("gh-pages"),
+}
+
+
 def _publishes(run: Run) -> bool:
     said = [word for word in run.args if not word.startswith("-")]
     if run.program in ("yarn", "docker", "podman") and said[:1] in (
@@ -68,6 +87,18 @@ def _uploads(run: Run) -> bool:
     return {"-m", "twine", "upload"} <= words
 
 
+def _deploys(run: Run) -> bool:
+    said = [word for word in run.args if not word.startswith("-")]
+    if dry(run) or "--noop" in run.args:
+        return False
+    if run.program in ("vercel", "now", "netlify"):
+        chosen = run.options("t", ("target",)).value("", "target") == "production"
+        return chosen or not {"--prod", "--production", "-p"}.isdisjoint(run.args)
+    if run.program == "pulumi":
+        return said[:1] == ["up"] and not {"-y", "--yes"}.isdisjoint(run.args)
+    return not _DEPLOYS[run.program].isdisjoint(said[:2])
+
+
 def _releases(run: Run) -> bool:
     said = tuple(word for word in run.args if not word.startswith("-"))
     return said[:2] in (("release", "create"), ("release", "delete"), ("release", "upload"))
@@ -87,6 +118,13 @@ RULES = (
         why="It would publish a package for everybody.",
         programs=names("python python3"),
         sees=_uploads,
+    ),
+    RunRule(
+        name="deploy",
+        level=Level.DANGEROUS,
+        why="It would put this version where its users are.",
+        programs=frozenset(_DEPLOYS),
+        sees=_deploys,
     ),
     RunRule(
         name="make-a-release",

@@ -4,6 +4,7 @@ import re
 
 from holdfast.core.judgement import Level
 from holdfast.tools.judging.marks import READ
+from holdfast.tools.judging.place import Ground
 from holdfast.tools.judging.rule import RunRule, names
 from holdfast.tools.judging.run import Run
 
@@ -58,6 +59,8 @@ def _copies_away(run: Run) -> bool:
 def _connects_with_data(run: Run) -> bool:
     if {"-e", "-c", "--exec", "--sh-exec"} & set(run.args):
         return True
+    if run.program == "openssl" and run.args[:1] != ("s_client",):
+        return False
     return READ in run.stdin and not _near(run.args)
 
 
@@ -133,6 +136,13 @@ RULES = (
         ),
     ),
     RunRule(
+        name="serve-files",
+        level=Level.DANGEROUS,
+        why="It would let everybody on the network read files that are not in the workspace.",
+        programs=names("python python3"),
+        sees=lambda run: _serves_away(run),
+    ),
+    RunRule(
         name="open-a-tunnel",
         level=Level.DANGEROUS,
         why="It would open this machine to others through a tunnel.",
@@ -140,6 +150,14 @@ RULES = (
         sees=lambda run: bool(run.args),
     ),
 )
+
+
+def _serves_away(run: Run) -> bool:
+    if not {"http.server", "SimpleHTTPServer"} & set(run.args):
+        return False
+    options = run.options("dbp", ("directory", "bind", "protocol"))
+    folder = options.value("d", "directory") or "."
+    return run.place.ground(folder) not in (Ground.INSIDE, Ground.WORKSPACE, Ground.TEMP)
 
 
 def _opens_shell(run: Run) -> bool:

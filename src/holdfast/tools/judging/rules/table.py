@@ -1,6 +1,7 @@
 """The table: every rule, and those that concern a program, a deed or a sight."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from holdfast.tools.judging.rule import PathRule, Rule, RunRule, SightRule
 from holdfast.tools.judging.rules import (
@@ -48,6 +49,11 @@ class Table:
         self.by_sight: dict[Sight, SightRule] = {}
         for rule in rules:
             self._add(rule)
+
+    def of_program(self, name: str) -> Sequence[RunRule]:
+        """Its rules, also where it is called with its version."""
+        found = self.by_program.get(name)
+        return found if found is not None else self.by_program.get(name.rstrip("0123456789."), ())
 
     def _add(self, rule: Rule) -> None:
         match rule:

@@ -42,6 +42,12 @@ RULES = (
         sight=Sight.UNKNOWN_CODE,
     ),
     SightRule(
+        name="foreign-library",
+        level=Level.DANGEROUS,
+        why="It would load code from outside the workspace into whatever it runs.",
+        sight=Sight.FOREIGN_LIBRARY,
+    ),
+    SightRule(
         name="unreadable",
         level=Level.DANGEROUS,
         why="It cannot be read as a shell command to its end, and names programs that can do harm.",
