@@ -14,13 +14,19 @@ export function completions(commands, text) {
   return [...new Set([...named, ...aliased])];
 }
 
+const SHOWN = 8; // no more than fit on a phone: a list that scrolls cannot be reached by keyboard alone
+
 export function Commands({ offered, picked, onPick }) {
   if (!offered.length) return null;
+  const first = Math.max(0, Math.min(picked - SHOWN + 2, offered.length - SHOWN));
+  const left = offered.length - first - SHOWN;
   return html`<ul class="commands" id="commands" role="listbox" aria-label="Commands">
-    ${offered.map((command, place) => html`<li
-      key=${command.name} id=${`command-${place}`} role="option" aria-selected=${place === picked ? "true" : "false"}
-      class=${place === picked ? "picked" : ""} onMouseDown=${(event) => { event.preventDefault(); onPick(command); }}>
+    ${offered.slice(first, first + SHOWN).map((command, place) => html`<li
+      key=${command.name} id=${`command-${first + place}`} role="option"
+      aria-selected=${first + place === picked ? "true" : "false"} class=${first + place === picked ? "picked" : ""}
+      onMouseDown=${(event) => { event.preventDefault(); onPick(command); }}>
       <code>/${command.name}</code> <span>${command.help}</span>
     </li>`)}
+    ${left > 0 && html`<li class="more" role="presentation">${left} more: type on, or go down</li>`}
   </ul>`;
 }
