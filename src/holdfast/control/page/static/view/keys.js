@@ -8,7 +8,9 @@ export function useKeys(page) {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
         page.set({ drawer: true });
-        requestAnimationFrame(() => document.querySelector(".search input")?.select());
+        // At once, or the next letter goes elsewhere; and again where a phone's drawer had to open first.
+        search();
+        requestAnimationFrame(() => document.activeElement?.closest(".search") ?? search());
       } else if (event.altKey && event.code === "KeyN") {
         event.preventDefault();
         page.goTo(null);
@@ -19,6 +21,10 @@ export function useKeys(page) {
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
   }, [page]);
+}
+
+function search() {
+  document.querySelector(".search input")?.select();
 }
 
 function escape(page) {
