@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.conftest import HeldClock
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.signature import sign
@@ -273,15 +274,37 @@ async def test_the_user_of_an_evicted_session_notices_nothing(world: World) -> N
 
 
 async def test_the_prompt_is_frozen_across_a_restart(world: World) -> None:
-    """A4: byte-identical, whatever the config says meanwhile, so that the cache keeps hitting."""
+    """A4: byte-identical, whatever day it is meanwhile, so that the cache keeps hitting."""
     world.model.say("hello", "hello")
     await world.end_of(await world.accept("hi", instructions="Speak like a pirate."))
     await world.stop()
+    world.clock = HeldClock(world.clock.now() + 3 * 86_400)
     await world.start()
     await world.end_of(await world.accept("hi"))
     one, two = world.model.requests
     assert "pirate" in one.system
     assert two.system == one.system
+
+
+async def test_a_change_of_the_instructions_is_a_boundary_of_the_prompt(world: World) -> None:
+    """A4: a session that goes on after it is told the new ones, and then they are frozen."""
+    world.model.say("hello", "hello", "hello", "hello")
+    await world.end_of(await world.accept("hi"))
+    await world.stop()
+    agent = msgspec.structs.replace(world.settings.agent, instructions="Speak like a pirate.")
+    world.settings = msgspec.structs.replace(world.settings, agent=agent)
+    await world.start()
+    for _ in range(2):
+        await world.end_of(await world.accept("hi"))
+        world.gateway.house.cache.clear()
+    await world.stop()
+    world.clock = HeldClock(world.clock.now() + 3 * 86_400)
+    await world.start()
+    await world.end_of(await world.accept("hi"))
+    first, *after = [request.system for request in world.model.requests]
+    assert "pirate" not in first
+    assert "pirate" in after[0]
+    assert after == [after[0]] * 3
 
 
 async def test_a_cached_agent_asks_the_store_nothing(world: World) -> None:

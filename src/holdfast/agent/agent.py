@@ -41,6 +41,7 @@ class Agent:
         *,
         signature: str,
         prompt: str,
+        prompt_shape: str = "",
         toolbox: Toolbox,
         client: ModelClient,
         messages: Iterable[Message],
@@ -52,6 +53,7 @@ class Agent:
         self.session_id = session_id
         self.signature = signature
         self.prompt = prompt
+        self.prompt_shape = prompt_shape  # of the configuration that made it
         self.toolbox = toolbox
         self.client: ModelClient | None = client
         self.messages: list[Message] = []

@@ -1,5 +1,7 @@
 """The system prompt: built once per session, then frozen and kept with it."""
 
+import hashlib
+
 from holdfast.core.tool import Danger
 from holdfast.tools.registry import Toolbox
 
@@ -16,6 +18,13 @@ Your commands and files live in a workspace of your own (your current directory 
 begin). The directory and exported variables persist from one command to the next. Start \
 anything long-running with the process tool, not with `&`. A result marked as unknown or \
 cancelled may have had an effect: look before you repeat it."""
+
+
+def prompt_shape(*, toolbox: Toolbox, instructions: str) -> str:
+    """What the configuration makes of a prompt, as a hash: where it differs, a frozen prompt is
+    made anew. The day, the request and what memory had to say are a session's own."""
+    made = build_prompt(date="", toolbox=toolbox, instructions=instructions)
+    return hashlib.sha256(made.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def build_prompt(

@@ -15,6 +15,7 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     id: SessionId
     route: SessionKey  # the route it was opened by
     prompt: str  # frozen at the first turn; "" before
+    prompt_shape: str = ""  # of the configuration it was made by; "": nobody knows
     model_override: str | None
     cuts: int  # process lives that cut this session's turn since one last completed
     suspended: bool

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.agent.agent import Agent, Close
 from holdfast.agent.context import Context
-from holdfast.agent.prompt import build_prompt
+from holdfast.agent.prompt import build_prompt, prompt_shape
 from holdfast.agent.signature import sign, sign_for
 from holdfast.core.child import Child
 from holdfast.core.ids import SessionId
@@ -17,7 +17,6 @@ from holdfast.core.library import Library
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Clock, ModelClient
 from holdfast.core.secret import Secret
-from holdfast.core.session import SessionRow
 from holdfast.core.settings import Settings
 from holdfast.core.source import is_shared
 from holdfast.tools.registry import Toolbox
@@ -80,11 +79,17 @@ class Agents:
         child: Child | None = None,
     ) -> Agent:
         """The agent of a session; `fresh` says that the store has nothing of it yet, and `memory`
-        is asked for what it has to say only where no prompt is frozen."""
+        is asked for what it has to say only where no prompt is frozen, or where the frozen one
+        was made by a configuration of another shape."""
         row = None if fresh else await self._library.session(session_id)
         skipped, records = (0, []) if row is None else await self._library.context(session_id)
         toolbox = self._toolbox if child is None else self._toolbox.only(child.toolsets)
-        prompt = await self._prompt(row, toolbox, instructions, memory)
+        shape = prompt_shape(toolbox=toolbox, instructions=self._settings.agent.instructions)
+        stands = row is not None and row.prompt and row.prompt_shape in ("", shape)
+        if row is not None and stands:
+            prompt = row.prompt
+        else:
+            prompt = await self._prompt(toolbox, instructions, memory)
         override = row.model_override if row else None
         model = override or self.model_name
         return Agent(
@@ -92,6 +97,7 @@ class Agents:
             signature=signature,
             close=self._close,
             prompt=prompt,
+            prompt_shape=shape,
             toolbox=toolbox,
             client=self._lease(override),
             messages=(record.message for record in records),
@@ -110,16 +116,8 @@ class Agents:
             prompt=prompt,
         )
 
-    async def _prompt(
-        self,
-        row: SessionRow | None,
-        toolbox: Toolbox,
-        instructions: str,
-        memory: Remembered | None,
-    ) -> str:
-        """The session's frozen prompt, or, before its first turn, the one to freeze."""
-        if row is not None and row.prompt:
-            return row.prompt
+    async def _prompt(self, toolbox: Toolbox, instructions: str, memory: Remembered | None) -> str:
+        """The one to freeze."""
         return build_prompt(
             date=datetime.fromtimestamp(self._clock.now(), UTC).strftime("%A, %d %B %Y"),
             toolbox=toolbox,

@@ -69,7 +69,7 @@ SESSION = (
     " NOT suspended AND ended_at IS NULL"
     " AND EXISTS (SELECT 1 FROM routes r WHERE r.key = s.route AND r.session_id = s.id),"
     " principal, resume_pending, resume_reason, last_resume_marked_at, auto_reset_reason,"
-    " previous_id"
+    " previous_id, (SELECT shape FROM prompts WHERE session_id = s.id)"
 )
 
 
@@ -93,6 +93,7 @@ def session_row(row: Row) -> SessionRow:
         last_resume_marked_at=_time(row[15]),
         auto_reset_reason=reset_reason(row[16]),
         previous=row[17],
+        prompt_shape=row[18] or "",
     )
 
 

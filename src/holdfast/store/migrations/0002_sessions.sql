@@ -12,6 +12,9 @@ ALTER TABLE sessions ADD COLUMN auto_reset_reason TEXT;
 ALTER TABLE sessions ADD COLUMN auto_reset_told INTEGER;
 ALTER TABLE sessions ADD COLUMN previous_id TEXT;
 
+-- By what configuration a prompt was made; '': nobody knows, and it stands.
+ALTER TABLE prompts ADD COLUMN shape TEXT NOT NULL DEFAULT '';
+
 CREATE INDEX sessions_principal ON sessions (principal) WHERE principal IS NOT NULL;
 CREATE INDEX sessions_route ON sessions (route);
 CREATE INDEX routes_session ON routes (session_id);

@@ -38,7 +38,7 @@ def fork(cursor: apsw.Cursor, fork: Fork, *, route: SessionKey, at: float) -> No
         " SELECT ?1, seq, created_at, body FROM standing WHERE session_id = ?2",
         pair,
     )
-    for table, columns in (("prompts", "text"), ("compactions", "seq, covers")):
+    for table, columns in (("prompts", "text, shape"), ("compactions", "seq, covers")):
         cursor.execute(
             f"INSERT INTO {table} (session_id, {columns})"
             f" SELECT ?1, {columns} FROM {table} WHERE session_id = ?2",

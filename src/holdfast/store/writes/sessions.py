@@ -27,12 +27,16 @@ def open_session(
     )
 
 
-def keep_prompt(cursor: apsw.Cursor, session_id: SessionId, prompt: str) -> None:
-    """The first prompt of a session is its prompt."""
+def keep_prompt(
+    cursor: apsw.Cursor, session_id: SessionId, prompt: str, *, shape: str = ""
+) -> None:
+    """The first prompt of a session is its prompt, until the configuration has another shape."""
     if prompt:
         cursor.execute(
-            "INSERT INTO prompts (session_id, text) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            (session_id, prompt),
+            "INSERT INTO prompts (session_id, text, shape) VALUES (?, ?, ?)"
+            " ON CONFLICT (session_id) DO UPDATE SET text = excluded.text, shape = excluded.shape"
+            " WHERE excluded.shape <> '' AND shape <> excluded.shape",
+            (session_id, prompt, shape),
         )
 
 

@@ -48,7 +48,7 @@ def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
             cursor, begin.session_id, route=begin.route, opening=begin.opening, at=begin.at
         )
         outbox.add(cursor, begin.deliveries, at=begin.at)
-    sessions.keep_prompt(cursor, begin.session_id, begin.prompt)
+    sessions.keep_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_shape)
     _open(cursor, place)
     for message in begin.messages:
         transcript.append(cursor, message, place)
