@@ -11,7 +11,10 @@ from holdfast.tools.judging.corpus import Labelled, Score, read_corpus, score
 HERE = Path(__file__).parent
 OWN = read_corpus(HERE / "corpus.toml")
 BLIND = read_corpus(HERE / "blind.jsonl")
-ADVERSARIAL = read_corpus(HERE / "adversarial.jsonl")
+ADVERSARIAL = [
+    *read_corpus(HERE / "adversarial.jsonl"),
+    *read_corpus(HERE / "adversarial_again.jsonl"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +32,7 @@ def blind(judge: ShellJudge) -> Score:
 def test_the_corpora_are_large_and_of_every_level() -> None:
     assert len(OWN) >= 120
     assert len(BLIND) >= 110
-    assert len(ADVERSARIAL) >= 200
+    assert len(ADVERSARIAL) >= 300
     for corpus in (OWN, BLIND, ADVERSARIAL):
         assert {labelled.level for labelled in corpus} == set(Level)
 

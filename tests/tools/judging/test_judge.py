@@ -13,7 +13,9 @@ from holdfast.core.judgement import Judge, Level
 from holdfast.tools.judging import ShellJudge
 from holdfast.tools.judging.corpus import read_corpus
 from holdfast.tools.judging.judge import LONGEST
-from holdfast.tools.judging.rules.table import RULES
+from holdfast.tools.judging.rules.table import RULES, Table
+from holdfast.tools.judging.touching import PROGRAMS as PROGRAMS_THAT_TOUCH
+from holdfast.tools.judging.vehicles import PROGRAMS as PROGRAMS_THAT_CARRY
 
 JUDGE: Judge = ShellJudge()
 SEVERITY = [Level.HARMLESS, Level.DANGEROUS, Level.HOPELESS]
@@ -52,6 +54,33 @@ def severity(command: str) -> int:
 @example("\U00043771>f[[ a =~ \u818d ]]{\U000dbfd8..3}")
 def test_no_text_makes_the_judge_raise(text: str) -> None:
     assert JUDGE.judge(text).level in SEVERITY
+
+
+ODD = [
+    "",
+    "-",
+    "--",
+    "-x",
+    "--x=",
+    "=",
+    "+",
+    ":",
+    "''",
+    "x",
+    "-c",
+    "-e x",
+    "@",
+    "\\{\\} ;",
+    "a b c",
+]
+PROGRAMS = sorted({*Table().by_program, *PROGRAMS_THAT_CARRY, *PROGRAMS_THAT_TOUCH})
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_no_program_makes_the_judge_raise_whatever_follows_it(odd: str) -> None:
+    for program in PROGRAMS:
+        for command in (f"{program} {odd}", f"echo x | {program} {odd}"):
+            assert JUDGE.judge(command).level in SEVERITY
 
 
 def quoted(command: str) -> str:

@@ -1,5 +1,6 @@
 """Assigning: variables set for good or for one command, and those that are more than values."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +22,7 @@ _COMMANDS = frozenset((
     "MANPAGER", "BROWSER", "LESSOPEN", "LESSCLOSE", "PROMPT_COMMAND", "RUSTC_WRAPPER", "RSYNC_RSH",
 ))
 # fmt: on
+_REFERS = re.compile(rb"(?:declare|typeset|local)\s+-[a-zA-Z]*n")
 _LIBRARIES = frozenset(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"))
 _TRUSTED = frozenset((Ground.INSIDE, Ground.SYSTEM))
 
@@ -45,6 +47,8 @@ class Assignments:
         for child in node.named_children:
             if child.type == "variable_assignment":
                 self._assign_one(child)
+                if _REFERS.match(node.text or b""):
+                    self._refer(_name(child))
             elif child.child_count:
                 self._reader.words.text(child)
 
@@ -73,6 +77,12 @@ class Assignments:
             text = UNKNOWN
         self._reader.shell.variables[name] = text
         self._notice(name, text)
+
+    def _refer(self, name: str) -> None:
+        """What a reference names is known as it stands now, if at all."""
+        variables = self._reader.shell.variables
+        value = self._reader.shell.variable(variables.get(name, ""))
+        variables[name] = UNKNOWN if value is None else value
 
     def _value(self, node: "Node") -> str:
         if node.type != "array":

@@ -6,6 +6,7 @@ command would, in any of the languages an agent is likely to reach for.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from holdfast.tools.judging.inner import Argv, Inner, Script
 from holdfast.tools.judging.run import Sight
@@ -56,15 +57,23 @@ _HOMES = re.compile(
     r"""|ENV\[['"]HOME['"]\]|getenv\(['"]HOME['"]\)"""
 )
 _JOINED = re.compile(r"""(?<=[\w /~.-])(['"])\s*[.+]\s*\1(?=[\w /~.-])""")
+_BY_TEXT = re.compile(
+    r"""getattr\((?:[^()]|\([^()]*\))*,\s*['"](\w+)['"]\s*\)|\[\s*['"](\w+)['"]\s*\](?=\s*\()"""
+)
+_KNOWN = r"(system|popen|execSync|exec|spawnSync|spawn|run|call|rmtree|rmSync|unlinkSync|Popen)"
+_ALIASES = re.compile(
+    rf"\b{_KNOWN}\s*(?:\bas\b|:)\s*([A-Za-z_]\w*)|\b([A-Za-z_]\w*)\s*=\s*[\w.()'\"]*\.{_KNOWN}\b(?!\s*\()"
+)
 _NAMED = re.compile(r"""\$?\b(\w+)\s*=\s*(?=['"])""")
 _REACH = 400  # characters of a call's arguments that are looked at
 _NEAR = 80
+_MOST_ALIASES = 16
 
 
 def look_at_code(text: str, *, home: str) -> Iterator[Inner | Sight]:
     """The commands that calls in the code amount to, and what it does besides."""
     text = _HOMES.sub(lambda match: f'"{match[2] or "~"}"', text)
-    text = _JOINED.sub("", text)
+    text = _plainly(text)
     named = _named(text)
     yield from _sights(text)
     for match in _RUNS.finditer(text):
@@ -81,6 +90,16 @@ def look_at_code(text: str, *, home: str) -> Iterator[Inner | Sight]:
             if paths:
                 yield Argv(words=("rm", option, "--", _at_home(paths[0], home)))
     yield from _files(text, home)
+
+
+def _plainly(text: str) -> str:
+    """The code with each call by the name that it is known by."""
+    text = _JOINED.sub("", text)
+    text = _BY_TEXT.sub(lambda match: "." + (match[1] or match[2]), text)
+    for match in islice(_ALIASES.finditer(text), _MOST_ALIASES):
+        known, alias = match[1] or match[4], match[2] or match[3]
+        text = re.sub(rf"(?<![\w.])\$?{alias}\s*\(", f"{known}(", text)
+    return text
 
 
 def _named(text: str) -> dict[str, str]:

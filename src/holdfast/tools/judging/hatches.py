@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from holdfast.tools.judging.inner import Code, Inner, Script
+from holdfast.tools.judging.inner import Argv, Code, Inner, Script
 from holdfast.tools.judging.interpreters import STDIN
 from holdfast.tools.judging.marks import UNKNOWN
 from holdfast.tools.judging.run import Run
@@ -20,7 +20,13 @@ SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nvim": ("c", ()), "ex": ("c", ()), "expect": ("c", ()),
 }
 
+_GIT_COMMANDS = frozenset((
+    "core.sshcommand", "core.fsmonitor", "core.pager", "core.editor", "core.askpass",
+    "diff.external", "sequence.editor", "gpg.program", "core.gitproxy",
+))
 # fmt: on
+_GIT_RUNS = ("--upload-pack=", "--receive-pack=", "--exec=")
+_GIT_TRANSPORT = "ext::"  # an address that is a command
 _AWK_PIPES = re.compile(r"\|\s*&?\s*\"([^\"\n]+)\"|\"([^\"\n]+)\"\s*\|\s*&?\s*getline")
 _AWK_RUNS_DATA = re.compile(r"\bsystem\(\s*[\w$]+[^\"'\n]*\)")
 _SED_ENDS = re.compile(r"[;\n{}]")
@@ -39,13 +45,30 @@ def scripts(run: Run, short: str, longs: tuple[str, ...]) -> Iterator[Inner]:
 
 
 def git(run: Run, shell: Shell) -> Iterator[Inner]:
-    for setting, value in pairwise(run.args):
-        if setting == "-c" and "=!" in value:
-            yield Script(text=value.partition("=!")[2], part=run.said)
-        if setting.startswith("alias.") and value.startswith("!"):
-            yield Script(text=value[1:], part=run.said)
-        if setting in ("foreach", "--exec", "-x", "--tree-filter", "--index-filter", "run"):
-            yield Script(text=value, part=run.said)
+    for option, value in pairwise(run.args):
+        yield from _git_option(option, value, run)
+    for word in run.args:
+        if word.startswith(_GIT_RUNS):
+            yield Script(text=word.partition("=")[2], part=run.said)
+        if word.startswith(_GIT_TRANSPORT):
+            yield Script(text=word.removeprefix(_GIT_TRANSPORT), part=run.said)
+    if run.args[:2] == ("bisect", "run"):
+        yield Argv(words=run.args[2:])
+
+
+def _git_option(option: str, value: str, run: Run) -> Iterator[Inner]:
+    if option == "-c":
+        yield from _git_setting(value, run)
+    if option.startswith("alias.") and value.startswith("!"):
+        yield Script(text=value[1:], part=run.said)
+    if option in ("foreach", "--exec", "-x", "--tree-filter", "--index-filter"):
+        yield Script(text=value, part=run.said)
+
+
+def _git_setting(setting: str, run: Run) -> Iterator[Inner]:
+    key, _, value = setting.partition("=")
+    if key.lower() in _GIT_COMMANDS or value.startswith("!"):
+        yield Script(text=value.removeprefix("!"), part=run.said)
 
 
 def awk(run: Run, shell: Shell) -> Iterator[Inner]:

@@ -11,6 +11,8 @@ from holdfast.tools.judging.quoting import unescape_ansi
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
 
+BY_NAME = "all-of-that-name"  # in place of the numbers of processes
+
 # fmt: off
 _FETCH = frozenset(("curl", "wget", "fetch", "http", "https", "aria2c", "lynx", "w3m", "nc"))
 # Their output is meant for `eval`, and sets variables.
@@ -24,6 +26,7 @@ _READ = frozenset((
     "od", "hexdump", "tar", "gzip", "zip", "openssl", "gpg", "sort", "uniq", "cut", "paste", "jq",
 ))
 _COMPLETES = frozenset(("completion", "completions", "--completion", "generate-shell-completion"))
+_SHOWS = frozenset(("archive", "bundle", "show", "diff", "format-patch", "cat-file"))
 _SECRETIVE = frozenset(("env", "printenv", "history", "set", "export"))
 # fmt: on
 
@@ -96,6 +99,17 @@ def _cat(run: Run, shell: Shell) -> str | None:
         return run.stdin
     held = [shell.files.get(run.place.resolve(path), READ) for path in operands]
     return "".join(held)
+
+
+def _copy(run: Run, shell: Shell) -> str:
+    """A copy holds what the file held that it was made of."""
+    operands = run.options().operands
+    for path in operands[:-1]:
+        held = shell.files.get(run.place.resolve(path))
+        if held is not None:
+            into = run.place.resolve(operands[-1])
+            shell.files[into] = shell.files[f"{into}/{path.rpartition('/')[2]}"] = held
+    return ""
 
 
 def _base64(run: Run, shell: Shell) -> str | None:
@@ -199,6 +213,8 @@ def _dirname(run: Run, shell: Shell) -> str | None:
 
 
 def _git(run: Run, shell: Shell) -> str | None:
+    if not _SHOWS.isdisjoint(run.args[:3]):
+        return READ
     return "." if "--show-toplevel" in run.args else None
 
 
@@ -223,6 +239,12 @@ _KNOWN: dict[str, Callable[[Run, Shell], str | None]] = {
     "printf": _printf,
     "cat": _cat,
     "tee": _tee,
+    "cp": _copy,
+    "mv": _copy,
+    "ln": _copy,
+    "install": _copy,
+    "pgrep": lambda run, shell: BY_NAME,
+    "pidof": lambda run, shell: BY_NAME,
     "base64": _base64,
     "base32": lambda run, shell: CODED + UNKNOWN if run.options().has("d", "decode") else None,
     "xxd": _xxd,

@@ -18,6 +18,8 @@ _READERS = frozenset((
 # The `w` of sed, alone or behind `s/…/…/`, with a path that leads away from here.
 _SED_WRITES = re.compile(r"(?:^|[;{}/\d$gpIi])\s*[wW]\s+([/~]\S*)", re.MULTILINE)
 
+_IN_PLACE = re.compile(r"-[a-zA-Z0]*i(?!n)")
+
 Touched = Iterator[tuple[Deed, str]]
 
 
@@ -170,7 +172,10 @@ def _unpack(run: Run) -> Touched:
         if not old:
             return
     if into:
-        yield Deed.WRITE, into.rstrip("/") + "/unpacked"
+        yield Deed.WRITE, into
+    old = run.args[:1] and not run.args[0].startswith("-") and "P" in run.args[0]
+    if run.program == "tar" and (old or options.has("P", "absolute-names")):
+        yield Deed.WRITE, "/"
 
 
 def _fetch(run: Run) -> Touched:
@@ -179,6 +184,24 @@ def _fetch(run: Run) -> Touched:
     to = options.value("o" if curl else "OP", "output", "output-document", "directory-prefix")
     if to and to != "-":
         yield Deed.WRITE, to
+
+
+def _sort(run: Run) -> Touched:
+    to = run.options("okStTC", ("output", "key")).value("o", "output")
+    if to:
+        yield Deed.WRITE, to
+
+
+def _patch(run: Run) -> Touched:
+    for path in run.options("pidDFoBgrVYz", ("input", "strip", "directory")).operands[:1]:
+        yield Deed.WRITE, path
+
+
+def _perl(run: Run) -> Touched:
+    """In place: `-i`, perhaps with other letters before it."""
+    if any(_IN_PLACE.match(word) for word in run.args):
+        for path in run.options("eEIMm").operands:
+            yield Deed.WRITE, path
 
 
 def _rsync(run: Run) -> Touched:
@@ -207,6 +230,12 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "trash": _trash,
     "tee": _write,
     "touch": _write,
+    "sponge": _write,
+    "ed": _write,
+    "sort": _sort,
+    "patch": _patch,
+    "perl": _perl,
+    "ruby": _perl,
     "truncate": _write,
     "mkdir": _write,
     "fallocate": _write,
@@ -233,3 +262,4 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "rsync": _rsync,
     "git": _git,
 }
+PROGRAMS = frozenset(_TOUCHES) | _READERS

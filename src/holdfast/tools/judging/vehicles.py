@@ -1,6 +1,7 @@
 """Vehicles: commands that carry another one, and what it is."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 
 from holdfast.tools.judging.each import find, parallel, xargs
 from holdfast.tools.judging.elsewhere import ansible, container, ssh
@@ -10,6 +11,19 @@ from holdfast.tools.judging.interpreters import INTERPRETERS, SHELLS, STDIN, cod
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
 from holdfast.tools.judging.wrappers import WRAPPERS, env, unwrapped
+
+# fmt: off
+_CARRIED = frozenset((
+    "rm", "sh", "bash", "dash", "zsh", "dd", "shred", "sudo", "chmod", "chown", "find", "mkfs",
+    "mv", "/bin/rm", "/bin/sh", "/bin/bash", "/usr/bin/rm",
+))
+# They take words for what they are.
+_TALKS = frozenset((
+    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "man", "tldr", "cheat", "info",
+    "which", "whereis", "type", "whatis", "apropos", "help", "test", "[", "[[", "expr", "logger",
+    "say", "cowsay", "figlet", "notify-send", "kill", "killall", "pkill", "pgrep", "holdfast",
+))
+# fmt: on
 
 
 def inside(run: Run, shell: Shell) -> Iterable[Inner]:
@@ -25,7 +39,7 @@ def inside(run: Run, shell: Shell) -> Iterable[Inner]:
     name = run.program.rstrip("0123456789.") or run.program
     if name in INTERPRETERS:
         return code_of(run, shell, INTERPRETERS[name])
-    return _file(run, shell)
+    return _strange(run, shell)
 
 
 def _eval(run: Run, shell: Shell) -> Iterator[Inner]:
@@ -56,12 +70,18 @@ def _alias(run: Run, shell: Shell) -> Iterator[Inner]:
             yield Argv(words=tuple(text.split()))
 
 
-def _file(run: Run, shell: Shell) -> Iterator[Inner]:
-    """A file that this very command wrote or fetched, run by its path."""
+def _strange(run: Run, shell: Shell) -> Iterator[Inner]:
+    """A file that this very command wrote or fetched, run by its path; or a program that may
+    run the one which it names, since that one has options of its own."""
     if "/" in run.called:
         held = shell.files.get(run.place.resolve(run.called))
         if held is not None:
             yield Script(text=held, part=run.said, arguments=run.args)
+    if run.program not in _TALKS:
+        for at, (word, after) in enumerate(pairwise(run.args)):
+            if word in _CARRIED and after.startswith("-"):
+                yield Argv(words=run.args[at:])
+                return
 
 
 def _at(run: Run, shell: Shell) -> Iterator[Inner]:
@@ -125,3 +145,4 @@ _OWN: dict[str, Callable[[Run, Shell], Iterator[Inner]]] = {
     "hyperfine": _joined,
     "concurrently": _joined,
 }
+PROGRAMS = frozenset((*_OWN, *WRAPPERS, *SCRIPTS, *SHELLS, *INTERPRETERS))

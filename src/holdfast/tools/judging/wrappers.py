@@ -39,6 +39,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "strace": Wrapper(valued="oepsPaIbuX"), "ltrace": Wrapper(valued="oepsnlu"),
     "flock": Wrapper(valued="wEc", valued_longs=("wait", "timeout"), skips=1, script="c"),
     "chroot": Wrapper(valued_longs=("userspec", "groups"), skips=1),
+    "gosu": Wrapper(skips=1), "su-exec": Wrapper(skips=1), "valgrind": Wrapper(),
+    "faketime": Wrapper(skips=1), "dumb-init": Wrapper(), "tini": Wrapper(), "numactl": Wrapper(),
     "unshare": Wrapper(), "nsenter": Wrapper(valued="tSG", valued_longs=("target",)),
     "setpriv": Wrapper(), "fakeroot": Wrapper(), "firejail": Wrapper(), "bwrap": Wrapper(),
     "systemd-run": Wrapper(valued="pupEM", valued_longs=("unit", "property", "slice", "uid")),
@@ -79,7 +81,8 @@ def unwrapped(run: Run, wrapper: Wrapper) -> Iterator[Inner]:
     while words and _assigns(words[0]):
         words.pop(0)
     cwd = _chosen_folder(run)
-    yield Argv(words=tuple(words), cwd=cwd)
+    if words:
+        yield Argv(words=tuple(words), cwd=cwd)
 
 
 def _chosen_folder(run: Run) -> str:

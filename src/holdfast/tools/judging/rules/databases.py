@@ -3,6 +3,7 @@
 import re
 
 from holdfast.core.judgement import Level
+from holdfast.tools.judging.marks import UNKNOWN
 from holdfast.tools.judging.rule import RunRule, names
 from holdfast.tools.judging.run import Run
 
@@ -12,6 +13,7 @@ _CLIENTS = names(
 )
 _SQL = re.compile(
     r"\bdrop\s+(database|schema|table|tablespace|user|role|keyspace|owned|index|view)\b"
+    r"|\bdelete\s+from\s+[\w\"`.]+\s+where\s+(true|1|1\s*=\s*1)\s*(;|$)"
     r"|\btruncate\s+(table\s+)?[\w\"`.]+|\bdelete\s+from\s+[\w\"`.]+\s*(;|$|\"|')"
     r"|\bupdate\s+[\w\"`.]+\s+set\s+(?:(?!\bwhere\b)[^;])*(;|$)|\balter\s+table\b[^;]*\bdrop\b",
     re.IGNORECASE | re.MULTILINE,
@@ -20,6 +22,9 @@ _EXPLAINED = re.compile(r"\bexplain\s+(?!\(|analy)[^;]*", re.IGNORECASE)
 _EXECUTES = re.compile(r"\b(execute|exec|prepare|do|call|eval)\b", re.IGNORECASE)
 # Nothing that could begin or end a comment or another kind of quote, nor a second statement.
 _VALUE = re.compile(r"'[\w ,.:%()@]*'")
+_RECORDS = re.compile(
+    r"\.(delete_all|destroy_all)\b|\.objects\.all\(\)\.delete\(\)|::truncate\(\)|\bdrop_all\(\)"
+)
 _RUNS_THERE = re.compile(r"\b(to|from)\s+program\s*'|\bxp_cmdshell\b|\bsys_exec\(", re.IGNORECASE)
 _MONGO = re.compile(r"dropDatabase|\.drop\s*\(|deleteMany\s*\(\s*\{\s*\}|\.remove\s*\(\s*\{\s*\}")
 _REDIS = names("flushall flushdb shutdown debug")
@@ -51,7 +56,26 @@ def _resets(run: Run) -> bool:
     return run.program == "alembic" and {"downgrade", "base"} <= words
 
 
+def _drops_whole(run: Run) -> bool:
+    if run.program == "pg_restore":
+        return run.options("dfhpUtTnNjFLP", ("dbname",)).has("c", "clean")
+    return run.program != "mysqladmin" or "drop" in run.args
+
+
+def _flushes(run: Run) -> bool:
+    words = {word.lower() for word in (*run.args, *run.stdin.split())}
+    unseen = not {"del", "unlink"}.isdisjoint(words) and any(UNKNOWN in word for word in words)
+    return unseen or not _REDIS.isdisjoint(words)
+
+
 RULES = (
+    RunRule(
+        name="drop-records",
+        level=Level.DANGEROUS,
+        why="It would delete all records of a kind from a database.",
+        programs=names("rails rake bundle python python3 manage.py django-admin flask php artisan"),
+        sees=lambda run: any(_RECORDS.search(text) for text in (*run.args, run.stdin)),
+    ),
     RunRule(
         name="drop-data",
         level=Level.DANGEROUS,
@@ -70,8 +94,8 @@ RULES = (
         name="drop-a-database",
         level=Level.DANGEROUS,
         why="It would drop a database or a user of it.",
-        programs=names("dropdb dropuser mysqladmin"),
-        sees=lambda run: run.program != "mysqladmin" or "drop" in run.args,
+        programs=names("dropdb dropuser mysqladmin pg_restore"),
+        sees=_drops_whole,
     ),
     RunRule(
         name="drop-documents",
@@ -85,7 +109,7 @@ RULES = (
         level=Level.DANGEROUS,
         why="It would empty a key-value store.",
         programs=names("redis-cli valkey-cli keydb-cli"),
-        sees=lambda run: bool(_REDIS & {word.lower() for word in (*run.args, *run.stdin.split())}),
+        sees=_flushes,
     ),
     RunRule(
         name="reset-a-database",

@@ -1,6 +1,7 @@
 """Infrastructure: clouds, clusters and containers, taken down or changed for good."""
 
 import re
+from itertools import pairwise
 
 from holdfast.core.judgement import Level
 from holdfast.tools.judging.marks import UNKNOWN
@@ -11,6 +12,12 @@ _CLOUD_VERB = re.compile(
     r"^(delete|terminate|destroy|remove|purge|deregister|disable|revoke|schedule-key-deletion"
     r"|reset|stop-instances|modify-db-instance)(-|$)"
 )
+_GRANTS = re.compile(
+    r"^((attach|put)-(user|role|group|bucket|key)-policy|put-bucket-acl|put-object-acl"
+    r"|(add|set)-iam-policy(-binding)?|authorize-security-group-\w+|create-(access-key|login-profile)"
+    r"|delete-public-access-block|add-user-to-group|update-assume-role-policy)$"
+)
+_GRANTING = frozenset((("keys", "create"), ("assignment", "create"), ("acl", "ch"), ("iam", "ch")))
 _DESTROYS = names(
     "destroy apps:destroy addons:destroy pg:reset remove delete rm undefine purge uninstall"
     " hosting:disable projects:delete databases:remove down"
@@ -68,6 +75,13 @@ def _cloud(run: Run) -> bool:
     if run.program == "aws" and said[:2] == ["s3", "sync"]:
         return "--delete" in run.args
     return any(_CLOUD_VERB.match(word) for word in said[:6])
+
+
+def _opens_account(run: Run) -> bool:
+    said = _said(run)
+    if any(_GRANTS.match(word) for word in said[:5]):
+        return True
+    return any(pair in _GRANTING for pair in pairwise(said[:6]))
 
 
 def _buckets(run: Run) -> bool:
@@ -131,6 +145,13 @@ RULES = (
             "aws gcloud az doctl linode-cli hcloud oci ibmcloud aliyun bq scw vultr-cli"
         ),
         sees=_cloud,
+    ),
+    RunRule(
+        name="open-an-account",
+        level=Level.DANGEROUS,
+        why="It would give somebody rights or keys in a cloud account, or open it to everybody.",
+        programs=names("aws gcloud az gsutil"),
+        sees=_opens_account,
     ),
     RunRule(
         name="empty-a-bucket",

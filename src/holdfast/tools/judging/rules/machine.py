@@ -1,6 +1,7 @@
 """The machine: switched off, its services and processes ended, its timetable changed."""
 
 from holdfast.core.judgement import Level
+from holdfast.tools.judging.outputs import BY_NAME
 from holdfast.tools.judging.place import Ground
 from holdfast.tools.judging.rule import PathRule, RunRule, names
 from holdfast.tools.judging.run import Deed, Run
@@ -55,6 +56,13 @@ RULES = (
         programs=names("init telinit"),
         sees=_runs_level,
     ),
+    RunRule(
+        name="switch-off-by-clock",
+        level=Level.HOPELESS,
+        why="It would switch the machine off, or put it to sleep.",
+        programs=names("rtcwake"),
+        sees=lambda run: {"no", "on", "show", "--help"}.isdisjoint(run.args),
+    ),
     PathRule(
         name="pull-the-plug",
         level=Level.HOPELESS,
@@ -73,8 +81,8 @@ RULES = (
         name="kill-by-name",
         level=Level.DANGEROUS,
         why="It would end every process with that name, not only those of this session.",
-        programs=names("pkill killall killall5 skill xkill slay"),
-        sees=_signals,
+        programs=names("pkill killall killall5 skill xkill slay kill"),
+        sees=lambda run: (BY_NAME in run.args) if run.program == "kill" else _signals(run),
     ),
     RunRule(
         name="kill-by-file",

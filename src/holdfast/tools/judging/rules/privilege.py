@@ -23,7 +23,7 @@ RULES = (
         name="become-root",
         level=Level.DANGEROUS,
         why="It would run with the rights of another user, most likely root.",
-        programs=names("sudo doas pkexec su runuser sudoedit gksudo run0 dzdo"),
+        programs=names("sudo doas pkexec su runuser sudoedit gksudo run0 dzdo gosu su-exec"),
     ),
     RunRule(
         name="enter-another-root",

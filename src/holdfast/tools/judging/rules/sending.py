@@ -57,7 +57,7 @@ def _copies_away(run: Run) -> bool:
 
 
 def _connects_with_data(run: Run) -> bool:
-    if {"-e", "-c", "--exec", "--sh-exec"} & set(run.args):
+    if run.program != "ssh" and {"-e", "-c", "--exec", "--sh-exec"} & set(run.args):
         return True
     if run.program == "openssl" and run.args[:1] != ("s_client",):
         return False
@@ -101,7 +101,7 @@ RULES = (
         name="send-by-socket",
         level=Level.DANGEROUS,
         why="It would send data to another machine, or hand it a shell.",
-        programs=names("nc ncat netcat nc.openbsd nc.traditional telnet socat openssl"),
+        programs=names("nc ncat netcat nc.openbsd nc.traditional telnet socat openssl ssh"),
         sees=lambda run: _connects_with_data(run) if run.program != "socat" else _opens_shell(run),
     ),
     RunRule(
@@ -134,6 +134,13 @@ RULES = (
             or {"gist", "create"} <= set(run.args)
             or {"snippet", "create"} <= set(run.args)
         ),
+    ),
+    RunRule(
+        name="open-a-way-back",
+        level=Level.DANGEROUS,
+        why="It would let another machine reach this one through a tunnel.",
+        programs=names("ssh autossh"),
+        sees=lambda run: run.options("bcDEeFIiJLlmMOopQRSWw", mixed=False).has("R"),
     ),
     RunRule(
         name="serve-files",
