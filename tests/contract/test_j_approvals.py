@@ -533,6 +533,22 @@ async def test_yes_without_a_question_is_a_message(world: Asking) -> None:
     assert "Usage: /approve" in (await world.texts(4))[-1]
 
 
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])
+async def test_a_number_that_is_none_keeps_no_gateway_from_starting(
+    world: Asking, call: Any, number: str
+) -> None:
+    """An answer outlives a restart: one that could not be read would be read at every start."""
+    world.model.say([call("shell", RM)], "done")
+    world.say("clean up")
+    await world.asked()
+    world.say(f"/approve {number}")
+    assert "Approved" not in (await world.texts(2))[-1]
+    await world.stop()
+    await world.start()
+    world.say("yes")
+    assert (await world.texts(4))[-1] == "done"
+
+
 async def test_a_decision_commits_with_the_end_of_the_message_that_made_it(
     world: Asking, call: Any
 ) -> None:

@@ -109,7 +109,7 @@ def _source(room: Room, row: SessionRow) -> Source:
 
 
 def _inbox_id(text: str) -> InboxId:
-    if not (text.isdigit() and len(text) < 19):
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise not_found(f"there is no message {text!r}.")
     return InboxId(int(text))
 

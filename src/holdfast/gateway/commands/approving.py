@@ -57,8 +57,9 @@ class Approving:
                 return []
             return [found] if found.pending else past(found)
         pending = self._approvals.asked_in(asked.session_id)
-        if target.isdigit():
-            return self._numbered(asked, pending, int(target))
+        if target.isdecimal():
+            # No length of digits is too long to read: what fails here fails at every start.
+            return self._numbered(asked, pending, int(target[:9]))
         if not pending:
             return self._late(asked)
         if len(pending) > 1 and target != _ALL:
@@ -97,7 +98,7 @@ def is_id(word: str) -> bool:
 
 
 def is_target(word: str) -> bool:
-    return word.isdigit() or is_id(word) or word.lower() == _ALL
+    return word.isdecimal() or is_id(word) or word.lower() == _ALL
 
 
 def _foreign(approval: Approval) -> str:
