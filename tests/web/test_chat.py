@@ -212,3 +212,60 @@ def test_two_pages_show_the_same_chat(gateway: Served, visit: Visit) -> None:
     one.until_idle()
     shown = one.page.locator(".column").inner_text()
     assert shown == other.page.locator(".column").inner_text()
+
+
+def test_what_was_taken_back_is_marked_at_once_and_after_a_reload(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway)
+    visitor.ask("this stays")
+    visitor.ask("this was a mistake")
+    visitor.say("/undo")
+    back = visitor.page.get_by_label("Taken back", exact=True)
+    back.get_by_text("this was a mistake", exact=True).wait_for()
+    visitor.page.locator(".answer").get_by_text("Taken back").wait_for()
+    visitor.page.reload()
+    back.get_by_text("You said: this was a mistake").wait_for()
+    assert back.get_by_text("this stays").count() == 0
+    assert visitor.said.get_by_text("this stays", exact=True).count() == 1
+
+
+def test_a_retry_shows_the_old_answer_as_taken_back(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("once more")
+    visitor.say("/retry")
+    back = visitor.page.get_by_label("Taken back", exact=True)
+    back.get_by_text("You said: once more").wait_for()
+    visitor.page.locator(".chunk > .reply").get_by_text("You said: once more").wait_for()
+
+
+def test_whoever_leaves_a_chat_by_a_command_goes_along(gateway: Served, visit: Visit) -> None:
+    """/fork, /resume and /new lead to another conversation, and the page to it, with the answer."""
+    visitor = visit(gateway)
+    visitor.ask("a fork in the road")
+    original = visitor.page.url
+    visitor.say("/fork the other way")
+    visitor.page.wait_for_url(lambda url: url != original)
+    visitor.page.locator(".answer").get_by_text("You are now in a copy").wait_for()
+    visitor.ask("only here")
+    visitor.say("/resume")
+    visitor.page.wait_for_url(original)
+    visitor.page.locator(".answer").get_by_text("Back in").wait_for()
+    assert visitor.said.get_by_text("only here").count() == 0
+    visitor.say("/new")
+    visitor.page.wait_for_url(lambda url: url != original)
+    visitor.page.locator(".answer").get_by_text("A new conversation begins.").wait_for()
+    assert visitor.said.count() == 0
+    visitor.ask("afresh")
+
+
+def test_whoever_says_something_is_shown_what_comes_of_it(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.ask("a long one\n" * 60)
+    scroller = visitor.page.locator(".scroller")
+    scroller.evaluate("node => node.scrollTop = 0")
+    visitor.page.get_by_role("button", name="Latest").wait_for()
+    visitor.ask("and now?")
+    visitor.page.get_by_role("button", name="Latest").wait_for(state="hidden")
+    left = scroller.evaluate("node => node.scrollHeight - node.scrollTop - node.clientHeight")
+    assert left < 80

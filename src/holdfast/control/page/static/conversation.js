@@ -6,6 +6,8 @@ import { Stream } from "./stream.js";
 
 export const CHUNK = 64; // records that are drawn together
 const PAGE = 2 * CHUNK; // records that are loaded at once: whole chunks
+const TAKES_BACK = /^\/(?:undo|retry)\b/i; // commands that change what is here already
+const LEADS_AWAY = /^\/(?:fork|resume|new|reset)\b/i; // commands after which one is in another chat
 const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
 
 /**
@@ -21,7 +23,8 @@ export class Conversation extends Observed {
   #opened = false;
   #closed = false;
 
-  constructor(id, { outbox, onState, onSession, onAnnounce }) {
+  /** `heard`: what a command said that led here. */
+  constructor(id, { outbox, onState, onSession, onAnnounce, onLeft, heard = null }) {
     super();
     this.id = id;
     this.session = null;
@@ -37,6 +40,8 @@ export class Conversation extends Observed {
     this.onState = onState;
     this.onSession = onSession;
     this.onAnnounce = onAnnounce;
+    this.onLeft = onLeft;
+    this.heard = heard;
     this.#stream = new Stream({
       address: () => address.session(this.id, this.last),
       events: EVENTS,
@@ -61,6 +66,8 @@ export class Conversation extends Observed {
       this.base = detail.records[0]?.seq ?? 1; // chunks are counted from here, both ways
       this.more = detail.more;
       this.live.replace(detail.live);
+      if (this.heard) this.answers = [{ ...this.heard, after: this.last }];
+      this.heard = null;
       this.#took(detail);
       this.loading = false;
       this.changed();
@@ -257,22 +264,46 @@ export class Conversation extends Observed {
   /** A message has its end; what there is to say of it besides its records is asked for. */
   async #settle({ id }) {
     this.#ended.add(id);
+    const after = this.last; // and not what is written while it is asked for
     const entry = this.outbox.of(this.id).find((each) => each.id === id);
     if (entry) this.outbox.drop(entry.message_id);
     try {
-      if (entry) this.#answer(entry, await api.message(id));
+      if (entry) {
+        this.#answer(entry, await api.message(id), after);
+        await this.#effect(entry.text);
+      }
     } catch {
       // What a command said is in no transcript; asking again may say it.
     }
     if (!this.#closed) this.changed();
   }
 
+  /** Some commands do more than answer, and no event tells of it. */
+  async #effect(asked) {
+    if (TAKES_BACK.test(asked)) await this.#reread();
+    if (!LEADS_AWAY.test(asked)) return;
+    this.#took(await api.session(this.id, 1));
+    if (!this.session.current) this.onLeft(this.session, this.answers.at(-1));
+  }
+
+  /** What is loaded, as it is now; in steps as long as the gateway allows. */
+  async #reread() {
+    const now = new Map();
+    for (let before = this.last + 1; before > this.records[0]?.seq; ) {
+      const { records } = await api.transcript(this.id, { before, limit: 8 * CHUNK });
+      if (!records.length) break;
+      for (const record of records) now.set(record.seq, record);
+      before = records[0].seq;
+    }
+    this.records = this.records.map((record) => (now.get(record.seq)?.undone ? now.get(record.seq) : record));
+  }
+
   /** One that was on its way to the end never became a record: a command, or it was not taken. */
-  #answer({ text: asked }, { id, text, reason, state }) {
+  #answer({ text: asked }, { id, text, reason, state }, after) {
     const said = text || reason;
     if (!said && state !== "superseded") return;
     if (this.records.some(({ message }) => message.type === "user" && message.text === words(asked))) return;
-    this.answers = [...this.answers, { id, text: said, asked, state, after: this.last }];
+    this.answers = [...this.answers, { id, text: said, asked, state, after }];
     this.onAnnounce(said);
   }
 }

@@ -123,11 +123,11 @@ export class Page extends Observed {
     else this.changed();
   }
 
-  #show(id) {
+  #show(id, heard = null) {
     const before = this.conversation;
     before?.close();
     this.#states.delete("conversation");
-    this.conversation = id && this.#opened(id);
+    this.conversation = id && this.#opened(id, heard);
     if (id) this.newName = null;
     // Who is in a new chat already stays in it: what was said there may be on its way.
     else if (before || !this.newName) this.newName = this.#waitingName();
@@ -135,12 +135,14 @@ export class Page extends Observed {
     this.changed();
   }
 
-  #opened(id) {
+  #opened(id, heard) {
     const conversation = new Conversation(id, {
       outbox: this.outbox,
       onState: (state, failure) => this.#connection("conversation", state, failure),
       onSession: (session) => this.#told(session),
       onAnnounce: (text) => this.announce(text),
+      onLeft: (session, answer) => this.#goAlong(session, answer),
+      heard,
     });
     conversation.open();
     return conversation;
@@ -159,6 +161,17 @@ export class Page extends Observed {
     if (this.newName !== name) return;
     history.replaceState(null, "", `#/chat/${encodeURIComponent(session.id)}`);
     this.#show(session.id);
+  }
+
+  /** A command has led from one chat to another: whoever gave it goes along, and so does its answer. */
+  async #goAlong({ id, platform, chat }, answer) {
+    if (platform !== "web") return; // only of these the name opens the same place
+    const session = await api.open(chat);
+    this.chats.put(session);
+    if (this.conversation?.id !== id) return;
+    history.pushState(null, "", `#/chat/${encodeURIComponent(session.id)}`);
+    this.seek = null;
+    this.#show(session.id, answer);
   }
 
   #told(session) {

@@ -38,15 +38,16 @@ export function chunks(conversation) {
 
 /** Everything about a chunk that can change how it is drawn. */
 function signature({ records, results, called, answers, next }, turns, running) {
-  let [ended, open, orphans] = [0, 0, 0];
+  let [ended, open, orphans, undone] = [0, 0, 0, 0];
   const states = [];
   let turn = null;
-  for (const { message, turn_id } of records) {
+  for (const { message, turn_id, undone: back } of records) {
+    if (back) undone += 1;
     for (const call of message.calls ?? []) results.has(call.id) ? (ended += 1) : (open += 1);
     if (message.type === "tool" && !called.has(message.call_id)) orphans += 1;
     if (turn_id !== turn) states.push(turns.get((turn = turn_id))?.state);
   }
-  const ends = [records[0].seq, records.at(-1).seq, ended, open, orphans, answers.length, next];
+  const ends = [records[0].seq, records.at(-1).seq, ended, open, orphans, undone, answers.length, next];
   return [...ends, ...states, open ? running : ""].join();
 }
 
@@ -59,15 +60,20 @@ export class Chunk extends memo(DrawnChunk) {
 function DrawnChunk({ chunk, conversation }) {
   const { records, answers, next } = chunk;
   const items = [];
+  let back = null; // the group of those that were taken back together
   records.forEach((record, place) => {
-    const { turn_id, seq } = record;
+    const { turn_id, seq, undone } = record;
     const drawn = draw(record, chunk, conversation);
-    if (drawn) items.push(drawn);
+    if (!undone) back = null;
+    else if (!back) items.push(html`<${TakenBack} key=${`back-${seq}`} items=${(back = [])} />`);
+    if (drawn) (back ?? items).push(drawn);
     const following = place + 1 < records.length ? records[place + 1].turn_id : next;
     const turn = turn_id && following !== turn_id && conversation.turns.get(turn_id);
-    if (turn) items.push(html`<${TurnEnd} key=${`end-${seq}`} state=${turn.state} reason=${turn.reason} />`);
+    if (turn) (back ?? items).push(html`<${TurnEnd} key=${`end-${seq}`} state=${turn.state} reason=${turn.reason} />`);
     for (const answer of answers) {
-      if (answer.after === seq) items.push(html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`);
+      if (answer.after !== seq) continue;
+      items.push(html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`);
+      back = null; // it was said later than these, and so it stands below them
     }
   });
   const style = { containIntrinsicSize: `auto ${records.length * HEIGHT}px` };
@@ -89,6 +95,11 @@ function draw(record, { results, called }, conversation) {
       return html`<${Reply} key=${seq} record=${record} conversation=${conversation}
         results=${(message.calls ?? []).map((call) => results.get(call.id) ?? null)} running=${conversation.running} />`;
   }
+}
+
+/** Kept, and no part of the conversation any more: there for whoever wonders. */
+function TakenBack({ items }) {
+  return html`<section class="taken-back" aria-label="Taken back"><p>Taken back; the agent does not know of it.</p>${items}</section>`;
 }
 
 class Reply extends memo(DrawnReply) {

@@ -20,7 +20,7 @@ const ENDS = {
 
 const ICONS = {
   terminal: "terminal", process: "pulse", read: "file", write: "pencil", edit: "pencil",
-  search: "search", fetch: "globe", todo: "list",
+  search: "search", fetch: "globe", todo: "list", delegate: "list", session_search: "search", browser: "globe",
 };
 
 /**
@@ -115,7 +115,8 @@ export function summary({ name, arguments: given }) {
   const telling = ["command", "path", "pattern", "url", "query", "id", "text"]
     .map((key) => parsed[key])
     .find((value) => typeof value === "string" && value);
-  const short = telling ?? Object.values(parsed).find((value) => typeof value === "string") ?? "";
+  const tasks = Array.isArray(parsed.tasks) ? parsed.tasks.map((each) => each?.task ?? "").join(" · ") : null;
+  const short = tasks ?? telling ?? Object.values(parsed).find((value) => typeof value === "string") ?? "";
   return { name: action ? `${name} ${action}` : name, short: short === action ? "" : short.slice(0, 200) };
 }
 

@@ -22,7 +22,7 @@ export function Transcript({ conversation, seek }) {
         ${early.map((answer) => html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`)}
         ${chunks(conversation).map((chunk) => html`<${Chunk} key=${chunk.place} chunk=${chunk} conversation=${conversation} />`)}
         <${Live} conversation=${conversation} />
-        <${OnItsWay} conversation=${conversation} outbox=${conversation.outbox} />
+        <${OnItsWay} conversation=${conversation} outbox=${conversation.outbox} onSaid=${follow.toEnd} />
       </div>
     </div>
     ${follow.away && html`<button type="button" class="to-end" onClick=${follow.toEnd}>
@@ -35,15 +35,21 @@ export function Transcript({ conversation, seek }) {
 function useFollowing(scroller, conversation) {
   const content = useRef(null);
   const atEnd = useRef(true);
+  const top = useRef(0); // where the view was when it was last looked at
   const [away, setAway] = useState(false);
   const toEnd = () => {
     atEnd.current = true;
     scroller.current.scrollTop = scroller.current.scrollHeight;
+    top.current = scroller.current.scrollTop;
     setAway(false);
   };
+  // An event tells of a scroll that is over; what came below since is no reason to stay behind. Only who
+  // went up has left the end.
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = scroller.current;
-    atEnd.current = scrollHeight - scrollTop - clientHeight < NEAR;
+    const near = scrollHeight - scrollTop - clientHeight < NEAR;
+    atEnd.current = near || (atEnd.current && scrollTop >= top.current);
+    top.current = scrollTop;
     setAway(!atEnd.current);
     if (scrollTop < AHEAD) conversation.older();
   };
@@ -54,7 +60,7 @@ function useFollowing(scroller, conversation) {
   useLayoutEffect(() => {
     atEnd.current = true;
     const grown = new ResizeObserver(() => {
-      if (atEnd.current) scroller.current.scrollTop = scroller.current.scrollHeight;
+      if (atEnd.current) toEnd();
       else onScroll();
     });
     grown.observe(content.current);
@@ -103,8 +109,13 @@ function useSought(scroller, conversation, seek, follow) {
   }, [conversation, conversation.loading, seek]);
 }
 
-function OnItsWay({ conversation, outbox }) {
+/** Who says something wants to see what comes of it, wherever they were reading. */
+function OnItsWay({ conversation, outbox, onSaid }) {
   useObserved(outbox, conversation.live);
+  const newest = outbox.of(conversation.id).at(-1)?.message_id;
+  useEffect(() => {
+    if (newest) onSaid();
+  }, [newest]);
   // By the id we gave it: the stream may tell of a message before its own request is answered.
   const ours = new Set(outbox.of(conversation.id).map((entry) => entry.message_id));
   const queued = (conversation.live.step?.queued ?? []).filter((each) => !ours.has(each.message_id));
