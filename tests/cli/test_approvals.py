@@ -67,6 +67,6 @@ def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(
 ) -> None:
     refused = cli("approvals", "approve", **shared.where)
     assert refused.returncode == exits.FAILED
-    assert "No approvals are pending" in refused.stderr
+    assert "Nothing waits for approval." in refused.stderr
     unknown = cli("approvals", "deny", "ap_nothing", **shared.where)
     assert "is no approval" in unknown.stderr

@@ -73,10 +73,12 @@ def asking(approval: ApprovalView, *, alone: bool) -> str:
 def _meant(api: ApiClient, given: str | None) -> ApprovalView:
     if given is None:
         pending = api.get("/approvals", list[ApprovalView], {"pending": "true", "limit": _ALL})
-        if len(pending) != 1:
+        if not pending:
+            raise HoldfastError("Nothing waits for approval.")
+        if len(pending) > 1:
             raise HoldfastError(
-                f"{len(pending) or 'No'} approvals are pending; say which: `holdfast approvals "
-                "list` has their ids."
+                f"{len(pending)} wait for approval; say which: `holdfast approvals list` has "
+                "their ids."
             )
         return pending[0]
     known = api.get("/approvals", list[ApprovalView], {"limit": _ALL})
