@@ -12,14 +12,16 @@ from typing import Any
 
 from tests.machine.disk import SteppedStore, Weather
 from tests.machine.held_loop import HeldClock, HeldLoop
-from tests.machine.parts import Door, Fetched, Lever, NoRunners, Voice
+from tests.machine.parts import SHELL, ByWord, Door, Fetched, Lever, NoRunners, Shell, Voice
 
+from holdfast.agent.delegation import Delegate
+from holdfast.core.approval import Approval
+from holdfast.core.child import ChildKind
 from holdfast.core.crash import never
 from holdfast.core.errors import IntakeClosed, StoreError
 from holdfast.core.events import Event
-from holdfast.core.ids import InboxId
+from holdfast.core.ids import ApprovalId, InboxId
 from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.judgement import TRUSTING
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Tool
 from holdfast.core.settings import Settings
@@ -28,6 +30,7 @@ from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Faults
+from holdfast.store import reads
 from holdfast.tools.registry import Registry
 
 _STOP_TAKES = 26.5  # seconds: the deadlines of all phases
@@ -68,19 +71,19 @@ class Life:
         self.ready = False
         self.dead = False
         self.stopping = asyncio.Event()
-        tools: list[Tool] = list(home.levers.values())
+        tools: list[Tool] = [*home.levers.values(), Delegate(settings.delegate)]
         self.gateway = Gateway(
             Parts(
                 settings=settings,
                 store=self.store,
                 platforms=[self.door, Fetched()],
                 runners=NoRunners(),
-                toolbox=Registry(tools).for_toolsets(["test"]),
+                toolbox=Registry(tools).for_toolsets({tool.toolset for tool in tools}),
                 lease=self.voice.lease,
                 model=ModelChoice(provider="local", name="scripted", why="a test"),
                 api_key=None,
                 secrets=[],
-                judge=TRUSTING,
+                judge=home.judge,
                 clock=HeldClock(home.loop),
                 new_id=home.new_id,
                 crash=never,
@@ -113,7 +116,11 @@ class Home:
         shutil.copy(empty, self.path)
         self.weather = Weather()
         self.service = ChatService(idempotent_send=idempotent)
-        self.levers = {replay: Lever(replay) for replay in Replay}
+        self.shell = Shell()
+        self.levers: dict[str, Lever] = {replay: Lever(replay) for replay in Replay}
+        self.levers[SHELL] = self.shell
+        self.judge = ByWord()
+        self.approvals_ended: dict[ApprovalId, Approval] = {}
         self.complaints: list[str] = []
         self.requests: list[Request] = []
         self.watches: list[Watch] = []
@@ -249,7 +256,9 @@ class Home:
         facts: dict[str, Any] = {
             "lanes": [(lane.session_id, lane.state, lane.in_flight) for lane in gateway.lanes],
             "outbox": len(gateway.delivery),
-            "asks": [ask.session for ask in life.voice.asks],
+            "asks": [ask.messages[-1] for ask in life.voice.asks],
+            "children": [gateway.house.children.count(kind) for kind in self._children_left()],
+            "approvals": [a.id for a in self.asked() if a.pending],
             "writes": len(life.store.writer.jobs),
             "requests": [r.inbound.event_id for r in self.requests if r.task and not r.task.done()],
             "at the platform": [
@@ -259,6 +268,18 @@ class Home:
             ],
         }
         return {name: fact for name, fact in facts.items() if fact}
+
+    def _children_left(self) -> list[ChildKind]:
+        children = self.gateway.house.children
+        return [kind for kind in ChildKind if children.count(kind)]
+
+    def asked(self) -> list[Approval]:
+        """Every approval that is in the file right now."""
+        if not self.judge.asked or not self.up or not self._current().store.reader.open:
+            return []
+        return self._current().store.look(
+            reads.approvals, limit=1000, session_id=None, pending=False
+        )
 
     def close(self) -> None:
         if self.life is not None:

@@ -10,10 +10,12 @@ from typing import Any
 import apsw
 from tests.machine.home import Home, Watch
 
+from holdfast.core.child import HOUSE
+from holdfast.core.commands import spoken
 from holdfast.core.events import MessageEnded, StepEnded, StreamVoided, TextStreamed, TurnStarted
-from holdfast.core.ids import DeliveryId, InboxId, SessionId
+from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
 from holdfast.core.inbox import ENDS, BusyMode, InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, Message, ToolMessage, UserMessage
+from holdfast.core.message import AssistantMessage, Message, Record, ToolMessage, UserMessage
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.session import SessionRow
 from holdfast.core.tool import Replay
@@ -37,10 +39,10 @@ def requests_are_sound(home: Home) -> Iterator[str]:
 
 def no_effect_twice(home: Home) -> Iterator[str]:
     """H2: what may have had an effect is not done again."""
-    for replay in (Replay.NEVER, Replay.ATTACH):
-        for call_id, times in home.levers[replay].pulled.items():
-            if times > 1:
-                yield f"the call {call_id} of a tool of class {replay} was run {times} times"
+    for name, lever in home.levers.items():
+        for call_id, times in lever.pulled.items():
+            if times > 1 and lever.replay is not Replay.SAFE:
+                yield f"the call {call_id} of the tool {name} was run {times} times"
 
 
 def nothing_is_repeated_unmarked(home: Home) -> Iterator[str]:
@@ -71,9 +73,13 @@ def buffers_are_the_log(home: Home) -> Iterator[str]:
     for session_id, entry in gateway.house.cache._entries.items():
         if entry.busy or gateway.lanes.get(session_id) is not None:
             continue
-        log = [r.message for r in home.life.store.look(reads.messages, session_id=session_id)]
-        if log != entry.agent.messages:
-            yield f"the buffer of {session_id} is {entry.agent.messages}, the log has {log}"
+        skipped, records = home.life.store.look(reads.context, session_id=session_id)
+        log, agent = [record.message for record in records], entry.agent
+        if (skipped, log) != (agent.context.skipped, agent.messages):
+            yield (
+                f"the buffer of {session_id} is {agent.messages} after {agent.context.skipped}, "
+                f"the log has {log} after {skipped}"
+            )
 
 
 ALWAYS: Sequence[Instant] = (
@@ -97,6 +103,10 @@ class Books:
         self.outbox: list[DeliveryRow] = look(_outbox)
         self.turns: list[TurnRow] = look(_turns)
         self.sessions: dict[SessionId, SessionRow] = {row.id: row for row in look(_sessions)}
+        self.records: dict[SessionId, list[Record]] = {
+            session_id: look(reads.records, session_id=session_id, limit=9999, after=0, before=None)
+            for session_id in self.sessions
+        }
         self.transcripts: dict[SessionId, list[Message]] = {
             session_id: [r.message for r in look(reads.messages, session_id=session_id)]
             for session_id in self.sessions
@@ -148,12 +158,12 @@ def _may_be_late(books: Books, row: InboxRow) -> bool:
     it dropped from a lane, or left to the commit that failed, is late with it."""
     if not books.home.weather.refused:
         return False
-    if row.inbound.commands and parse(row.inbound.text):
+    if is_command(row):
         return True
     return any(
         other.route == row.route and other.id > row.id and other.state not in ENDS
         for other in books.inbox.values()
-        if other.inbound.commands and parse(other.inbound.text)
+        if is_command(other)
     )
 
 
@@ -179,7 +189,7 @@ def what_was_said_is_accepted_once(books: Books) -> Iterator[str]:
     known = Counter(
         row.inbound.message_id
         for row in books.inbox.values()
-        if row.inbound.source.platform == "simulated"
+        if row.inbound.source.platform == "simulated" and not is_inner(row)
     )
     for said in books.home.service.ledger().said:
         if known[said.message_id] != 1:
@@ -187,20 +197,23 @@ def what_was_said_is_accepted_once(books: Books) -> Iterator[str]:
 
 
 def what_was_said_is_in_one_place(books: Books) -> Iterator[str]:
-    """A message that was answered stands once in the transcript of its session."""
-    places: defaultdict[str, list[SessionId]] = defaultdict(list)
-    for session_id, messages in books.transcripts.items():
-        for message in messages:
-            if isinstance(message, UserMessage):
-                places[message.text].append(session_id)
+    """A message that was answered stands once in the log, with its turn; a copy names none."""
+    places: defaultdict[str, list[tuple[SessionId, TurnId]]] = defaultdict(list)
+    for session_id, records in books.records.items():
+        for record in records:
+            if record.turn_id is not None and isinstance(record.message, UserMessage):
+                places[record.message.text].append((session_id, record.turn_id))
+    said_again = {row.inbound.text for row in books.inbox.values() if is_said_again(row)}
     for row in books.inbox.values():
-        if row.inbound.commands and parse(row.inbound.text):
+        text = row.inbound.text
+        if is_command(row) or row.inbound.note or text in said_again or is_said_again(row):
             continue
-        found = places[row.inbound.text]
+        found = places[text]
         if len(found) > 1:
-            yield f"{row.inbound.text!r} stands {len(found)} times in the log"
-        if row.state in (InboxState.ANSWERED, InboxState.MERGED) and found != [row.session_id]:
-            yield f"{row.inbound.text!r} of {row.session_id} stands in {found}"
+            yield f"{text!r} stands {len(found)} times in the log"
+        told = row.state in (InboxState.ANSWERED, InboxState.MERGED)
+        if told and [place[0] for place in found] != [row.session_id]:
+            yield f"{text!r} of {row.session_id} stands in {found}"
 
 
 def every_call_has_one_result(books: Books) -> Iterator[str]:
@@ -233,7 +246,7 @@ def deliveries_are_settled(books: Books) -> Iterator[str]:
             yield f"delivery {delivery.id} is {delivery.state}"
         if delivery.state is DeliveryState.UNKNOWN and not delivery.doubtful:
             yield f"delivery {delivery.id} is unknown without a doubt"
-        fetched = delivery.address.platform == "api"
+        fetched = delivery.address.platform in ("api", HOUSE)
         if delivery.state is DeliveryState.SENT and not fetched and delivery.id not in sent:
             yield f"delivery {delivery.id} is sent, and the platform does not have it"
 
@@ -265,12 +278,17 @@ def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
                 yield f"/new did not end {before}"
             last[f"left {row.route}"] = before or SessionId("")
             continue
+        if command and command[0] in ("resume", "fork"):
+            last.pop(row.route, None)
+            last.pop(f"left {row.route}", None)
+            continue
         if command or row.session_id is None or row.state is InboxState.SUPERSEDED:
             continue
         before = last.get(row.route)
         if row.session_id == last.get(f"left {row.route}"):
             yield f"row {row.id} ran in {row.session_id}, which /new had left"
-        if before not in (None, row.session_id) and not books.sessions[before].suspended:
+        fresh = books.sessions[row.session_id].was_auto_reset
+        if before not in (None, row.session_id) and not fresh:
             yield f"row {row.id} of {row.route} ran in {row.session_id}, not in {before}"
         last[row.route] = row.session_id
 
@@ -359,6 +377,21 @@ AFTER_ALL: Sequence[Law] = (
     chats_are_in_order,
     routes_are_where_they_should_be,
 )
+
+
+def is_command(row: InboxRow) -> bool:
+    """Or a word that is one where something was asked."""
+    text = row.inbound.text
+    return row.inbound.commands and (parse(text) is not None or spoken(text) is not None)
+
+
+def is_said_again(row: InboxRow) -> bool:
+    return row.inbound.event_id.startswith("holdfast/retry/")
+
+
+def is_inner(row: InboxRow) -> bool:
+    """Made by the gateway itself, on behalf of somebody who said something else."""
+    return row.inbound.note or is_said_again(row)
 
 
 def _sent(home: Home) -> dict[str, list[Sent]]:

@@ -5,11 +5,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import NamedTuple
 
 from holdfast.core.bench import Bench
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.message import AssistantMessage, StopReason, ToolCall, UserMessage
+from holdfast.core.judgement import HARMLESS, Judgement, Level
+from holdfast.core.message import AssistantMessage, StopReason, ToolCall
 from holdfast.core.model import (
     Completed,
     Fault,
@@ -30,19 +32,28 @@ from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Update
 
-USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
 FAILS = "fails"
+HELPER = "helper"  # the model of auxiliary calls
+SHELL = "shell"
+HARMLESS_WORD, DANGEROUS, STRANGE, HOPELESS = "harmless", "dangerous", "strange", "hopeless"
+COMMANDS_RUN = (HARMLESS_WORD, DANGEROUS, DANGEROUS, DANGEROUS, STRANGE, HOPELESS)
 
-Line = str | Sequence[str]  # a text, or the names of tools to call
+
+class Wanted(NamedTuple):
+    """A tool that the model calls."""
+
+    name: str
+    arguments: str = "{}"
+
+
+Line = str | Sequence[Wanted]  # a text, or tools to call
 
 
 class Ask:
-    """A request that waits for its answer. `session` is the first thing that was said in it,
-    which no other session begins with."""
+    """A request that waits for its answer."""
 
-    def __init__(self, request: ModelRequest, name: str) -> None:
-        self.name = name
-        self.session = next(m.text for m in request.messages if isinstance(m, UserMessage))
+    def __init__(self, request: ModelRequest, client: "VoiceClient") -> None:
+        self.client = client
         self.messages = request.messages
         self.tools = request.tools
         self.line: asyncio.Future[Line] = asyncio.get_running_loop().create_future()
@@ -64,8 +75,8 @@ class Voice:
     def hear(self, ask: Ask) -> Iterator[None]:
         if wrong := problems(ask.messages):
             self.complaints.append(f"a request that no provider takes: {wrong}")
-        if any(other.session == ask.session for other in self.asks):
-            self.complaints.append(f"two turns at once in the session of {ask.session!r}")
+        if any(other.client is ask.client for other in self.asks):
+            self.complaints.append("one client was asked twice at once")
         self.asks.append(ask)
         try:
             yield
@@ -80,7 +91,9 @@ class VoiceClient:
         self._voice = voice
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        ask = Ask(request, self.name)
+        ask = Ask(request, self)
+        # As if each message took some of the window, so that a long talk is compacted.
+        usage = Usage(input_tokens=25 * len(request.messages), output_tokens=5, cached_tokens=2)
         with self._voice.hear(ask):
             line = await ask.line
             if line == FAILS:
@@ -90,14 +103,14 @@ class VoiceClient:
                     yield TextDelta(f"{word} ")
                     await asyncio.sleep(0)
         if isinstance(line, str):
-            yield Completed(AssistantMessage(text=line, model=self.name), USAGE)
+            yield Completed(AssistantMessage(text=line, model=self.name), usage)
         else:
             calls = tuple(
-                ToolCall(id=CallId(f"call_{number}"), name=name, arguments="{}")
-                for number, name in enumerate(line)
+                ToolCall(id=CallId(f"call_{number}"), name=each.name, arguments=each.arguments)
+                for number, each in enumerate(line)
             )
             reply = AssistantMessage(calls=calls, model=self.name, stop=StopReason.TOOL_CALLS)
-            yield Completed(reply, USAGE)
+            yield Completed(reply, usage)
 
     def release(self) -> None:
         if self.released:
@@ -113,8 +126,9 @@ class Lever:
     toolset = "test"
     danger = Danger.NONE
 
-    def __init__(self, replay: Replay) -> None:
-        self.schema = ToolSchema(name=replay, description="x", parameters={"type": "object"})
+    def __init__(self, replay: Replay, name: str = "") -> None:
+        parameters = {"type": "object"}
+        self.schema = ToolSchema(name=name or replay, description="x", parameters=parameters)
         self.replay = replay
         self.pulled: Counter[CallId] = Counter()
         self.held: list[asyncio.Event] = []
@@ -137,6 +151,38 @@ class Lever:
         finally:
             self.held.remove(go)
         return ToolOutput(text=f"{context.call_id} is pulled")
+
+
+class Shell(Lever):
+    """A lever that runs commands: it remembers what each call was to run."""
+
+    def __init__(self) -> None:
+        super().__init__(Replay.ATTACH, SHELL)
+        self.ran: dict[CallId, str] = {}
+
+    def command(self, arguments: Arguments) -> str | None:
+        wanted = arguments.get("command")
+        return wanted if isinstance(wanted, str) else None
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        self.ran[context.call_id] = self.command(arguments) or ""
+        return await super().run(context, arguments)
+
+
+class ByWord:
+    """Judges by the word itself; `asked` is how often a person is to be asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def judge(self, command: str) -> Judgement:
+        if command == HOPELESS:
+            return Judgement(level=Level.HOPELESS, rule=HOPELESS, why="It helps nobody.")
+        if command in (DANGEROUS, STRANGE):
+            self.asked += 1
+            rule = DANGEROUS if command == DANGEROUS else ""
+            return Judgement(level=Level.DANGEROUS, rule=rule, why="It may do harm.")
+        return HARMLESS
 
 
 class Door(SimulatedPlatform):

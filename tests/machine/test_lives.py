@@ -3,6 +3,7 @@
 How far the loop runs between two rules is drawn too, so that every window is open at some time.
 """
 
+import json
 import logging
 import os
 import shutil
@@ -22,23 +23,31 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.machine import laws
+from tests.machine import laws, working_laws
 from tests.machine.disk import COMMIT, READ, WRITES
 from tests.machine.home import Home
-from tests.machine.parts import FAILS
+from tests.machine.parts import COMMANDS_RUN, FAILS, HELPER, SHELL, Wanted
 
+from holdfast.core.approval import Approval, Scope
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.message import AssistantMessage, UserMessage
+from holdfast.core.reset import ResetMode
 from holdfast.core.settings import (
     AgentSettings,
+    ApprovalSettings,
+    AuxiliarySettings,
     CacheSettings,
+    CompactionSettings,
     CrashRecovery,
     GatewaySettings,
+    ModelSettings,
     PlatformSettings,
+    SessionSettings,
     Settings,
 )
 from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Replay
+from holdfast.gateway.approvals import Answer
 from holdfast.gateway.leaving import stop
 from holdfast.platforms.simulated.wire import Faults, Say
 from holdfast.store.opening import open_writer
@@ -46,9 +55,21 @@ from holdfast.store.opening import open_writer
 TICKS = st.sampled_from([0, 1, 3, 10, 50])
 COMMANDS = (
     *("/stop", "/new", "/model other", "/model default", "/model", "/status", "/help", "/x"),
-    *("/busy queue", "/busy steer", "/busy default", "/queue more", "/steer more"),
+    *("/busy queue", "/busy steer", "/busy interrupt", "/busy default", "/queue", "/steer"),
+    *("/resume", "/resume 2", "/fork", "/undo", "/undo 2", "/retry", "/title", "/compact"),
+    *("/sessions", "/approvals", "/stop children"),
 )
-TOOLS = st.lists(st.sampled_from([*Replay, "no such tool"]), min_size=1, max_size=3)
+UNIQUE = ("/queue", "/steer", "/title")  # what follows them is said nowhere else
+WORDS = ("yes", "no", "always", "/approve", "/deny", "/approve all", "/approve {id}")
+ANSWERS = (*WORDS, "/approve {id} session", "/approve {id} always", "/deny {id}", "/deny {id} no")
+TOOLS = st.lists(
+    st.one_of(
+        st.sampled_from([*Replay, "no such tool"]).map(Wanted),
+        st.sampled_from(COMMANDS_RUN).map(lambda c: Wanted(SHELL, json.dumps({"command": c}))),
+    ),
+    min_size=1,
+    max_size=3,
+)
 PLACES = st.sampled_from([("home", "ann"), ("home", "bob"), ("club", "ann"), ("club", "bob")])
 SHM = Path("/dev/shm")
 
@@ -77,10 +98,18 @@ class Lives(RuleBasedStateMachine):
         busy_mode=st.sampled_from(BusyMode),
         recovery=st.sampled_from([*CrashRecovery, CrashRecovery.RESUME, CrashRecovery.RESUME]),
         max_agents=st.sampled_from([1, 128]),
+        reset=st.sampled_from([ResetMode.NONE, ResetMode.NONE, ResetMode.IDLE]),
+        window=st.sampled_from([0, 400]),
         ticks=TICKS,
     )
     def start(
-        self, busy_mode: BusyMode, recovery: CrashRecovery, max_agents: int, ticks: int
+        self,
+        busy_mode: BusyMode,
+        recovery: CrashRecovery,
+        max_agents: int,
+        ticks: int,
+        reset: ResetMode = ResetMode.NONE,
+        window: int = 0,
     ) -> None:
         self.home.start(
             Settings(
@@ -88,6 +117,11 @@ class Lives(RuleBasedStateMachine):
                 gateway=GatewaySettings(busy_mode=busy_mode, crash_recovery=recovery),
                 cache=CacheSettings(max_agents=max_agents),
                 agent=AgentSettings(max_steps=3),
+                auxiliary=AuxiliarySettings(model=HELPER, titles=False),
+                approvals=ApprovalSettings(timeout=300),
+                compaction=CompactionSettings(at=0.5, keep=0.02),
+                model=ModelSettings(context_window=window),
+                sessions=SessionSettings(reset=reset, idle_minutes=20),
             )
         )
         self.home.loop.tick(ticks)
@@ -109,7 +143,7 @@ class Lives(RuleBasedStateMachine):
         self.home.loop.tick(ticks)
 
     @precondition(lambda self: self.home.up)
-    @rule(seconds=st.sampled_from([0.02, 0.6, 5, 70]))
+    @rule(seconds=st.sampled_from([0.02, 0.6, 5, 70, 310, 1300]))
     def time_passes(self, seconds: float) -> None:
         self.home.loop.wait(seconds)
 
@@ -121,7 +155,53 @@ class Lives(RuleBasedStateMachine):
 
     @rule(place=PLACES, command=st.sampled_from(COMMANDS), ticks=TICKS)
     def command(self, place: tuple[str, str], command: str, ticks: int) -> None:
-        self._write(*place, command, ticks)
+        more = f" {self.text()}" if command in UNIQUE else ""
+        self._write(*place, command + more, ticks)
+
+    @precondition(lambda self: self.home.asked())
+    @rule(
+        data=st.data(),
+        place=PLACES,
+        answer=st.sampled_from(ANSWERS),
+        pending=st.booleans(),
+        times=st.integers(1, 2),
+        ticks=TICKS,
+    )
+    def answer_the_question(
+        self,
+        data: st.DataObject,
+        place: tuple[str, str],
+        answer: str,
+        pending: bool,
+        times: int,
+        ticks: int,
+    ) -> None:
+        """By whoever it is, whether it still waits or not, once or twice."""
+        approval = self._draw_approval(data, pending)
+        for _ in range(times):
+            self._write(*place, answer.format(id=approval.id), 0)
+        self.home.loop.tick(ticks)
+
+    @precondition(lambda self: self.home.ready and self.home.asked())
+    @rule(
+        data=st.data(),
+        pending=st.booleans(),
+        approved=st.booleans(),
+        scope=st.sampled_from(Scope),
+        ticks=TICKS,
+    )
+    def answer_from_outside(
+        self, data: st.DataObject, pending: bool, approved: bool, scope: Scope, ticks: int
+    ) -> None:
+        approval = self._draw_approval(data, pending)
+        said = Answer(approved=approved, scope=scope)
+        self.home.aside(self.home.gateway.approvals.decide(approval.id, said))
+        self.home.loop.tick(ticks)
+
+    def _draw_approval(self, data: st.DataObject, pending: bool) -> Approval:
+        asked = self.home.asked()
+        wanted = [approval for approval in asked if approval.pending] if pending else asked
+        return data.draw(st.sampled_from(wanted or asked))
 
     def _write(self, chat: str, user: str, text: str, ticks: int) -> None:
         kind = ChatType.GROUP if chat == "club" else ChatType.DM
@@ -234,6 +314,16 @@ class Lives(RuleBasedStateMachine):
             ask.line.set_result(line)
         self.home.loop.tick(ticks)
 
+    @precondition(lambda self: self.home.life and self.home.life.voice.asks)
+    @rule(data=st.data(), background=st.booleans(), number=st.integers(1, 2), ticks=TICKS)
+    def delegate(self, data: st.DataObject, background: bool, number: int, ticks: int) -> None:
+        ask = data.draw(st.sampled_from(self.home.life.voice.asks))
+        tasks = [{"task": f"task {self.text()}"} for _ in range(number)]
+        arguments = json.dumps({"tasks": tasks, "background": background})
+        if ask.tools and not ask.line.done():
+            ask.line.set_result([Wanted("delegate", arguments)])
+        self.home.loop.tick(ticks)
+
     @precondition(lambda self: any(lever.held for lever in self.home.levers.values()))
     @rule(data=st.data(), ticks=TICKS)
     def let_go(self, data: st.DataObject, ticks: int) -> None:
@@ -317,7 +407,8 @@ class Lives(RuleBasedStateMachine):
     def the_laws_of_every_instant(self) -> None:
         if "home" not in self.__dict__:
             return  # before `settle_in`
-        broken = [why for law in laws.ALWAYS for why in law(self.home)]
+        always = (*laws.ALWAYS, *working_laws.ALWAYS)
+        broken = [why for law in always for why in law(self.home)]
         assert not broken, "\n".join(broken)
 
     def teardown(self) -> None:
@@ -342,6 +433,7 @@ class Lives(RuleBasedStateMachine):
         self.home.settle()
         self._check(laws.AT_PEACE)
         self._check(laws.AFTER_ALL)
+        self._check(working_laws.AFTER_ALL)
         self.home.stop()
 
     def _check(self, which: Any) -> None:
