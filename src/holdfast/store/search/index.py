@@ -24,7 +24,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Sessions = frozenset[SessionId]
 
-_GAP = 0.3  # seconds in which what is said is gathered, so that one transaction takes it
+# Seconds in which what is said is gathered, so that one transaction takes it. Nobody waits for
+# them: whoever asks has what is owed taken first.
+_GAP = 2.0
+_PIECE = 0.1  # seconds of a transaction: while it lasts the store's log cannot be folded
 _SLICE = 0.5  # seconds of catching up after which those who ask get their turn
 _PATIENCE = 5.0  # seconds that a question waits for an index that is far behind
 
@@ -169,10 +172,14 @@ class SearchIndex:
         while self._pending and self._loop is not None:
             if until is not None and time.monotonic() >= until:
                 return
-            session_id = next(iter(self._pending))
             with db:
-                more = taking.take(db.cursor(), session_id)
-            if not more:
+                self._take_piece(db.cursor())
+
+    def _take_piece(self, cursor: apsw.Cursor) -> None:
+        enough = time.monotonic() + _PIECE
+        while self._pending and time.monotonic() < enough:
+            session_id = next(iter(self._pending))
+            if not taking.take(cursor, session_id):
                 del self._pending[session_id]
 
     def _forget(self, session_id: SessionId, cursor: apsw.Cursor) -> None:
