@@ -162,6 +162,9 @@ def test_nor_does_quoting_in_the_middle_of_its_words(marks: list[str]) -> None:
         "a|" * 40000,
         "f()" * 30000,
         "${" * 9000,
+        'awk "' + "system(" * 14000 + '"',
+        'python3 -c "' + "exec:a " * 14000 + '"',
+        "strange " + "mv -x " * 12000,
     ],
     ids=[
         "sub-shells",
@@ -176,6 +179,9 @@ def test_nor_does_quoting_in_the_middle_of_its_words(marks: list[str]) -> None:
         "pipes",
         "functions",
         "parameters",
+        "awk",
+        "python",
+        "words",
     ],
 )
 def test_no_command_takes_long_to_judge(command: str) -> None:

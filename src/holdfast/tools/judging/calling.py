@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Protocol
 
@@ -11,6 +12,7 @@ from holdfast.tools.judging.assigning import Assignments
 from holdfast.tools.judging.builtins import carry_out
 from holdfast.tools.judging.code import look_at_code
 from holdfast.tools.judging.inner import Argv, Code, Inner, Script
+from holdfast.tools.judging.limits import Limits
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare
 from holdfast.tools.judging.multiplying import Multiplying
 from holdfast.tools.judging.outputs import output_of
@@ -22,8 +24,6 @@ from holdfast.tools.judging.vehicles import inside
 from holdfast.tools.judging.words import Words
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from tree_sitter import Node
 
 # Programs that people name by a variable; what such a one holds is no secret of this command.
@@ -33,6 +33,7 @@ _CUSTOMARY = re.compile(
 )
 _HIDEABLE = ("rm", "dd", "mkfs", "sudo", "shutdown", "reboot", "bash", "sh", "curl", "cat", "chmod")
 _GLOB = frozenset("*?[")
+_NOTHING = nullcontext()
 _REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 
 
@@ -43,12 +44,12 @@ class Reader(Protocol):
     shell: Shell
     words: Words
     multiplying: Multiplying
+    limits: Limits
 
     def read_code(self, script: str, *, part: str, given: bool = False) -> str: ...
     def see(self, sight: Sight, part: str) -> None: ...
     def expand(self, text: str) -> str: ...
     def move(self, folder: str) -> None: ...
-    def deeper(self) -> "AbstractContextManager[None]": ...
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str: ...
 
 
@@ -95,14 +96,14 @@ class Calls:
             )
         if parts.written in ("$0", '"$0"') and self._reader.multiplying.runs_beside:
             self._reader.see(Sight.FORK_BOMB, (node.text or b"").decode(errors="replace"))
-        with self._assignments.alone(parts.assignments):
+        with self._assignments.alone(parts.assignments) if parts.assignments else _NOTHING:
             work = redirect(self._reader, parts.redirects, stdin)
             out = self.call(words, work.stdin, written=parts.written)
             return work.keep(self._reader, out, bodiless=False)
 
     def call(self, words: Sequence[str], stdin: str, *, written: str = "") -> str:
         """A program, function or builtin with its arguments; what it prints."""
-        with self._reader.deeper():
+        with self._reader.limits:
             return self._call(words, stdin, written)
 
     def _call(self, words: Sequence[str], stdin: str, written: str) -> str:

@@ -28,7 +28,7 @@ _GIT_COMMANDS = frozenset((
 _GIT_RUNS = ("--upload-pack=", "--receive-pack=", "--exec=")
 _GIT_TRANSPORT = "ext::"  # an address that is a command
 _AWK_PIPES = re.compile(r"\|\s*&?\s*\"([^\"\n]+)\"|\"([^\"\n]+)\"\s*\|\s*&?\s*getline")
-_AWK_RUNS_DATA = re.compile(r"\bsystem\(\s*[\w$]+[^\"'\n]*\)")
+_AWK_RUNS_DATA = re.compile(r"\bsystem\(\s*[\w$][^\"'()\n]{0,60}\)")
 _SED_ENDS = re.compile(r"[;\n{}]")
 _SQL_RUNS = re.compile(
     r"(?:^|\n)\s*(?:\.(?:shell|system)|\\!|system)\s+([^\n]+)|\b(?:to|from)\s+program\s+'([^']+)'",

@@ -25,11 +25,11 @@ class Multiplying:
         return self._beside > 0
 
     @contextmanager
-    def beside(self, *, really: bool = True) -> Iterator[None]:
-        """Within, more runs at the same time; if `really`."""
-        self._beside += really
+    def beside(self) -> Iterator[None]:
+        """Within, more runs at the same time."""
+        self._beside += 1
         yield
-        self._beside -= really
+        self._beside -= 1
 
     def note_call(self, name: str) -> None:
         self._called.add(name)

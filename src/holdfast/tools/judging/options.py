@@ -1,5 +1,6 @@
 """Options: what is an option of a command and what it is about, read as getopt would."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -40,16 +41,16 @@ def read_options(
     longs: list[tuple[str, str]] = []
     values: list[tuple[str, str]] = []
     takes = tuple(valued_longs)
-    rest = list(args)
+    rest = deque(args)
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if word == "--":
             operands += rest
             break
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if not equals and name in takes and rest:
-                value = rest.pop(0)
+                value = rest.popleft()
             longs.append((name, value))
         elif len(word) > 1 and word[0] == "-":
             shorts += _read_shorts(word[1:], rest, valued, values)
@@ -63,10 +64,10 @@ def read_options(
     )
 
 
-def _read_shorts(cluster: str, rest: list[str], valued: str, values: list[tuple[str, str]]) -> str:
+def _read_shorts(cluster: str, rest: deque[str], valued: str, values: list[tuple[str, str]]) -> str:
     for at, letter in enumerate(cluster):
         if letter in valued:
-            value = cluster[at + 1 :] or (rest.pop(0) if rest else "")
+            value = cluster[at + 1 :] or (rest.popleft() if rest else "")
             values.append((letter, value))
             return cluster[: at + 1]
     return cluster

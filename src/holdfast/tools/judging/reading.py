@@ -1,6 +1,5 @@
 """Reading: what a script would run, touch and hide, found by walking it as a shell would."""
 
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,22 +37,22 @@ class Reading:
         self.shell = Shell(place=place, variables=usual_variables(place.home))
         self.words = Words(self)
         self.multiplying = Multiplying()
+        self.limits = Limits()
         assignments = Assignments(self)
         self._calls = Calls(self, assignments)
         self._statements = Statements(self, self._calls, assignments)
         self._grammar = grammar
-        self._limits = Limits()
 
     # -- scripts
 
     def read(self, script: str, stdin: str = "") -> str:
         """Walk a script; what it prints."""
-        self._limits.take(script)
+        self.limits.take(script)
         root = self._grammar.parse(script)
         if root.has_error:
             self._try_fragments(script)
         out = self.statement(root, stdin)
-        if self._limits.at_the_top:
+        if self.limits.at_the_top:
             self._read_uncalled()
         return out
 
@@ -90,11 +89,8 @@ class Reading:
 
     def statement(self, node: "Node", stdin: str) -> str:
         """Walk whatever may stand where a command does; what it prints."""
-        with self._limits.deeper():
+        with self.limits:
             return self._statements.walk(node, stdin)
-
-    def deeper(self) -> AbstractContextManager[None]:
-        return self._limits.deeper()
 
     def call_function(self, name: str, arguments: tuple[str, ...] | None, stdin: str) -> str:
         """Walk a function's body. One that calls itself is walked once; one that does so while

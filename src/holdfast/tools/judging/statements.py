@@ -15,7 +15,7 @@ from holdfast.tools.judging.run import Sight
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_SURE = contextlib.nullcontext()
+_SURE = _ALONE = contextlib.nullcontext()
 _SEQUENCES = ("program", "compound_statement", "do_group", "negated_command", "ERROR")
 _BRANCHES = ("if_statement", "case_statement", "elif_clause", "else_clause", "case_item")
 _WORDS = ("word", "string", "raw_string", "concatenation")
@@ -83,7 +83,7 @@ class Statements:
             following = child.next_sibling
             spawned = following is not None and following.type == "&"
             unsure = self._walker.shell.maybe(folder=True) if child.type == "list" else _SURE
-            with self._walker.multiplying.beside(really=spawned), unsure:
+            with self._walker.multiplying.beside() if spawned else _ALONE, unsure:
                 out.append(self._walker.statement(child, stdin))
         return "\n".join(filter(None, out))
 

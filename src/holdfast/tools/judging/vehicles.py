@@ -77,7 +77,7 @@ def _strange(run: Run, shell: Shell) -> Iterator[Inner]:
         held = shell.files.get(run.place.resolve(run.called))
         if held is not None:
             yield Script(text=held, part=run.said, arguments=run.args)
-    if run.program not in _TALKS:
+    if run.program not in _TALKS and run.program not in _CARRIED:
         for at, (word, after) in enumerate(pairwise(run.args)):
             if word in _CARRIED and after.startswith("-"):
                 yield Argv(words=run.args[at:])
