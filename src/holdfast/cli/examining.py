@@ -106,7 +106,8 @@ def _tell(check: str, finding: Finding, mended: str | None) -> None:
 def _sum_up(told: list[dict[str, Any]], left: list[dict[str, Any]], *, fix: bool) -> None:
     fixable = sum(each["fixable"] for each in told)
     if left:
-        click.echo(f"\n{len(left)} of {len(told)} findings are problems.")
+        problems = "is a problem" if len(left) == 1 else "are problems"
+        click.echo(f"\n{len(left)} of {len(told)} findings {problems}.")
     else:
         click.echo("\nNothing keeps the gateway from its work.")
     if fixable and not fix:
