@@ -13,7 +13,7 @@ from holdfast.core.inbox import Inbound, InboxState
 from holdfast.core.message import UserMessage
 from holdfast.core.source import Source, build_session_key
 from holdfast.core.turn import BeginTurn
-from holdfast.gateway.lane import CUT_NOTE
+from holdfast.gateway.beginning import CUT_NOTE
 from holdfast.platforms.simulated.wire import Faults
 from holdfast.store.sqlite import SqliteStore
 

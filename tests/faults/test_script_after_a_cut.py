@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.gateway.lane import CUT_NOTE
+from holdfast.gateway.beginning import CUT_NOTE
 from holdfast.models.misbehaving.script import Script
 from holdfast.models.misbehaving.strict import Conversation, StrictReader
 

@@ -13,6 +13,8 @@ from holdfast.gateway.replies import Replies
 from holdfast.gateway.transcribing import cut_results
 from holdfast.gateway.turn import Turn
 
+STOPPED = "stopped by its user"
+
 
 def answered(turn: Turn, completed: Completed, *, replies: Replies, at: float) -> EndTurn:
     """The final reply, what is owed to the platform, and the ends of the messages it answers."""
@@ -120,14 +122,36 @@ def stopped(
         usage=turn.usage,
         deliveries=tuple(deliveries),
         inbox_ends=(*superseded(turn.rows), *ends),
-        reason="stopped by its user",
+        reason=STOPPED,
+        at=at,
+    )
+
+
+def stopped_aside(
+    open_turn: OpenTurn,
+    *,
+    messages: Sequence[Message],
+    ends: Sequence[InboxEnd],
+    deliveries: Sequence[NewDelivery],
+    at: float,
+) -> EndTurn:
+    """The same of a turn that nobody runs; `messages` is its session's transcript."""
+    return EndTurn(
+        turn_id=open_turn.turn.id,
+        session_id=open_turn.turn.session_id,
+        state=TurnState.SUPERSEDED,
+        messages=cut_results(messages, open_turn.started_calls),
+        usage=open_turn.usage,
+        deliveries=tuple(deliveries),
+        inbox_ends=(*superseded(open_turn.rows), *ends),
+        reason=STOPPED,
         at=at,
     )
 
 
 def superseded(rows: Iterable[InboxRow]) -> Iterable[InboxEnd]:
     for row in rows:
-        yield InboxEnd(inbox_id=row.id, state=InboxState.SUPERSEDED, reason="stopped by its user")
+        yield InboxEnd(inbox_id=row.id, state=InboxState.SUPERSEDED, reason=STOPPED)
 
 
 def _merged(rows: Iterable[InboxRow], *, into: InboxId) -> Iterable[InboxEnd]:

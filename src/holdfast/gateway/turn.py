@@ -41,6 +41,7 @@ class Turn:
         house: House,
         approvals: TurnApprovals,
         resumed: OpenTurn | None = None,
+        fallen: FellBack | None = None,
     ) -> None:
         self.agent = agent
         self.rows = tuple(rows)
@@ -67,6 +68,7 @@ class Turn:
             steers=self.steers,
             screen=self._screen,
             approvals=approvals,
+            fallen=fallen,
         )
         self._task: asyncio.Task[Completed] | None = None
 

@@ -47,9 +47,10 @@ class TurnWork:
         steers: Steers,
         screen: Screen,
         approvals: TurnApprovals,
+        fallen: FellBack | None,
     ) -> None:
         self.compacting = False
-        self.fallen: FellBack | None = None  # why, and to whom, the first model gave the turn
+        self.fallen = fallen  # why, and to whom, the first model gave the turn
         self.unsettled = frozenset(log.started_calls)
         self.replies_before = log.replies
         self._agent = agent

@@ -87,6 +87,15 @@ class TurnApprovals:
             (ApprovalEnd(id=row.id, state=ApprovalState.WITHDRAWN) for row in self.pending), at=at
         )
 
+    def stand_again(self) -> None:
+        """The turn goes on after all: what was withdrawn, and is in the log as pending, is."""
+        self._withdrawn = False
+        withdrawn = [
+            row.id for row in self._claimed.values() if row.state is ApprovalState.WITHDRAWN
+        ]
+        for approval_id in withdrawn:
+            del self._claimed[approval_id]
+
     def due(self, now: float) -> list[ApprovalEnd]:
         """The ends of those that nobody can answer any more: too late, or never asked."""
         ends = []

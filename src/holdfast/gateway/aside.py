@@ -1,0 +1,104 @@
+"""A turn set aside: open in the log, with no agent, until it is gone on with or ended."""
+
+from collections.abc import Collection, Sequence
+
+from holdfast.core.admission import Running, admit
+from holdfast.core.ids import InboxId, SessionId
+from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
+from holdfast.core.model import FellBack
+from holdfast.core.outbox import NewDelivery
+from holdfast.core.turn import EndTurn, OpenTurn
+from holdfast.gateway.endings import abandoned, stopped_aside
+from holdfast.gateway.finishing import until_durable, write_end
+from holdfast.gateway.house import House
+from holdfast.gateway.waiting import TurnApprovals, until_woken
+
+
+class Aside:
+    """Owns what is asked of a turn while nobody runs it: one that an earlier process left, or one
+    that waits for a person. A turn that waits holds no agent, and needs none to be ended."""
+
+    def __init__(
+        self,
+        open_turn: OpenTurn,
+        approvals: TurnApprovals,
+        *,
+        house: House,
+        fallen: FellBack | None = None,
+    ) -> None:
+        self.open_turn = open_turn
+        self.fallen = fallen  # another model than the first has done a part of it
+        self.ends: list[InboxEnd] = []  # of those who stopped it, with what they are told
+        self.deliveries: list[NewDelivery] = []
+        self.stopped = False
+        self._approvals = approvals
+        self._house = house
+        self._ending: EndTurn | None = None
+
+    @property
+    def session_id(self) -> SessionId:
+        return self.open_turn.turn.session_id
+
+    @property
+    def rows(self) -> Sequence[InboxRow]:
+        return self.open_turn.rows
+
+    @property
+    def answering(self) -> InboxId | None:
+        """The message whose end is the end of this turn; None: that is on its way to the log."""
+        return None if self._ending else self.rows[-1].id
+
+    def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
+        """It is not gone on with; False: it has ended already, in another way or by another."""
+        if self._ending is not None:
+            return False
+        self.stopped = True
+        self.ends.extend(ends)
+        self.deliveries.extend(deliveries)
+        self._approvals.withdraw(at=self._house.clock.now())
+        self._approvals.wake()
+        return True
+
+    async def until_woken(self, waiting: Collection[InboxRow]) -> None:
+        """Returns when there is an answer, or somebody has ended it. `waiting` is what came, and
+        comes, while nobody runs it."""
+        house = self._house
+
+        def called() -> bool:
+            interrupted = any(self._interrupts(row) for row in waiting)
+            if interrupted:
+                self._approvals.withdraw(at=house.clock.now())
+            return interrupted or self.stopped
+
+        await until_woken(self._approvals, store=house.store, clock=house.clock, called=called)
+        for session_id in {approval.asked_in for approval in self._approvals.all}:
+            house.feeds.changed(session_id)  # a child's people look at another session
+
+    async def end(self, why: str = "") -> None:
+        """End it without an agent: as stopped, or as failed for this reason. Returns once that is
+        durable; raises `StoreError` where nothing could be decided yet."""
+        house = self._house
+        records = await house.store.transcript(self.session_id)
+        messages, at = [record.message for record in records], house.clock.now()
+        if self.stopped:
+            self._ending = stopped_aside(
+                self.open_turn, messages=messages, ends=self.ends, deliveries=self.deliveries, at=at
+            )
+        else:
+            self._ending = abandoned(
+                self.open_turn, why, messages=messages, replies=house.replies, at=at
+            )
+        self._approvals.withdraw(at=at)
+        house.cache.drop(self.session_id)  # its buffer has no result for the calls that were cut
+        ending = self._ending
+        await until_durable(lambda: write_end(house, ending))
+
+    def _interrupts(self, row: InboxRow) -> bool:
+        """Whether it will end the turn once that has gone on."""
+        last = self.rows[-1]
+        children = self._house.children.running(self.session_id)
+        running = Running(route=last.route, principal=last.principal, children=children)
+        configured = self._house.busy_mode(row.inbound.source.platform)
+        decision = admit(row, running=running, configured=configured)
+        in_time = row.accepted_at >= self.open_turn.turn.started_at
+        return in_time and decision.mode is BusyMode.INTERRUPT

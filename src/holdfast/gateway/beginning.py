@@ -1,0 +1,144 @@
+"""How the turns of a session begin: the agent, what goes into the first commit, and going on."""
+
+from collections.abc import Sequence
+
+from holdfast.agent.agent import Agent
+from holdfast.core.crash import CrashPoint
+from holdfast.core.ids import InboxId, SessionId, TurnId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.message import Message, NoteMessage
+from holdfast.core.outbox import NewDelivery
+from holdfast.core.reset import Opening
+from holdfast.core.turn import BeginTurn
+from holdfast.gateway.aside import Aside
+from holdfast.gateway.house import House
+from holdfast.gateway.opening import owner_of, told_to_model, told_to_people
+from holdfast.gateway.transcribing import opening_message
+from holdfast.gateway.turn import Turn
+from holdfast.gateway.waiting import TurnApprovals
+
+CUT_NOTE = NoteMessage(
+    text="[System note: an interruption of the gateway cut this turn. The history above is "
+    "intact. Look at the latest tool results first, then finish what was asked.]"
+)
+
+Recalled = tuple[InboxId, NoteMessage]
+
+
+class Beginning:
+    """Owns whether the store has anything of the session yet."""
+
+    def __init__(self, session_id: SessionId, *, house: House, fresh: bool) -> None:
+        self._session_id = session_id
+        self._house = house
+        self._fresh = fresh
+
+    async def lease(self, first: InboxRow) -> Agent:
+        """The agent for a turn that begins with this message."""
+        house = self._house
+        signature = house.agents.signature_for(first)
+        agent = await house.cache.lease(
+            self._session_id,
+            signature=signature,
+            build=lambda: self._build(first, signature),
+        )
+        self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
+        return agent
+
+    async def _build(self, first: InboxRow, signature: str) -> Agent:
+        house, child = self._house, first.inbound.child
+        if child is None:  # what a child does is its parent's to remember
+            house.memory.enrol(self._session_id, first)
+        return await house.agents.build(
+            self._session_id,
+            signature=signature,
+            fresh=self._fresh,
+            instructions=first.inbound.instructions,
+            memory=None if child else lambda: house.memory.prompt_block(self._session_id, first),
+            child=child,
+        )
+
+    async def recall(self, row: InboxRow) -> Recalled | None:
+        """What memory has about a message that is next."""
+        if not self._house.memory.recalls or row.inbound.child is not None:
+            return None
+        note = await self._house.memory.recall(self._session_id, row)
+        return None if note is None else (row.id, note)
+
+    def begin(
+        self,
+        agent: Agent,
+        rows: Sequence[InboxRow],
+        *,
+        approvals: TurnApprovals,
+        opening: Opening | None,
+        recalled: Recalled | None,
+    ) -> Turn:
+        """Begin a turn with these messages; its first commit is on its way when this returns."""
+        house = self._house
+        turn = Turn(TurnId(house.new_id("turn")), agent, rows, house=house, approvals=approvals)
+        turn.begin(
+            BeginTurn(
+                turn_id=turn.turn_id,
+                session_id=self._session_id,
+                route=rows[0].route,
+                inbox_ids=turn.inbox_ids,
+                messages=_first_messages(agent, rows, opening, recalled),
+                prompt=agent.prompt,
+                prompt_shape=agent.prompt_shape,
+                principal=owner_of(rows[0], house.settings.sessions),
+                opening=opening,
+                deliveries=self._opening_notice(opening, rows[-1], turn.turn_id),
+                at=house.clock.now(),
+            )
+        )
+        for row in rows[:-1]:
+            house.watchers.merge(row.id, into=rows[-1].id)
+        return turn
+
+    def _opening_notice(
+        self, opening: Opening | None, row: InboxRow, turn_id: TurnId
+    ) -> tuple[NewDelivery, ...]:
+        """What people are told of a fresh session, in the commit that begins its first turn. Where
+        they come for one answer to one question, the session itself says it."""
+        if opening is None or self._house.replies.fetched(row):
+            return ()
+        text = told_to_people(opening)
+        notice = self._house.replies.notice(row, text, session_id=self._session_id, turn_id=turn_id)
+        return (notice,)
+
+    async def go_on(self, agent: Agent, aside: Aside, *, approvals: TurnApprovals) -> Turn:
+        """The turn that was set aside, with an agent again; one that was cut is told so."""
+        open_turn = aside.open_turn
+        turn = Turn(
+            open_turn.turn.id,
+            agent,
+            open_turn.rows,
+            house=self._house,
+            approvals=approvals,
+            resumed=open_turn,
+            fallen=aside.fallen,
+        )
+        if not open_turn.waits:
+            await self._note_cut(turn)
+        return turn
+
+    async def _note_cut(self, turn: Turn) -> None:
+        house = self._house
+        durable = house.store.resume_turn(
+            turn.turn_id, session_id=self._session_id, note=CUT_NOTE, at=house.clock.now()
+        )
+        turn.agent.remember(CUT_NOTE)
+        await durable
+        house.crash(CrashPoint.RESUME_COMMITTED)
+
+
+def _first_messages(
+    agent: Agent, rows: Sequence[InboxRow], opening: Opening | None, recalled: Recalled | None
+) -> tuple[Message, ...]:
+    """What was recalled for the message stands in front; for one that was dropped, nowhere."""
+    history = () if agent.messages else rows[0].inbound.history
+    notes = (recalled[1],) if recalled and recalled[0] == rows[0].id else ()
+    if opening is not None:
+        notes = (told_to_model(opening), *notes)
+    return (*history, *notes, *(opening_message(row) for row in rows))

@@ -1,0 +1,116 @@
+"""Finishing a turn: its agent run to one of the ends, and the closing write made until it holds."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.agent.work import Waiting
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.inbox import OPEN, InboxEnd
+from holdfast.core.session import CommandEffect
+from holdfast.core.turn import EndTurn
+from holdfast.gateway.endings import answered, failed
+from holdfast.gateway.house import House
+from holdfast.gateway.turn import Turn
+from holdfast.gateway.waiting import worked
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a store that failed is asked again
+
+
+async def run_agent(turn: Turn, house: House) -> bool:
+    """True: the turn waits for a person. Else it is closed, however that came about.
+
+    Raises only where whoever runs it is cancelled.
+    """
+    try:
+        end = await _end_of(turn, house)
+    except Waiting:
+        return not turn.closed
+    # Somebody may have ended the turn in the very instant in which the agent was through.
+    if not turn.closed:
+        turn.end(end)
+    return False
+
+
+async def _end_of(turn: Turn, house: House) -> EndTurn:
+    try:
+        completed = await turn.start()
+        return answered(turn, completed, replies=house.replies, at=house.clock.now())
+    except asyncio.CancelledError:
+        if _being_cancelled() or not (turn.closed or turn.interrupted):
+            raise
+        why = turn.interrupted
+    except Waiting:
+        raise
+    except HoldfastError as error:
+        why = str(error)
+    except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
+        log.exception("A turn failed.", extra={"action": "turn_failed"})
+        why = f"an internal error ({type(error).__name__}); the log has the details"
+    return failed(turn, why, replies=house.replies, at=house.clock.now())
+
+
+async def until_durable(write: Callable[[], Awaitable[None]]) -> None:
+    """The closing write, made again until the store takes it."""
+    wait = FIRST_WAIT
+    while True:
+        try:
+            await write()
+            return
+        except StoreError as error:
+            log.error("The end of a turn waits: %s", error, extra={"action": "end_waits"})
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT)
+
+
+async def write_end(house: House, decided: EndTurn) -> None:
+    """The end of a turn that nobody runs. Announced by the commit itself, as every end is."""
+    end = msgspec.structs.replace(decided, inbox_ends=await _still_open(house, decided.inbox_ends))
+
+    def announce(done: asyncio.Future[None]) -> None:
+        if worked(done):
+            house.feeds.committed(end.session_id)
+            house.announcer.turn(end)
+
+    writing = asyncio.ensure_future(house.store.end_turn(end))
+    writing.add_done_callback(announce)
+    await asyncio.shield(writing)
+
+
+async def write_unbegun(house: House, effect: CommandEffect) -> None:
+    """The ends of messages that no turn has begun with."""
+
+    def announce(done: asyncio.Future[Any]) -> None:
+        if worked(done):
+            house.announcer.messages(effect.inbox_ends, effect.deliveries)
+
+    writing = asyncio.ensure_future(house.store.settle_command(effect))
+    writing.add_done_callback(announce)
+    await asyncio.shield(writing)
+
+
+async def write_never_begun(house: House, end: EndTurn) -> None:
+    """What is left of a stop where the store had not taken the turn's beginning."""
+    ends = await _still_open(house, end.inbox_ends)
+    if ends:
+        effect = CommandEffect(inbox_ends=ends, deliveries=end.deliveries, at=end.at)
+        await write_unbegun(house, effect)
+
+
+async def _still_open(house: House, ends: Sequence[InboxEnd]) -> tuple[InboxEnd, ...]:
+    """Those that nobody has ended since they were decided, as /new ends what its route has
+    waiting: to end one twice is refused, and would be for ever."""
+    rows = [await house.store.inbox_row(end.inbox_id) for end in ends]
+    return tuple(
+        end for end, row in zip(ends, rows, strict=True) if row is not None and row.state in OPEN
+    )
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

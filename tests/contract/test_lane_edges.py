@@ -1,0 +1,264 @@
+"""The narrow places in the life of a lane: what is said in the instant between two of its steps."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.conftest import Until
+from tests.contract.test_j_approvals import RM, Asking
+
+from holdfast.core.approval import ApprovalState
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.inbox import BusyMode, InboxState
+from holdfast.core.model import FellBack
+from holdfast.core.turn import LaneState
+from holdfast.models.scripted import ScriptedModel
+from holdfast.store.sqlite import SqliteStore
+
+
+class Held:
+    """A place that those who come to it wait in, while it is shut."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+
+    def shut(self) -> None:
+        self.reached.clear()
+        self.go.clear()
+
+    async def passed(self) -> None:
+        if not self.go.is_set():
+            self.reached.set()
+        await self.go.wait()
+
+
+class Hesitant(SqliteStore):
+    """A store that can be held before it reads a transcript, ends a message or suspends a session,
+    and that refuses so many of the next beginnings."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.reading, self.settling, self.suspending = Held(), Held(), Held()
+        self.refused = 0
+
+    async def transcript(self, *arguments: Any, **more: Any) -> Any:
+        await self.reading.passed()
+        return await super().transcript(*arguments, **more)
+
+    async def context(self, *arguments: Any, **more: Any) -> Any:
+        await self.reading.passed()
+        return await super().context(*arguments, **more)
+
+    async def settle_command(self, *arguments: Any, **more: Any) -> Any:
+        await self.settling.passed()
+        return await super().settle_command(*arguments, **more)
+
+    async def suspend_session(self, *arguments: Any, **more: Any) -> Any:
+        await self.suspending.passed()
+        return await super().suspend_session(*arguments, **more)
+
+    def begin_turn(self, *arguments: Any, **more: Any) -> Any:
+        if not self.refused:
+            return super().begin_turn(*arguments, **more)
+        self.refused -= 1
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+
+class Falling(ScriptedModel):
+    """A model that can be out of reach, and whose stand-in can take over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+        self.falls = 0
+
+    def lease(self, override: str | None = None) -> Any:
+        if self.away:
+            raise HoldfastError("the model is away")
+        client = super().lease(override)
+        return _FallingClient(self, client)
+
+
+class _FallingClient:
+    def __init__(self, model: Falling, client: Any) -> None:
+        self.name = client.name
+        self._model = model
+        self._client = client
+
+    async def stream(self, request: Any) -> AsyncIterator[Any]:
+        if self._model.falls:
+            self._model.falls -= 1
+            yield FellBack("The first is ill.", "second")
+        async for event in self._client.stream(request):
+            yield event
+
+    def release(self) -> None:
+        self._client.release()
+
+
+class Edgy(Asking):
+    """A world with people to ask, on a store and a model that can be held."""
+
+    store: Hesitant
+    model: Falling
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.open_store = Hesitant
+        self.model = Falling()
+
+    async def waits(self, call: Any, text: str = "clean up", **more: Any) -> Any:
+        """What was said, once its turn waits for a person."""
+        self.model.say([call("shell", RM)])
+        said = await self.accept(text, **more)
+        await self.asked()
+        return said
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[Edgy]:
+    world = Edgy(tmp_path / "state.db")
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: Any) -> None:
+    """B4: /stop needs nobody's help; not even a model that can be leased."""
+    said = await world.waits(call)
+    world.gateway.house.cache.clear()
+    world.model.away = True
+    assert (await world.end_of(await world.accept("/stop"))).text == "Stopped."
+    assert (await world.end_of(said)).state is InboxState.SUPERSEDED
+    (row,) = await world.ended()
+    assert row.state is ApprovalState.WITHDRAWN
+
+
+async def test_what_follows_a_stopped_wait_sees_its_call_as_not_started(
+    world: Edgy, call: Any
+) -> None:
+    """H6: each call has its result, also for the agent that was kept from before the wait."""
+    await world.waits(call)
+    await world.end_of(await world.accept("/stop"))
+    world.model.say("hello")
+    assert (await world.end_of(await world.accept("hi"))).text == "hello"
+    assert (await world.result()).text == "Not started."
+
+
+async def test_a_stop_holds_where_the_store_refused_the_beginning_of_its_turn(
+    world: Edgy, until: Until
+) -> None:
+    """K2: the message and what waited behind it have ended, and the command is answered."""
+    world.store.refused = 1
+    first = await world.accept("one")
+    await world.model.asked(1)
+    second = await world.accept("two", busy_mode=BusyMode.QUEUE)
+    assert (await world.end_of(await world.accept("/stop"))).text == "Stopped."
+    assert (await world.end_of(first)).state is InboxState.SUPERSEDED
+    assert (await world.end_of(second)).state is InboxState.SUPERSEDED
+    await until(lambda: len(world.gateway.lanes) == 0)
+    assert len(world.model.requests) == 1
+
+
+async def test_new_holds_where_the_store_refused_the_beginning_of_the_turn_it_stops(
+    world: Edgy, until: Until
+) -> None:
+    """K2: /new ends by itself what is queued in the log; nobody tries for ever to end it again."""
+    world.store.refused = 1
+    first = await world.accept("one")
+    await world.model.asked(1)
+    assert (await world.end_of(await world.accept("/new"))).text == "A new conversation begins."
+    assert (await world.end_of(first)).state is InboxState.SUPERSEDED
+    await until(lambda: len(world.gateway.lanes) == 0)
+
+
+async def test_stop_and_then_new_end_a_turn_that_waits(
+    world: Edgy, call: Any, until: Until
+) -> None:
+    """H6: /new ends the /stop that is still on its way, and the end of the turn does not wait."""
+    said = await world.waits(call)
+    world.store.reading.shut()
+    await world.accept("/stop")
+    await world.store.reading.reached.wait()
+    assert (await world.end_of(await world.accept("/new"))).text == "A new conversation begins."
+    world.store.reading.go.set()
+    assert (await world.end_of(said)).state is InboxState.SUPERSEDED
+    await until(lambda: len(world.gateway.lanes) == 0)
+    assert set(await world.ledger()) <= {"answered", "superseded"}
+
+
+async def test_a_turn_that_fell_back_and_then_waited_says_so_in_the_end(
+    world: Edgy, call: Any
+) -> None:
+    """A5: whoever reads the answer is told that another model had a part in it."""
+    world.model.falls = 1
+    world.model.say([call("shell", RM)], "done")
+    world.say("clean up")
+    await world.asked()
+    world.say("yes")
+    texts = await world.texts(4)
+    assert "second answers this one: The first is ill." in texts
+    assert texts[-1] == "done"
+
+
+async def test_an_interruption_that_is_taken_back_leaves_the_question_open(
+    world: Edgy, call: Any, until: Until
+) -> None:
+    """J3: an approval has an end: nobody waits for an answer that cannot be given any more."""
+    said = await world.waits(call)
+    (lane,) = world.gateway.lanes
+    world.gateway.house.cache.clear()
+    world.store.reading.shut()
+    await world.accept("rather this", busy_mode=BusyMode.INTERRUPT)
+    await world.store.reading.reached.wait()
+    (route,) = lane.routes
+    [row] = world.gateway.lanes.take_back(lane.session_id, route)
+    world.store.reading.go.set()
+    await until(lambda: lane.state is LaneState.WAITING)
+    world.model.say("done")
+    assert "Approved" in (await world.end_of(await world.accept("/approve"))).text
+    assert (await world.end_of(said)).text == "done"
+    world.model.say("that")
+    world.gateway.lanes.give_back([row], lane.session_id)
+    await until(lambda: len(world.gateway.lanes) == 0)
+
+
+async def test_a_message_dropped_while_it_is_given_up_has_one_end(
+    world: Edgy, until: Until
+) -> None:
+    """G1: where no agent can be had, /stop in that instant neither ends it twice nor breaks."""
+    world.model.away = True
+    world.store.settling.shut()
+    said = await world.accept("one")
+    await world.store.settling.reached.wait()
+    stop = await world.accept("/stop")
+    world.store.settling.go.set()
+    assert (await world.end_of(said)).state is InboxState.FAILED
+    assert (await world.end_of(stop)).text == "Nothing is running."
+    await until(lambda: len(world.gateway.lanes) == 0)
+
+
+async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing_else(
+    world: Edgy, call: Any
+) -> None:
+    """F3: the stop ends that turn; the next message is answered as if nothing had been."""
+    said = await world.waits(call)
+    world.gateway.house.cache.clear()
+    world.model.away = True
+    (row,) = await world.asked()
+    world.store.reading.shut()
+    assert "Approved" in (await world.end_of(await world.accept(f"/approve {row.id}"))).text
+    await world.store.reading.reached.wait()
+    stop = await world.accept("/stop")
+    world.store.reading.go.set()
+    assert (await world.end_of(stop)).text == "Stopped."
+    assert (await world.end_of(said)).state is InboxState.SUPERSEDED
+    world.model.away = False
+    world.model.say("hello")
+    assert (await world.end_of(await world.accept("hi"))).text == "hello"
