@@ -74,7 +74,9 @@ class Egress:
             browser[1].close()
 
     async def _answer(self, browser: Pipe) -> None:
-        head = await browser[0].readuntil(b"\r\n\r\n")
+        # Anybody on this machine can connect: who says nothing keeps no socket of the gateway's.
+        async with asyncio.timeout(self._connect_limit):
+            head = await browser[0].readuntil(b"\r\n\r\n")
         try:
             method, target, headers = _parse(head)
             self._authenticate(headers)
@@ -104,11 +106,8 @@ class Egress:
     ) -> None:
         """One request and its answer: a second one on this connection might be for another
         host, so both sides are told that there will be none."""
-        parts = urlsplit(target)
-        if parts.scheme != "http" or not parts.hostname:
-            raise Refused("400 Bad Request", f"{target[:200]} is no address of a proxy's request")
-        site = await self._connect(parts.hostname, str(parts.port or 80))
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        host, port, path = _place(target)
+        site = await self._connect(host, port)
         site[1].write(_head(f"{method} {path} HTTP/1.1", headers))
         answer = asyncio.ensure_future(self._answer_back(site, browser))
         try:
@@ -119,13 +118,16 @@ class Egress:
             site[1].close()
 
     async def _answer_back(self, site: Pipe, browser: Pipe) -> None:
-        first, headers = _lines(await site[0].readuntil(b"\r\n\r\n"))
-        browser[1].write(_head(first, headers))
-        await _copy(site[0], browser[1])
-        browser[1].close()
+        try:
+            first, headers = _lines(await site[0].readuntil(b"\r\n\r\n"))
+            browser[1].write(_head(first, headers))
+            await _copy(site[0], browser[1])
+        finally:
+            # Also where there was no answer: a browser that is told nothing waits for ever.
+            browser[1].close()
 
     async def _connect(self, host: str, port: str) -> Pipe:
-        if not port.isdecimal() or not 0 < int(port) < 65536:
+        if not port.isdecimal() or not 0 < int(port[:6]) < 65536:
             raise Refused("400 Bad Request", f"{port[:20]!r} is no port")
         loop = asyncio.get_running_loop()
         try:
@@ -161,6 +163,18 @@ def _parse(head: bytes) -> tuple[str, str, list[tuple[str, str]]]:
     if not version.startswith("HTTP/1"):
         raise Refused("400 Bad Request", "this is no HTTP/1 request")
     return method, target, headers
+
+
+def _place(target: str) -> tuple[str, str, str]:
+    """Host, port and path of what a proxy is asked for."""
+    try:
+        parts = urlsplit(target)
+        host, port = parts.hostname, str(parts.port or 80)
+    except ValueError:
+        parts, host, port = urlsplit(""), None, ""
+    if parts.scheme != "http" or not host:
+        raise Refused("400 Bad Request", f"{target[:200]} is no address of a proxy's request")
+    return host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def _lines(head: bytes) -> tuple[str, list[tuple[str, str]]]:

@@ -1,0 +1,172 @@
+"""The way out of a browser, asked by somebody who wants past it: on real sockets."""
+
+import asyncio
+import base64
+import ipaddress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from holdfast.tools.addresses import Address, is_public
+from holdfast.tools.browser.egress import Egress
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Origin:
+    """A site that answers everything, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.answer = OK
+        self.heard: list[bytes] = []
+        self.port = 0
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heard.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(self.answer)
+        await writer.drain()
+        writer.close()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Origin"]:
+        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+
+
+@pytest.fixture
+async def origin() -> AsyncIterator[Origin]:
+    async with Origin().open() as origin:
+        yield origin
+
+
+def anywhere(address: Address) -> bool:
+    return True
+
+
+def key(egress: Egress) -> str:
+    word = base64.b64encode(f"{egress.username}:{egress.password}".encode()).decode()
+    return f"Proxy-Authorization: Basic {word}\r\n"
+
+
+async def sent(egress: Egress, text: str) -> str:
+    """All that is said back to this, until the connection is closed."""
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", int(egress.address.rpartition(":")[2])
+    )
+    try:
+        writer.write(text.encode("latin-1"))
+        async with asyncio.timeout(10):
+            return (await reader.read()).decode("latin-1")
+    except ConnectionResetError:
+        return ""
+    finally:
+        writer.close()
+
+
+async def test_whoever_does_not_know_the_password_gets_nowhere(origin: Origin) -> None:
+    async with Egress(anywhere) as egress:
+        target = f"http://127.0.0.1:{origin.port}/"
+        for head in ("", "Proxy-Authorization: Basic YTpi\r\n", "Proxy-Authorization: \xff\r\n"):
+            assert " 407 " in await sent(egress, f"GET {target} HTTP/1.1\r\n{head}\r\n")
+        assert origin.heard == []
+
+
+async def test_the_password_stays_here(origin: Origin) -> None:
+    async with Egress(anywhere) as egress:
+        target = f"http://127.0.0.1:{origin.port}/a?b"
+        answer = await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}Host: x\r\n\r\n")
+        assert answer.endswith("ok")
+    assert origin.heard == [b"GET /a?b HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://127.0.0.1:99999/",
+        "http://[::1/",
+        "http://[nonsense]/",
+        "http://a\0b/",
+        "http://\xe9.example.invalid:x/",
+        "/etc/passwd",
+        "file:///etc/passwd",
+        "http:///",
+        "*",
+        "",
+    ],
+)
+async def test_a_target_that_is_none_is_refused_in_words(target: str) -> None:
+    async with Egress(anywhere) as egress:
+        answer = await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}\r\n")
+    assert answer.startswith(("HTTP/1.1 400 ", "HTTP/1.1 502 "))
+
+
+@pytest.mark.parametrize("target", ["a", "a:", ":443", "a:0", "a:65536", "a:²", "a:" + "9" * 5000])
+async def test_a_tunnel_to_no_place_is_refused_in_words(target: str) -> None:
+    async with Egress(lambda address: False) as egress:
+        answer = await sent(egress, f"CONNECT {target} HTTP/1.1\r\n{key(egress)}\r\n")
+    assert answer.startswith(("HTTP/1.1 400 ", "HTTP/1.1 403 ", "HTTP/1.1 502 "))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "0",
+        "localhost",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[fe80::1%lo]",
+        "169.254.169.254",
+        "[fd00::1]",
+        "10.0.0.1",
+        "100.64.0.1",
+    ],
+)
+async def test_this_machine_and_its_neighbours_are_not_reached_however_they_are_spelt(
+    origin: Origin, host: str
+) -> None:
+    async with Egress(is_public) as egress:
+        tunnel = f"CONNECT {host}:{origin.port} HTTP/1.1\r\n{key(egress)}\r\n"
+        plain = f"GET http://{host}:{origin.port}/ HTTP/1.1\r\n{key(egress)}\r\n"
+        for asked in (tunnel, plain):
+            answer = await sent(egress, asked)
+            assert answer.startswith(("HTTP/1.1 403 ", "HTTP/1.1 502 ", "HTTP/1.1 400 "))
+    assert origin.heard == []
+
+
+async def test_who_says_nothing_is_not_waited_for(origin: Origin) -> None:
+    """Anybody on this machine may connect: a thousand who stay would be a thousand sockets."""
+    async with Egress(anywhere, connect_limit=0.1) as egress:
+        assert await sent(egress, "GET http://127.0.0.1/ HTTP/1.1\r\nX: ") == ""
+        assert await sent(egress, "") == ""
+
+
+async def test_a_head_without_an_end_is_not_read_for_ever() -> None:
+    async with Egress(anywhere) as egress:
+        assert await sent(egress, "GET / HTTP/1.1\r\nX: " + "x" * 200_000) == ""
+
+
+async def test_a_site_that_answers_with_nonsense_ends_the_request(origin: Origin) -> None:
+    async with Egress(anywhere) as egress:
+        for origin.answer in (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, b"", b"nonsense"):
+            target = f"http://127.0.0.1:{origin.port}/"
+            assert await sent(egress, f"GET {target} HTTP/1.1\r\n{key(egress)}\r\n") == ""
+
+
+@pytest.mark.parametrize("text", ["64:ff9b:1::7f00:1", "::7f00:1", "2001:0:1::1", "fec0::1"])
+def test_odd_wrappings_of_private_addresses_are_private(text: str) -> None:
+    assert not is_public(ipaddress.ip_address(text))
