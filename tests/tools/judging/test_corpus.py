@@ -14,6 +14,7 @@ BLIND = read_corpus(HERE / "blind.jsonl")
 ADVERSARIAL = [
     *read_corpus(HERE / "adversarial.jsonl"),
     *read_corpus(HERE / "adversarial_again.jsonl"),
+    *read_corpus(HERE / "everyday.jsonl"),
 ]
 
 

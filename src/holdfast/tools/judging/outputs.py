@@ -1,12 +1,11 @@
 """Outputs: what a program prints, where that can be known without running it."""
 
-import base64
-import binascii
 import re
 from collections.abc import Callable
 
+from holdfast.tools.judging.decoding import DECODERS
 from holdfast.tools.judging.finding import found_by
-from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare, cleaned, marks_of
+from holdfast.tools.judging.marks import NET, READ, UNKNOWN, marks_of
 from holdfast.tools.judging.quoting import unescape_ansi
 from holdfast.tools.judging.run import Run
 from holdfast.tools.judging.shell import Shell
@@ -112,68 +111,6 @@ def _copy(run: Run, shell: Shell) -> str:
     return ""
 
 
-def _base64(run: Run, shell: Shell) -> str | None:
-    options = run.options("w")
-    if not options.has("dD", "decode"):
-        return marks_of(run.stdin) + (READ if options.operands else "") or UNKNOWN
-    return CODED + _decoded(_cat(run, shell) or "", _from_base64)
-
-
-def _xxd(run: Run, shell: Shell) -> str | None:
-    if not run.options("cglos").has("r", "revert"):
-        return None
-    return CODED + _decoded(run.stdin, lambda text: bytes.fromhex("".join(text.split())))
-
-
-def _decoded(text: str, decode: Callable[[str], bytes]) -> str:
-    known = bare(text)
-    try:
-        return (
-            cleaned(decode(known).decode(errors="replace"))
-            if known.strip()
-            else marks_of(text) + UNKNOWN
-        )
-    except (binascii.Error, ValueError):
-        return marks_of(text) + UNKNOWN
-
-
-def _from_base64(text: str) -> bytes:
-    text = "".join(text.split())
-    return base64.b64decode(text + "=" * (-len(text) % 4))
-
-
-def _openssl(run: Run, shell: Shell) -> str | None:
-    if "-d" not in run.args:
-        return None
-    return CODED + _decoded(run.stdin, _from_base64)
-
-
-def _unpack(run: Run, shell: Shell) -> str | None:
-    if run.program == "gzip" and not run.options().has("d", "decompress"):
-        return None
-    return CODED + marks_of(run.stdin) + UNKNOWN
-
-
-def _rev(run: Run, shell: Shell) -> str:
-    return CODED + "\n".join(line[::-1] for line in run.stdin.split("\n"))
-
-
-def _tr(run: Run, shell: Shell) -> str | None:
-    operands = run.options().operands
-    text = bare(run.stdin)
-    if len(operands) == 1 and run.options().has("d", "delete"):
-        return CODED + "".join(letter for letter in run.stdin if letter not in operands[0])
-    if len(operands) != 2 or not text.strip():
-        return None
-    table = dict(zip(_letters(operands[0]), _letters(operands[1]), strict=False))
-    return CODED + "".join(table.get(letter, letter) for letter in run.stdin)
-
-
-def _letters(given: str) -> str:
-    given = given.replace("[:upper:]", "A-Z").replace("[:lower:]", "a-z")
-    return re.sub(r"(.)-(.)", lambda m: "".join(map(chr, range(ord(m[1]), ord(m[2]) + 1))), given)
-
-
 def _find(run: Run, shell: Shell) -> str:
     return "\n".join(found_by(run.args)) + "\n"
 
@@ -235,6 +172,7 @@ def _curl(run: Run, shell: Shell) -> str | None:
 
 
 _KNOWN: dict[str, Callable[[Run, Shell], str | None]] = {
+    **DECODERS,
     "echo": _echo,
     "printf": _printf,
     "cat": _cat,
@@ -245,18 +183,7 @@ _KNOWN: dict[str, Callable[[Run, Shell], str | None]] = {
     "install": _copy,
     "pgrep": lambda run, shell: BY_NAME,
     "pidof": lambda run, shell: BY_NAME,
-    "base64": _base64,
-    "base32": lambda run, shell: CODED + UNKNOWN if run.options().has("d", "decode") else None,
-    "xxd": _xxd,
-    "openssl": _openssl,
-    "gunzip": _unpack,
-    "zcat": _unpack,
-    "gzip": _unpack,
-    "bunzip2": _unpack,
-    "xz": _unpack,
-    "rev": _rev,
     "tac": lambda run, shell: run.stdin or None,
-    "tr": _tr,
     "find": _find,
     "ls": _ls,
     "mktemp": _mktemp,

@@ -1,5 +1,6 @@
 """A run: one program with its arguments, as the shell would start it; and what else was seen."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 import msgspec
@@ -44,6 +45,9 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     deed: Deed
     path: str
     place: Place
+
+
+Touched = Iterator[tuple[Deed, str]]
 
 
 class Sight(StrEnum):

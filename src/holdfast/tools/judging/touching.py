@@ -1,10 +1,10 @@
 """Touching: which paths a program would read, write, delete or change."""
 
-import re
 from collections.abc import Callable, Iterator
 
+from holdfast.tools.judging.editing import EDITORS, edits_in_place
 from holdfast.tools.judging.finding import EVERYTHING, found_by
-from holdfast.tools.judging.run import Deed, Run, Touch
+from holdfast.tools.judging.run import Deed, Run, Touch, Touched
 
 # fmt: off
 _READERS = frozenset((
@@ -15,20 +15,13 @@ _READERS = frozenset((
 ))
 # fmt: on
 
-# The `w` of sed, alone or behind `s/…/…/`, with a path that leads away from here.
-_SED_WRITES = re.compile(r"(?:^|[;{}/\d$gpIi])\s*[wW]\s+([/~]\S*)", re.MULTILINE)
-
-_IN_PLACE = re.compile(r"-[a-zA-Z0]*i(?!n)")
-
-Touched = Iterator[tuple[Deed, str]]
-
 
 def touches_of(run: Run) -> Iterator[Touch]:
     find = _TOUCHES.get(run.program)
     if find is not None:
         for deed, path in find(run):
             yield Touch(deed=deed, path=path, place=run.place)
-    if run.program in _READERS:
+    if run.program in _READERS and not edits_in_place(run):
         for word in run.args:
             path = word.partition("=")[2].lstrip("@") if word.startswith("-") else word
             if path:
@@ -75,27 +68,6 @@ def _copy(run: Run) -> Touched:
 
 def _is_whole(run: Run, path: str) -> bool:
     return run.place.ground(path) in ("root", "home", "system tree", "workspace")
-
-
-def _dd(run: Run) -> Touched:
-    for word in run.args:
-        name, _, path = word.partition("=")
-        if name == "of":
-            yield Deed.WRITE, path
-        elif name == "if":
-            yield Deed.READ, path
-
-
-def _sed(run: Run) -> Touched:
-    options = run.options("efl", ("expression", "file"))
-    scripts = [value for name, value in options.values if name == "e"] or options.operands[:1]
-    for match in _SED_WRITES.finditer("\n".join(scripts)):
-        yield Deed.WRITE, match[1]
-    if not options.has("i", "in-place"):
-        return
-    scripted = any(name in "ef" for name, _ in options.values)
-    for path in options.operands if scripted else options.operands[1:]:
-        yield Deed.WRITE, path
 
 
 def _chmod(run: Run) -> Touched:
@@ -186,24 +158,6 @@ def _fetch(run: Run) -> Touched:
         yield Deed.WRITE, to
 
 
-def _sort(run: Run) -> Touched:
-    to = run.options("okStTC", ("output", "key")).value("o", "output")
-    if to:
-        yield Deed.WRITE, to
-
-
-def _patch(run: Run) -> Touched:
-    for path in run.options("pidDFoBgrVYz", ("input", "strip", "directory")).operands[:1]:
-        yield Deed.WRITE, path
-
-
-def _perl(run: Run) -> Touched:
-    """In place: `-i`, perhaps with other letters before it."""
-    if any(_IN_PLACE.match(word) for word in run.args):
-        for path in run.options("eEIMm").operands:
-            yield Deed.WRITE, path
-
-
 def _rsync(run: Run) -> Touched:
     options = run.options("eTfM", ("rsh", "exclude", "include", "filter", "files-from"))
     if options.operands and ":" not in options.operands[-1]:
@@ -220,6 +174,7 @@ def _git(run: Run) -> Touched:
 
 
 _TOUCHES: dict[str, Callable[[Run], Touched]] = {
+    **EDITORS,
     "rm": _rm,
     "unlink": _remove,
     "rmdir": _remove,
@@ -232,10 +187,6 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "touch": _write,
     "sponge": _write,
     "ed": _write,
-    "sort": _sort,
-    "patch": _patch,
-    "perl": _perl,
-    "ruby": _perl,
     "truncate": _write,
     "mkdir": _write,
     "fallocate": _write,
@@ -243,9 +194,6 @@ _TOUCHES: dict[str, Callable[[Run], Touched]] = {
     "mv": _copy,
     "ln": _copy,
     "install": _copy,
-    "dd": _dd,
-    "sed": _sed,
-    "gsed": _sed,
     "chmod": _chmod,
     "chown": _chown,
     "chgrp": _chown,
