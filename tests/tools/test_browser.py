@@ -17,8 +17,10 @@ from aiohttp import web
 from holdfast.core.ids import CallId, PrincipalId, SessionId
 from holdfast.core.settings import BrowserSettings
 from holdfast.core.tool import ToolContext, ToolFailed, ToolOutput
-from holdfast.tools.browser.browsers import Browsers
+from holdfast.tools.browser.browsers import Browsers, CannotForget
+from holdfast.tools.browser.confinement import find_walls
 from holdfast.tools.browser.tool import BrowserTool
+from holdfast.tools.browser.window import MOST_DOWNLOADED, Window
 
 pytest.importorskip("playwright.async_api", reason="needs playwright: make test")
 if shutil.which("chromium") is None:
@@ -252,6 +254,94 @@ async def test_a_forgotten_session_has_no_profile(browsers: Browsers, site: Site
     assert profile.stat().st_mode & 0o777 == 0o700
     await browsers.forget(ANN)
     assert not profile.exists()
+
+
+async def test_a_profile_that_cannot_be_deleted_is_not_called_gone(browsers: Browsers) -> None:
+    """Nobody is told that something is gone which is not."""
+    browsers._profiles.mkdir()
+    (browsers._profiles / ANN).write_text("in the way")
+    with pytest.raises(CannotForget, match="could not be removed"):
+        await browsers.forget(ANN)
+
+
+async def test_inside_the_walls_nothing_can_be_written_that_the_gateway_runs_or_follows(
+    tmp_path: Path,
+) -> None:
+    """The program that starts it, and the list of its tabs, lie where a browser that was taken
+    over does not reach."""
+    walls = await find_walls("/bin/sh")
+    if walls.bwrap is None:
+        pytest.skip("bubblewrap does not work here")
+    profile = tmp_path / "s"
+    for folder in ("profile", "downloads"):
+        (profile / folder).mkdir(parents=True)
+    (profile / "window.json").write_text("{}")
+    start = walls.launcher(profile)
+    before = start.read_text()
+    tries = "echo x > {0}/start; echo x > {0}/window.json; ln -s /etc/passwd {0}/window.new"
+    tries += "; mv {0}/profile {0}/other; touch {0}/profile/mine {0}/downloads/mine ~/home"
+    inside = await asyncio.create_subprocess_exec(
+        start, "-c", tries.format(profile), stderr=asyncio.subprocess.DEVNULL
+    )
+    await inside.wait()
+    assert start.read_text() == before
+    assert (profile / "window.json").read_text() == "{}"
+    assert sorted(path.name for path in profile.iterdir()) == [
+        *("downloads", "profile", "start", "window.json")
+    ]
+    assert (profile / "downloads" / "mine").exists()
+    assert (profile / "profile" / "home").exists()
+
+
+class Parcel:
+    """A download as it lies on the disk, put there by whoever is inside the walls."""
+
+    def __init__(self, where: Path) -> None:
+        self.suggested_filename = "parcel"
+        self._where = where
+
+    async def path(self) -> Path:
+        return self._where
+
+    async def delete(self) -> None:
+        self._where.unlink()
+
+
+class Nobody:
+    """A context that opens nothing."""
+
+    def on(self, event: str, told: object) -> None:
+        return
+
+
+async def _kept(where: Path, files: dict[str, bytes], memo: Path) -> list[str]:
+    async def keep(name: str, data: bytes) -> str:
+        files[name] = data
+        return name
+
+    window = Window(Nobody(), memo=memo, keep=keep)  # type: ignore[arg-type]  # all it is asked
+    window._download(Parcel(where))  # type: ignore[arg-type]  # likewise
+    await window.settled()
+    return window.news()
+
+
+async def test_a_download_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    files: dict[str, bytes] = {}
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        assert "could not be saved" in (await _kept(tmp_path / name, files, tmp_path))[0]
+    assert files == {}
+
+
+async def test_a_download_that_would_fill_the_memory_is_not_kept(tmp_path: Path) -> None:
+    files: dict[str, bytes] = {}
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(MOST_DOWNLOADED + 1)
+    assert "larger than" in (await _kept(tmp_path / "large", files, tmp_path))[0]
+    assert files == {}
+    assert not (tmp_path / "large").exists()
 
 
 async def test_an_idle_browser_closes_and_comes_back(house: House, site: Site) -> None:

@@ -10,11 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.settings import BrowserSettings
 from holdfast.core.tool import ToolFailed
 from holdfast.tools.addresses import Address, is_public
-from holdfast.tools.browser.confinement import Walls, find_chromium, find_walls
+from holdfast.tools.browser.confinement import (
+    DOWNLOADS,
+    PROFILE,
+    Walls,
+    find_chromium,
+    find_walls,
+)
 from holdfast.tools.browser.egress import Egress
 from holdfast.tools.browser.window import Window
 
@@ -25,6 +32,10 @@ log = logging.getLogger(__name__)
 
 NO_CHROMIUM = "there is no chromium on this machine: apt install chromium"
 KeepFile = Callable[[SessionId, str, bytes], Awaitable[str]]
+
+
+class CannotForget(HoldfastError):
+    """What a browser kept is there still."""
 
 
 class _Place:
@@ -102,7 +113,7 @@ class Browsers:
     async def forget(self, session_id: SessionId) -> None:
         """Close it and delete all that it kept."""
         await self.end(session_id)
-        await asyncio.to_thread(shutil.rmtree, self._profile(session_id), ignore_errors=True)
+        await asyncio.to_thread(_remove, self._profile(session_id))
 
     async def end_all(self) -> None:
         await asyncio.gather(*(self.end(session_id) for session_id in list(self._places)))
@@ -133,18 +144,22 @@ class Browsers:
         driver, walls, egress = await self._started()
         launcher = await asyncio.to_thread(_prepare, profile, walls)
         return await driver.chromium.launch_persistent_context(
-            profile / "profile",
+            profile / PROFILE,
             executable_path=launcher,
             args=list(walls.flags),
             chromium_sandbox="--no-sandbox" not in walls.flags,
-            downloads_path=profile / "downloads",
+            downloads_path=profile / DOWNLOADS,
             proxy={
                 "server": egress.address,
                 "username": egress.username,
                 "password": egress.password,
             },
             viewport={"width": 1280, "height": 900},
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(profile)},
+            env={
+                "PATH": "/usr/local/bin:/usr/bin:/bin",
+                "LANG": "C.UTF-8",
+                "HOME": str(profile / PROFILE),
+            },
         )
 
     async def _started(self) -> tuple["Playwright", Walls, Egress]:
@@ -195,12 +210,20 @@ class Browsers:
 
 
 def _prepare(profile: Path, walls: Walls) -> Path:
-    for folder in (profile.parent, profile, profile / "profile", profile / "downloads"):
+    for folder in (profile.parent, profile, profile / PROFILE, profile / DOWNLOADS):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # The lock of a chromium that was killed names a pid which its successor may have got.
-    for stale in (profile / "profile").glob("Singleton*"):
+    for stale in (profile / PROFILE).glob("Singleton*"):
         stale.unlink(missing_ok=True)
     return walls.launcher(profile)
+
+
+def _remove(profile: Path) -> None:
+    shutil.rmtree(profile, ignore_errors=True)
+    if profile.exists():
+        raise CannotForget(
+            f"{profile} could not be removed whole. Remove it yourself, then delete again"
+        )
 
 
 async def _closed(window: Window) -> None:

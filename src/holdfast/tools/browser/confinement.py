@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+PROFILE, DOWNLOADS = "profile", "downloads"  # all that a browser may write
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 _READ = ("/etc/fonts", "/etc/ssl", "/etc/ca-certificates", "/etc/alternatives", "/etc/chromium")
@@ -46,10 +47,12 @@ class Walls(msgspec.Struct, frozen=True, kw_only=True):
         return script
 
     def _inside(self, profile: Path) -> list[str]:
+        """What lies beside these folders is the gateway's, which runs and reads it."""
+        home, downloads = str(profile / PROFILE), str(profile / DOWNLOADS)
         return [
             *_wrapped(str(self.bwrap)),
-            *("--bind", str(profile), str(profile)),
-            *("--setenv", "HOME", str(profile), "--chdir", str(profile)),
+            *("--bind", home, home, "--bind", downloads, downloads),
+            *("--setenv", "HOME", home, "--chdir", home),
             *("--", self.chromium),
         ]
 

@@ -1,19 +1,27 @@
 """A window: one session's open browser, its tabs, and what is kept of them for the next one."""
 
 import asyncio
+import errno
 import logging
+import os
+import stat
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from holdfast.core.errors import HoldfastError
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Page
 
 log = logging.getLogger(__name__)
 
+MOST_DOWNLOADED = 100 << 20  # bytes of one file
 _MOST_TABS = 20
+_PLAIN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Keep = Callable[[str, bytes], Awaitable[str]]
 """Puts a file into the session's workspace; the path it has there."""
@@ -120,12 +128,13 @@ class Window:
 
         try:
             where = await download.path()
-            data = await asyncio.to_thread(Path(where).read_bytes)
+            data = await asyncio.to_thread(_downloaded, Path(where))
             path = await self._keep(download.suggested_filename, data)
             self._news.append(f"Downloaded {path} ({len(data)} bytes).")
-            await download.delete()
-        except (Error, OSError) as error:
+        except (Error, OSError, HoldfastError) as error:
             self._news.append(f"{download.suggested_filename} could not be saved: {error}")
+        with suppress(Error, OSError):
+            await download.delete()
 
 
 async def _go(page: "Page", address: str) -> None:
@@ -135,6 +144,18 @@ async def _go(page: "Page", address: str) -> None:
         await page.goto(address, wait_until="commit", timeout=10_000)
     except Error as error:
         log.info("A tab was not opened again: %s", error, extra={"action": "tab_lost"})
+
+
+def _downloaded(path: Path) -> bytes:
+    """Whoever has taken the browser over can put a link there, or a pipe, and a page as much as
+    it likes: nothing is followed, waited for, or read that memory has no room for."""
+    with open(os.open(path, _PLAIN), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no file")
+        if status.st_size > MOST_DOWNLOADED:
+            raise OSError(errno.EFBIG, f"it is larger than {MOST_DOWNLOADED >> 20} MB")
+        return file.read(MOST_DOWNLOADED)
 
 
 def _read(memo: Path) -> Kept:
