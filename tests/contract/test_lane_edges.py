@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.contract.conftest import Until
 from tests.contract.test_j_approvals import RM, Asking
@@ -13,8 +14,12 @@ from holdfast.core.approval import ApprovalState
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.inbox import BusyMode, InboxState
 from holdfast.core.model import FellBack
+from holdfast.core.settings import CrashRecovery, GatewaySettings
+from holdfast.core.tool import Replay
 from holdfast.core.turn import LaneState
 from holdfast.models.scripted import ScriptedModel
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.wire import Faults
 from holdfast.store.sqlite import SqliteStore
 
 
@@ -29,6 +34,10 @@ class Held:
     def shut(self) -> None:
         self.reached.clear()
         self.go.clear()
+
+    @property
+    def here(self) -> bool:
+        return self.reached.is_set()
 
     async def passed(self) -> None:
         if not self.go.is_set():
@@ -262,3 +271,40 @@ async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing
     world.model.away = False
     world.model.say("hello")
     assert (await world.end_of(await world.accept("hi"))).text == "hello"
+
+
+async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for(
+    world: Edgy, call: Any, until: Until
+) -> None:
+    """J3: its door is gone, which is known before all that was open is gone on with."""
+    await world.stop()
+    world.more_doors = [SimulatedPlatform(world.service, account="other")]
+    gateway = GatewaySettings(crash_recovery=CrashRecovery.SUSPEND)
+    world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
+    await world.start()
+    world.levers[Replay.NEVER].go.clear()
+    world.model.say([call(Replay.NEVER)])
+    await world.accept("never done")
+    await world.levers[Replay.NEVER].was_pulled(1)
+    world.say("clean up", account="other")
+    await world.model.asked(2)
+    world.service.set_faults(Faults(disconnected=True))
+    world.model.say([call("shell", RM)])
+    await world.asked()
+    await world.die()
+
+    world.more_doors, world.open_store = [], held_at_suspending
+    world.model.say("then not")
+    starting = asyncio.create_task(world.start())
+    await until(lambda: isinstance(world.store, Hesitant) and world.store.suspending.here)
+    await until(lambda: len(world.gateway.delivery) == 0)
+    world.store.suspending.go.set()
+    await starting
+    (row,) = await world.ended()
+    assert row.state is ApprovalState.UNDELIVERABLE
+
+
+def held_at_suspending(path: Path) -> Hesitant:
+    store = Hesitant(path)
+    store.suspending.shut()
+    return store

@@ -50,8 +50,8 @@ class Recovery:
         self._admit = admit
 
     async def run(self) -> None:
-        """Deliveries first, then cut turns, then what no turn has taken: the order they were
-        promised in."""
+        """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
+        they were promised in."""
         store = self._house.store
         undelivered, open_turns = await store.undelivered(), await store.open_turns()
         queued = await store.queued()
@@ -59,9 +59,16 @@ class Recovery:
         given_up = {one.turn.session_id: await self._hopeless(one) for one in open_turns}
         # What runs for a turn that is given up goes before its end is told, and for good.
         await self._adopt(given_up)
+        for open_turn in open_turns:
+            self._watch(open_turn)
+            if not given_up[open_turn.turn.session_id]:
+                self._lanes.resume(open_turn)
+        # With every lane there, and none of them run yet: a question that cannot be delivered
+        # finds the turn that waits for it, and what was owed first goes out first.
         self._delivery.recover(undelivered)
         for open_turn in open_turns:
-            await self._go_on(open_turn, given_up[open_turn.turn.session_id])
+            if why := given_up[open_turn.turn.session_id]:
+                await self._give_up(open_turn, why)
         for row in queued:
             await self._readmit(row)
         if undelivered or open_turns or queued:
@@ -98,15 +105,12 @@ class Recovery:
             if runner.session_id not in adopted:
                 await store.end_runner(runner.session_id)
 
-    async def _go_on(self, open_turn: OpenTurn, hopeless: str) -> None:
-        house = self._house
+    def _watch(self, open_turn: OpenTurn) -> None:
+        """Whoever asks again for one of its messages hears how it ends."""
+        watchers = self._house.watchers
         for row in reversed(open_turn.rows):  # the last first: the others merge into it
-            house.watchers.open(row.id)
-            house.watchers.merge(row.id, into=open_turn.rows[-1].id)
-        if hopeless:
-            await self._give_up(open_turn, hopeless)
-        else:
-            self._lanes.resume(open_turn)
+            watchers.open(row.id)
+            watchers.merge(row.id, into=open_turn.rows[-1].id)
 
     async def _give_up(self, open_turn: OpenTurn, text: str) -> None:
         house, turn = self._house, open_turn.turn
