@@ -320,18 +320,32 @@ async def test_compact_on_demand_says_what_it_saved_and_minds_what_it_was_told(
     assert used[Errand.SUMMARY].input_tokens > 0
 
 
-async def test_what_is_said_while_compact_works_is_not_hidden_by_it(world: World) -> None:
+async def test_what_is_said_while_compact_works_is_answered_then_and_not_hidden_by_it(
+    world: World,
+) -> None:
     await filled(world, exchanges=2)
     asked = await world.accept("/compact")
     await helper_of(world).asked(1)
-    await ask(world, "said meanwhile", "heard")
+    said = await world.accept("said meanwhile")
+    world.model.say("heard")
     helper_of(world).say("on demand")
     await world.end_of(asked)
+    assert (await world.end_of(said)).text == "heard"
     await ask(world, "go on", "ok")
     shown = said_in(world.model.requests[-1])
     assert "said meanwhile" in shown
     assert "heard" in shown
     assert "question1" not in shown
+
+
+async def test_nothing_is_taken_back_while_compact_works(world: World) -> None:
+    """G5: else its summary would tell of what was taken back, and hide what was said instead."""
+    await filled(world, exchanges=2)
+    asked = await world.accept("/compact")
+    await helper_of(world).asked(1)
+    assert "cannot" in (await world.end_of(await world.accept("/undo"))).text
+    helper_of(world).say("on demand")
+    assert "Summarised" in (await world.end_of(asked)).text
 
 
 async def test_compact_in_the_middle_of_a_turn_says_that_it_cannot(world: World) -> None:

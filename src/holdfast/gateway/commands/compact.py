@@ -6,10 +6,13 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import Compaction, compact, redacted
 from holdfast.core.auxiliary import Errand, ErrandFailed
 from holdfast.core.compaction import cut_at
+from holdfast.core.ids import SessionId
 from holdfast.core.turn import NO_USAGE
-from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.alone import alone
+from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
+from holdfast.gateway.lanes import Lanes
 
 OFF = (
     "Nothing is summarised here: the demo cannot, or `summaries` is off under [auxiliary] in "
@@ -19,26 +22,26 @@ TOO_LITTLE = "There is too little to summarise yet; nothing was changed."
 
 
 class Compact:
-    """The command's own record covers a number of messages from the beginning of the log, so it
-    hides nothing that is said while the summary is being made."""
+    """Its record covers a number of messages from the beginning of the log. So it has the session
+    to itself: what is taken back meanwhile would shift what that number means."""
 
     name = "compact"
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, lanes: Lanes) -> None:
         self._house = house
+        self._lanes = lanes
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         if not self._house.auxiliary.wants(Errand.SUMMARY):
             return answer(self._house, asked.row, OFF)
         if asked.session_id is None:
             return answer(self._house, asked.row, TOO_LITTLE)
-        return self._carry_out(asked)
+        return alone(self._house, self._lanes, asked, self._carry_out)
 
-    async def _carry_out(self, asked: Asked) -> None:
+    async def _carry_out(self, asked: Asked, session_id: SessionId) -> None:
         house = self._house
-        assert asked.session_id is not None, "begin answers where there is no session"
         agent = await house.agents.build(
-            asked.session_id, signature=house.agents.signature_for(asked.row), fresh=False
+            session_id, signature=house.agents.signature_for(asked.row), fresh=False
         )
         try:
             await self._compact(asked, agent)
@@ -63,15 +66,14 @@ class Compact:
                     agent.session_id, errand=Errand.SUMMARY, usage=error.usage
                 )
             return
-        record = redacted(made.record, house.redact)
-        await answer(
+        effect = prepare(
             house,
             asked.row,
             _saved(made, cut, left=len(agent.messages) - cut),
-            compaction=record,
+            compaction=redacted(made.record, house.redact),
             compaction_usage=made.usage,
         )
-        house.cache.drop(agent.session_id)
+        await settle(house, effect, kept=lambda: house.cache.drop(agent.session_id))
 
 
 def _saved(made: Compaction, cut: int, *, left: int) -> str:

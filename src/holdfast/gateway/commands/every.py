@@ -63,7 +63,7 @@ def every_command(
         Undo(house, lanes),
         Usage(house, lanes),
         Deny(approving),
-        Compact(house),
+        Compact(house, lanes),
         Say("queue", sessions, mode=BusyMode.QUEUE),
         Say("steer", sessions, mode=BusyMode.STEER),
         Search(house),
