@@ -30,6 +30,13 @@ WHOLE = [
     and "$((" not in labelled.command
 ]
 
+DISGUISED = [
+    labelled.command
+    for name in ("adversarial.jsonl", "adversarial_again.jsonl")
+    for labelled in read_corpus(Path(__file__).parent / name)
+    if labelled.level != Level.HARMLESS and "<<" not in labelled.command
+]
+
 WORDS = r"""rm -rf / ~ $HOME ; | & && || ( ) { } < > << EOF ' " ` $( ) $(( )) ${ } \ * ? [ ] ! # =
     x=rm $x eval bash -c sudo find -exec {} \; xargs echo <( >( :(){ if then fi for in do done
     case esac while function [[ ]] ~root $' \x72 {a,b} {1..9} sh base64 -d é"""
@@ -109,11 +116,11 @@ WRAPPINGS = {
     "uncalled function": lambda command: f"f() {{ {command}\n}}",
     "here-string": lambda command: f"bash <<< {quoted(command)}",
     "here-document": lambda command: f"bash <<'THE_END'\n{command}\nTHE_END",
-    "variable": lambda command: f'x={quoted(command)}; eval "$x"',
+    "variable": lambda command: f'wrapped={quoted(command)}; eval "$wrapped"',
     "echoed": lambda command: f"echo {quoted(command)} | sh",
     "file": lambda command: f"echo {quoted(command)} > a.sh; bash a.sh",
     "trap": lambda command: f"trap {quoted(command)} EXIT",
-    "xargs": lambda command: f"echo x | xargs -I% bash -c {quoted(command)}",
+    "xargs": lambda command: f"echo x | xargs -I@@ bash -c {quoted(command)}",
     "find": lambda command: f"find . -exec bash -c {quoted(command)} \\;",
 }
 
@@ -125,6 +132,15 @@ def test_wrapping_a_command_never_lowers_its_level(wrapping: str) -> None:
             continue  # the outer one would put its own file names there
         wrapped = WRAPPINGS[wrapping](command)
         assert severity(wrapped) >= severity(command), wrapped
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_no_wrapping_makes_a_disguised_command_harmless(wrapping: str) -> None:
+    for command in DISGUISED:
+        if wrapping == "find" and "{}" in command:
+            continue
+        wrapped = WRAPPINGS[wrapping](command)
+        assert severity(wrapped) > 0, wrapped
 
 
 @settings(max_examples=100, deadline=None)

@@ -26,6 +26,7 @@ _READ = frozenset((
 ))
 _COMPLETES = frozenset(("completion", "completions", "--completion", "generate-shell-completion"))
 _SHOWS = frozenset(("archive", "bundle", "show", "diff", "format-patch", "cat-file"))
+_SILENT = frozenset(("true", "false", ":", "test", "[", "[[", "cd", "mkdir", "touch", "sleep"))
 _SECRETIVE = frozenset(("env", "printenv", "history", "set", "export"))
 # fmt: on
 
@@ -35,7 +36,11 @@ def output_of(run: Run, shell: Shell) -> str:
     known = _KNOWN.get(run.program)
     if known is not None and (out := known(run, shell)) is not None:
         return out
-    if run.program in _PREPARES or not _COMPLETES.isdisjoint(run.args[:2]):
+    if (
+        run.program in _SILENT
+        or run.program in _PREPARES
+        or not _COMPLETES.isdisjoint(run.args[:2])
+    ):
         return ""
     if run.program in _FETCH:
         return NET

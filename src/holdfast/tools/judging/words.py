@@ -137,8 +137,9 @@ class Words:
     def _split(self, value: str, *, quoted: bool) -> str:
         if quoted:
             return value
-        for letter in self._walking.shell.variables.get("IFS", "").strip():
-            value = value.replace(letter, SPLIT)
+        separators = self._walking.shell.variables.get("IFS", "").strip()
+        if separators:
+            value = _separated(value, separators)
         return value.translate(_SPACES) if value else SPLIT
 
 
@@ -148,6 +149,14 @@ class Literal(Protocol):
 
 def _text(node: "Node") -> str:
     return (node.text or b"").decode(errors="replace")
+
+
+def _separated(value: str, separators: str) -> str:
+    """The value cut where the shell was told to. Where nobody knows where that is, or where it
+    would take paths apart, nobody knows what becomes of it."""
+    if UNKNOWN in separators or "/" in separators:
+        return value if value.isalnum() else UNKNOWN
+    return value.translate(dict.fromkeys(map(ord, separators), SPLIT))
 
 
 def _begins(node: "Node") -> bool:
