@@ -43,6 +43,7 @@ class _Place:
 
     def __init__(self) -> None:
         self.window: Window | None = None
+        self.opening: asyncio.Task[Window] | None = None
         self.using = asyncio.Lock()
         self.wanted = 0  # who works in it, or waits to
         self.idle: asyncio.TimerHandle | None = None
@@ -86,10 +87,7 @@ class Browsers:
             async with place.using:
                 if place.idle is not None:
                     place.idle.cancel()
-                if place.window is None:
-                    await self._make_room()
-                    place.window = await self._open(session_id)
-                yield place.window
+                yield place.window or await self._opened(session_id, place)
         finally:
             place.wanted -= 1
             self._rest(session_id, place)
@@ -106,6 +104,8 @@ class Browsers:
             return
         if place.idle is not None:
             place.idle.cancel()
+        if place.opening is not None:
+            await asyncio.wait([place.opening])
         if place.window is not None:
             window, place.window = place.window, None
             await _closed(window)
@@ -124,6 +124,24 @@ class Browsers:
         if self._egress is not None:
             egress, self._egress = self._egress, None
             await egress.__aexit__()
+
+    async def _opened(self, session_id: SessionId, place: _Place) -> Window:
+        """A start is never given up half-way, or a chromium would be left that nobody knows: it
+        belongs to the place, and whoever ends that waits for it."""
+        if place.opening is None:
+            await self._make_room()
+            place.opening = asyncio.create_task(self._open(session_id))
+            place.opening.add_done_callback(lambda done: self._has_opened(session_id, place, done))
+        await asyncio.shield(place.opening)
+        if place.window is None:
+            raise ToolFailed("the browser was closed as soon as it was open")
+        return place.window
+
+    def _has_opened(self, session_id: SessionId, place: _Place, done: asyncio.Task[Window]) -> None:
+        place.opening = None
+        if not done.cancelled() and done.exception() is None:
+            place.window = done.result()
+            self._rest(session_id, place)
 
     async def _open(self, session_id: SessionId) -> Window:
         from playwright.async_api import Error  # noqa: PLC0415 - heavy, few sessions browse
