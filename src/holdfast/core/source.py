@@ -11,6 +11,7 @@ from holdfast.core.ids import SessionKey
 _LONGEST_PART = 256  # characters of a key that one id may take
 _HEAD = 64  # those that are kept of a longer one, for people to read
 _LONGEST_NAME = 64
+_MARKS = frozenset(":[]<>")  # what notes, tags and the words of a speaker begin and end with
 
 
 class ChatType(StrEnum):
@@ -66,12 +67,12 @@ def speaker_of(source: Source) -> str | None:
     """Who a message is from, where more than one could be; None in a chat of two.
 
     One line of plain characters: a name stands in front of what was said, and must not be able
-    to look like the words of another.
+    to look like the words of another, nor make a note of ours of what follows it.
     """
     if source.chat_type is ChatType.DM:
         return None
     for name in (source.user_name or "", source.user_id):
-        plain = "".join(c if c.isprintable() else " " for c in name).replace(":", " ")
+        plain = "".join(c if c.isprintable() and c not in _MARKS else " " for c in name)
         if line := " ".join(plain.split())[:_LONGEST_NAME]:
             return line
     return "somebody"
