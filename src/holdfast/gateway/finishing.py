@@ -68,6 +68,14 @@ async def until_durable(write: Callable[[], Awaitable[None]]) -> None:
             wait = min(wait * 2, LONGEST_WAIT)
 
 
+def name_session(turn: Turn, house: House) -> None:
+    """What was answered may give the session its title."""
+    inbound, agent = turn.rows[0].inbound, turn.agent
+    if turn.answer is not None and inbound.lasting and inbound.child is None:
+        covered = agent.context.skipped
+        house.titles.answered(turn.session_id, agent.messages, covered=covered)
+
+
 async def write_end(house: House, decided: EndTurn) -> None:
     """The end of a turn that nobody runs. Announced by the commit itself, as every end is."""
     end = msgspec.structs.replace(decided, inbox_ends=await _still_open(house, decided.inbox_ends))

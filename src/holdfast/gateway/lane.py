@@ -5,23 +5,22 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.agent.agent import Agent
-from holdfast.core.admission import Decision, admit, notice
 from holdfast.core.errors import StoreError
 from holdfast.core.events import TurnStarted
 from holdfast.core.ids import InboxId, SessionId, SessionKey
-from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
+from holdfast.core.inbox import InboxEnd, InboxRow
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.reset import Opening
 from holdfast.core.turn import LaneState, OpenTurn, TurnState, move
+from holdfast.gateway.admitting import act_on
 from holdfast.gateway.aside import Aside
 from holdfast.gateway.beginning import Beginning
-from holdfast.gateway.endings import interrupted, stopped, unanswered
+from holdfast.gateway.endings import stopped, unanswered
 from holdfast.gateway.finishing import (
     FIRST_WAIT,
     LONGEST_WAIT,
+    name_session,
     run_agent,
     until_durable,
     write_never_begun,
@@ -101,32 +100,11 @@ class Lane:
         """Take an accepted message: to run next, or to act on the turn that is running."""
         self._house.feeds.restarted(self.session_id)  # what waits has changed
         turn = self.turn
+        queued = row if turn is None else act_on(turn, row, house=self._house)
+        if queued is not None:
+            self._mailbox.append(queued)
         if turn is None:
-            self._mailbox.append(row)
             self.approvals.wake()
-            return
-        configured = self._house.busy_mode(row.inbound.source.platform)
-        decision = admit(row, running=turn.running, configured=configured)
-        row = self._decided(row, decision)
-        if decision.mode is BusyMode.STEER:
-            turn.steers.append(row)
-        else:
-            self._mailbox.append(row)
-        if decision.mode is BusyMode.INTERRUPT:
-            turn.end(interrupted(turn, by=row.id, at=self._house.clock.now()))
-            self._house.watchers.merge(turn.inbox_ids[-1], into=row.id)
-            turn.cancel()
-        if (text := notice(decision)) and not row.inbound.note:
-            self._house.notices.tell(row, text, agent=turn.agent, turn_id=turn.turn_id)
-
-    def _decided(self, row: InboxRow, decision: Decision) -> InboxRow:
-        """The row with its decision, which is on its way to the log; an earlier one is there."""
-        if row.decision is not None:
-            return row
-        mode = decision.mode
-        writing = self._house.store.decide(row.id, session_id=self.session_id, decision=mode)
-        asyncio.ensure_future(writing).add_done_callback(_report_failure)
-        return msgspec.structs.replace(row, decision=mode)
 
     def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
         """End the open turn for good; False: nothing is running.
@@ -272,7 +250,7 @@ class Lane:
         elif await turn.has_begun():
             self.opening = None
             await until_durable(turn.ended)
-            self._name(turn)
+            name_session(turn, self._house)
         else:
             await self._end_unbegun(turn)
         # Too late to steer: they run next. Not sooner, since one that was on its way to the log
@@ -308,18 +286,6 @@ class Lane:
     def _is_next(self, row: InboxRow) -> bool:
         return bool(self._mailbox) and self._mailbox[0] is row
 
-    def _name(self, turn: Turn) -> None:
-        inbound, agent = turn.rows[0].inbound, turn.agent
-        if turn.answer is not None and inbound.lasting and inbound.child is None:
-            covered = agent.context.skipped
-            self._house.titles.answered(self.session_id, agent.messages, covered=covered)
-
     def _become(self, state: LaneState) -> None:
         self.state = move(self.state, state)
         self._house.feeds.changed(self.session_id)
-
-
-def _report_failure(done: asyncio.Future[None]) -> None:
-    if not done.cancelled() and (error := done.exception()):
-        # The row is durable without it; a restart decides again.
-        log.warning("A decision was not kept: %s", error, extra={"action": "decide_failed"})
