@@ -259,6 +259,16 @@ async def test_a_result_that_cannot_be_kept_is_told_as_one_that_may_have_had_its
     assert [m.outcome for m in messages if isinstance(m, ToolMessage)] == [Outcome.CANCELLED]
 
 
+async def test_a_result_of_several_that_cannot_be_kept_says_what_kept_it(
+    balking: World, call: Any
+) -> None:
+    """K2: in the store's own words, also where calls ran beside each other."""
+    balking.store.refused["record_finished"] = 1
+    balking.model.say([call("safe"), call("safe")])
+    end = await balking.end_of(await balking.accept("go"))
+    assert end.text == "This could not be answered: the disk is full"
+
+
 async def test_a_steer_that_cannot_be_kept_runs_next(balking: World, call: Any) -> None:
     """G3: the turn it was to steer fails, and its own answer is heard by whoever waits for it."""
     lever = balking.levers["safe"]

@@ -39,12 +39,20 @@ async def run_calls(agent: Agent, work: Work, calls: Sequence[ToolCall]) -> None
         if fresh:
             await work.calling(fresh)
             work.crash(CrashPoint.CALL_STARTED)
-        if len(together) == 1:
-            await _run(agent, work, together[0])
-        else:
-            async with asyncio.TaskGroup() as group:
-                for call in together:
-                    group.create_task(_run(agent, work, call))
+        await _run_together(agent, work, together)
+
+
+async def _run_together(agent: Agent, work: Work, calls: Sequence[ToolCall]) -> None:
+    if len(calls) == 1:
+        await _run(agent, work, calls[0])
+        return
+    try:
+        async with asyncio.TaskGroup() as group:
+            for call in calls:
+                group.create_task(_run(agent, work, call))
+    except ExceptionGroup as failed:
+        # A tool's fault is its result, so this is what kept a result from the log: the turn's.
+        raise failed.exceptions[0] from failed
 
 
 async def _run(agent: Agent, work: Work, call: ToolCall) -> None:
