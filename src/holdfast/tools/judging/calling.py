@@ -11,6 +11,7 @@ import msgspec
 from holdfast.tools.judging.assigning import Assignments
 from holdfast.tools.judging.builtins import carry_out
 from holdfast.tools.judging.code import look_at_code
+from holdfast.tools.judging.hatches import HATCHED
 from holdfast.tools.judging.inner import Argv, Code, Inner, Script
 from holdfast.tools.judging.limits import Limits
 from holdfast.tools.judging.marks import CODED, NET, READ, UNKNOWN, bare
@@ -122,7 +123,9 @@ class Calls:
         carry_out(run, self._reader)
         inner = list(inside(run, shell))
         outs = [self._enter(one, run) for one in inner]
-        return "\n".join(outs) if inner else output_of(run, shell)
+        if not inner or run.program in HATCHED:
+            outs.append(output_of(run, shell))
+        return "\n".join(outs)
 
     def _notice_program(self, run: Run, written: str) -> None:
         name = run.called.rpartition("/")[2]

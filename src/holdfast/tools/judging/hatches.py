@@ -20,6 +20,10 @@ SCRIPTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nvim": ("c", ()), "ex": ("c", ()), "expect": ("c", ()),
 }
 
+# Whatever they run besides, they print what they are there to print.
+HATCHED = frozenset((
+    "git", "tar", "rsync", "make", "gmake", "psql", "sqlite3", "mysql", "mariadb", "sed", "gsed",
+))
 _GIT_COMMANDS = frozenset((
     "core.sshcommand", "core.fsmonitor", "core.pager", "core.editor", "core.askpass",
     "diff.external", "sequence.editor", "gpg.program", "core.gitproxy",

@@ -33,11 +33,6 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def any_word(*words: str) -> Callable[[Run], bool]:
-    wanted = frozenset(words)
-    return lambda run: not wanted.isdisjoint(run.args)
-
-
 def dry(run: Run) -> bool:
     return not _DRY.isdisjoint(run.args)
 

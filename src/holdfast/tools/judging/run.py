@@ -18,7 +18,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     stdin: str = ""
     called: str = ""  # as it was written, with its folder
-    variables: tuple[tuple[str, str], ...] = ()  # set for it alone
 
     @property
     def said(self) -> str:

@@ -1,5 +1,6 @@
 """Vehicles: commands that carry another one, and what it is."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
@@ -24,6 +25,9 @@ _TALKS = frozenset((
     "say", "cowsay", "figlet", "notify-send", "kill", "killall", "pkill", "pgrep", "holdfast",
 ))
 # fmt: on
+
+
+_OPTION = re.compile(r"-[-\w]")
 
 
 def inside(run: Run, shell: Shell) -> Iterable[Inner]:
@@ -79,7 +83,7 @@ def _strange(run: Run, shell: Shell) -> Iterator[Inner]:
             yield Script(text=held, part=run.said, arguments=run.args)
     if run.program not in _TALKS and run.program not in _CARRIED:
         for at, (word, after) in enumerate(pairwise(run.args)):
-            if word in _CARRIED and after.startswith("-"):
+            if word in _CARRIED and _OPTION.match(after) and (word not in SHELLS or "c" in after):
                 yield Argv(words=run.args[at:])
                 return
 
