@@ -47,6 +47,7 @@ from holdfast.service import exits
 from holdfast.service.clock import SystemClock
 from holdfast.service.crashing import crash_at
 from holdfast.service.event_loop import allow_many_connections, loop_factory
+from holdfast.service.garbage import rarely_collected
 from holdfast.service.ids import Ids
 from holdfast.service.lock import HomeInUse, HomeLock
 from holdfast.service.logs import logging_to
@@ -113,7 +114,11 @@ class Process:
     async def serve(self) -> None:
         """Start everything, in order, serve until a signal, and stop it in the reverse order."""
         loop = asyncio.get_running_loop()
-        with Heartbeat(loop, clock=self._clock) as heartbeat, stop_signal(loop) as stop:
+        with (
+            rarely_collected() as started,
+            Heartbeat(loop, clock=self._clock) as heartbeat,
+            stop_signal(loop) as stop,
+        ):
             self._status.watch(heartbeat)
             self._enter("opening the store")
             async with AsyncExitStack() as stack:
@@ -133,6 +138,7 @@ class Process:
                 await stack.enter_async_context(gateway)
                 log.info("Ready at %s.", self._address, extra={"action": "ready"})
                 await self._greet(runners)
+                started()
                 await stop.wait()
                 log.info("Asked to stop.", extra={"action": "stopping"})
         self._enter("stopped")

@@ -1,5 +1,6 @@
 """Ids, the token and the paths of a home."""
 
+import gc
 import os
 import socket
 import threading
@@ -10,6 +11,7 @@ import pytest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.secret import Secret
 from holdfast.service.clock import SystemClock
+from holdfast.service.garbage import rarely_collected
 from holdfast.service.ids import Ids
 from holdfast.service.paths import Paths, private_dir
 from holdfast.service.tokens import api_token
@@ -138,3 +140,15 @@ def test_a_socket_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(HoldfastError, match="not a directory of this user"):
         private_dir(tmp_path / "link")
+
+
+def test_what_a_start_made_is_not_looked_through_again() -> None:
+    """Collection rests during the start, is rare afterwards, and is as before at the end."""
+    before = (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled())
+    with rarely_collected() as started:
+        assert not gc.isenabled()
+        started()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 10_000
+        assert gc.get_threshold()[0] > before[0][0]
+    assert (gc.get_threshold(), gc.get_freeze_count(), gc.isenabled()) == before
