@@ -19,7 +19,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.gateway.lane import CUT_NOTE
+from holdfast.gateway.beginning import CUT_NOTE
 
 
 def record(seq: int, message: Message, *, turn: str = "t1") -> Happened:
@@ -128,8 +128,10 @@ def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over()
     [
         (CUT_NOTE, "· an interruption of the gateway cut this turn.\n"),
         (
-            NoteMessage(text="[System note: the task “look” has ended. Its reply is below.]\n\nhi"),
-            "· the task “look” has ended.\n",
+            NoteMessage(
+                text="[System note: the task “[look]” has ended. Its reply is below.]\n\nhi"
+            ),
+            "· the task “[look]” has ended.\n",
         ),
         (NoteMessage(text="it is late"), "· it is late.\n"),
     ],

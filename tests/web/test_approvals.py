@@ -69,3 +69,18 @@ def test_a_stop_takes_the_question_back(gateway: Served, visit: Visit) -> None:
     visitor.page.get_by_role("button", name="Stop").click()
     visitor.page.get_by_role("form", name="Approval").wait_for(state="hidden")
     visitor.until_idle()
+
+
+def test_what_a_background_child_asks_is_asked_in_its_conversation(
+    gateway: Served, visit: Visit
+) -> None:
+    """Also while that itself does nothing: it is neither busy nor to be stopped."""
+    visitor = visit(gateway)
+    visitor.ask("hello")
+    visitor.say(f"/background {SUDO}")
+    card = visitor.page.get_by_role("form", name="Approval")
+    card.wait_for()
+    assert visitor.page.locator(".stop").count() == 0
+    card.get_by_role("button", name="Run once").click()
+    card.wait_for(state="hidden")
+    visitor.page.locator(".note summary").get_by_text("has ended.").wait_for()

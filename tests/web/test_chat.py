@@ -269,3 +269,11 @@ def test_whoever_says_something_is_shown_what_comes_of_it(gateway: Served, visit
     visitor.page.get_by_role("button", name="Latest").wait_for(state="hidden")
     left = scroller.evaluate("node => node.scrollHeight - node.scrollTop - node.clientHeight")
     assert left < 80
+
+
+def test_a_chat_that_begins_with_a_command_shows_its_answer(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    visitor.say("/status")
+    visitor.page.locator(".answer").get_by_text("Session:").wait_for()
+    visitor.waiting.first.wait_for(state="hidden")
+    assert visitor.page.locator(".answer").count() == 1

@@ -194,7 +194,7 @@ def opened(detail: SessionDetail, screen: Screen, *, questions: int = _QUESTIONS
     conversation = Conversation(screen)
     for record in shown:
         conversation.record(record)
-    conversation.running = detail.live is not None
+    conversation.running = detail.live is not None and not detail.live.resting
     return conversation
 
 

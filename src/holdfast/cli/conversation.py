@@ -142,9 +142,9 @@ class Conversation:
             self._screen.passing(f"{call.line} … {last_line(call.output)}")
 
     def _replace(self, live: Live | None) -> None:
-        self.running = live is not None
+        self.running = live is not None and not live.resting
         self._ask(live.approvals if live else [])
-        if live is None:
+        if live is None or live.resting:
             return  # its last words may be on their way to the log: what is shown stays shown
         if live.turn_id != self._turn:
             self._settle("")

@@ -83,8 +83,8 @@ class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):
     @property
     def gist(self) -> str:
         """Its first sentence, for people: notes are written to the model."""
-        inside = self.text.removeprefix("[System note: ").partition("]")[0]
-        return inside.partition(". ")[0].rstrip(".") + "."
+        inside = self.text.removeprefix("[System note: ").partition("]\n")[0]
+        return inside.partition(". ")[0].rstrip(".]") + "."
 
 
 class CompactionMessage(msgspec.Struct, frozen=True, kw_only=True, tag="compaction"):

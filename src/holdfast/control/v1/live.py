@@ -9,13 +9,14 @@ from holdfast.gateway.lane import Lane
 
 
 def live_of(room: Room, session_id: SessionId) -> Live | None:
-    """None: no turn runs or waits. Read it after the log, and nothing is seen twice."""
+    """None: no turn runs or waits, and no child asks. Read it after the log, and nothing is seen
+    twice."""
     lane = room.gateway.lanes.get(session_id)
-    turn = lane.turn if lane else None
-    if lane is None:
-        return None
+    if lane is None or (lane.turn is None and lane.state is not LaneState.WAITING):
+        return _resting(room, session_id)
+    turn = lane.turn
     if turn is None:
-        return _waiting(room, lane) if lane.state is LaneState.WAITING else None
+        return _waiting(room, lane)
     step = turn.live
     return Live(
         turn_id=turn.turn_id,
@@ -31,13 +32,22 @@ def live_of(room: Room, session_id: SessionId) -> Live | None:
     )
 
 
+def _resting(room: Room, session_id: SessionId) -> Live | None:
+    """What background children ask comes to the conversation that they work for, whatever that
+    does meanwhile."""
+    asked = [approval_view(each) for each in room.gateway.approvals.asked_in(session_id)]
+    return Live(turn_id="", approvals=asked, resting=True) if asked else None
+
+
 def _waiting(room: Room, lane: Lane) -> Live:
     """Of a turn that waits for a person there is no step: all of it is in the log."""
     asked = lane.approvals.all
     return Live(
         turn_id=asked[0].turn_id if asked else "",
         queued=_queued(lane),
-        approvals=[approval_view(each) for each in lane.approvals.pending],
+        approvals=[
+            approval_view(each) for each in room.gateway.approvals.asked_in(lane.session_id)
+        ],
     )
 
 

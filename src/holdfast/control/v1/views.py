@@ -143,6 +143,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[LiveCall] = []
     queued: list[QueuedMessage] = []
     approvals: list[ApprovalView] = []  # what waits for a person's word
+    resting: bool = False  # no turn runs or waits here: a background child asks
 
 
 class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ export class Conversation extends Observed {
   }
 
   get running() {
-    return this.live.step !== null || busy(this.session);
+    return this.live.running || busy(this.session);
   }
 
   async open() {
@@ -73,7 +73,7 @@ export class Conversation extends Observed {
       this.changed();
       this.live.changed();
       this.#stream.open();
-      this.outbox.reconcile(this.id);
+      this.#reconcile();
     } catch (failure) {
       this.#failed(failure);
     }
@@ -126,6 +126,8 @@ export class Conversation extends Observed {
   /** The gateway accepted a message; if its end was told before its acceptance, it is over. */
   accepted({ id }) {
     if (this.#ended.has(id)) this.#settle({ id });
+    // A command is over so soon that its end may have been told before anybody listened.
+    else if (this.outbox.of(this.id).some((entry) => entry.id === id && isCommand(entry))) this.#reconcile();
   }
 
   #failed(failure) {
@@ -148,6 +150,7 @@ export class Conversation extends Observed {
     if (state === "waiting") this.#lookWhetherGone();
     if (state !== "open") return;
     if (this.#opened) this.#refresh();
+    else this.#reconcile(); // what ended before anybody listened
     this.#opened = true;
   }
 
@@ -180,7 +183,7 @@ export class Conversation extends Observed {
       this.#took(await api.session(this.id, 1));
       this.changed();
       await this.outbox.flush();
-      await this.outbox.reconcile(this.id);
+      await this.#reconcile();
     } catch (failure) {
       if (!failure.passing) this.#failed(failure);
     }
@@ -258,7 +261,19 @@ export class Conversation extends Observed {
       waiting.find((entry) => message_id && entry.message_id === message_id) ??
       waiting.find((entry) => isText(entry, message.text));
     if (sent) this.outbox.drop(sent.message_id);
-    else if (waiting.length) this.outbox.reconcile(this.id);
+    else if (waiting.length) this.#reconcile();
+  }
+
+  /** Of what was accepted and has ended unheard, what commands said is shown: no record has it. */
+  async #reconcile() {
+    for (const { entry, message } of await this.outbox.reconcile(this.id)) {
+      if (this.#closed) return;
+      if (isCommand(entry)) {
+        this.#answer(entry, message, this.last);
+        await this.#effect(entry.text).catch(() => null); // it is seen when the chat is opened again
+      }
+    }
+    if (!this.#closed) this.changed();
   }
 
   /** A message has its end; what there is to say of it besides its records is asked for. */
@@ -316,6 +331,11 @@ function isText({ text, attachments }, said) {
 /** What of a text reaches the agent: two commands say only when. */
 function words(text) {
   return text.replace(/^\/(?:queue|q|steer)\s+/i, "");
+}
+
+/** Answered by the gateway itself, and in no transcript. */
+function isCommand({ text }) {
+  return text.startsWith("/") && words(text) === text;
 }
 
 export function busy(session) {

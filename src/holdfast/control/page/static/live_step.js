@@ -7,6 +7,11 @@ export class LiveStep extends Observed {
   since = new Map(); // call id → when this page first saw it running
   outputs = new Map();
 
+  /** A step may be there only for what background children ask. */
+  get running() {
+    return this.step !== null && !this.step.resting;
+  }
+
   /** True if a turn began or ended by it, or what waits changed. */
   replace(step) {
     const before = this.step;

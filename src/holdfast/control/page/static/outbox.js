@@ -58,18 +58,23 @@ export class Outbox extends Observed {
     return this.#sending;
   }
 
-  /** What was accepted before this page was loaded: has it reached a transcript meanwhile? */
+  /** What was accepted and has ended meanwhile, with its end; it is no longer on its way. */
   async reconcile(session) {
+    const over = [];
     for (const entry of this.of(session)) {
       if (entry.state !== "accepted") continue;
       try {
-        const { state } = await api.message(entry.id);
-        if (state !== "queued") this.drop(entry.message_id);
+        const message = await api.message(entry.id);
+        if (message.state === "queued") continue;
+        // Whoever else heard of its end has dropped it, and told it.
+        if (this.entries.some((each) => each.message_id === entry.message_id)) over.push({ entry, message });
+        this.drop(entry.message_id);
       } catch (failure) {
-        if (failure.passing) return;
+        if (failure.passing) return over;
         this.drop(entry.message_id);
       }
     }
+    return over;
   }
 
   async #send() {

@@ -9,7 +9,7 @@ export function Live({ conversation }) {
   const { live } = conversation;
   useObserved(live);
   const { step } = live;
-  if (!step) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
+  if (!step || step.resting) return conversation.running ? html`<${Thinking} said="Starting" />` : null;
   const { text = "", reasoning = "" } = step;
   const calls = unseen(conversation, step);
   const quiet = !text && !reasoning && !step.calls?.length && !step.approvals?.length;

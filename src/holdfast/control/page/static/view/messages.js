@@ -55,7 +55,7 @@ function fate(state, busy) {
 
 /** What the system said to the model: there for whoever wonders, in nobody's way. */
 export function Note({ text, seq }) {
-  const plain = text.replace(/^\[System note:\s*([^\]]*)\]/, "$1").trim();
+  const plain = text.replace(/^\[System note:\s*/, "").replace(/\](?=\n|$)/, "").trim();
   const short = plain.replace(/\.\s.*$/s, ".");
   if (short === plain) return html`<p class="note" data-seq=${seq}>${plain}</p>`;
   return html`<details class="note" data-seq=${seq}><summary>${short}</summary><p>${plain}</p></details>`;

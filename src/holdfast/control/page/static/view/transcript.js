@@ -122,7 +122,7 @@ function OnItsWay({ conversation, outbox, onSaid }) {
   return html`
     ${queued.map(({ id, text }) => html`<${Waiting} key=${`q${id}`} entry=${{ text, state: "accepted" }} busy />`)}
     ${outbox.of(conversation.id).map((entry) => html`<${Waiting}
-      key=${entry.message_id} entry=${entry} busy=${conversation.live.step !== null}
+      key=${entry.message_id} entry=${entry} busy=${conversation.live.running}
       onRetry=${() => outbox.retry(entry.message_id)} onDrop=${() => outbox.drop(entry.message_id)}
     />`)}
   `;
