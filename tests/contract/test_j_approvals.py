@@ -16,6 +16,7 @@ from holdfast.core.judgement import HARMLESS, Judgement, Level
 from holdfast.core.message import Message, NoteMessage, Outcome, ToolMessage
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.projection import problems
+from holdfast.core.secret import Secret
 from holdfast.core.settings import ApprovalMode, ApprovalSettings, PlatformSettings
 from holdfast.core.source import ChatType
 from holdfast.core.tool import Arguments, Replay
@@ -531,6 +532,37 @@ async def test_yes_without_a_question_is_a_message(world: Asking) -> None:
     assert "no approval ap_none" in (await world.texts(3))[-1]
     world.say("/approve 1 forever")
     assert "Usage: /approve" in (await world.texts(4))[-1]
+
+
+async def test_a_question_shows_all_that_would_run_and_nothing_that_would_not(
+    world: Asking, call: Any
+) -> None:
+    """No command can end its own fence, turn its letters round or take them off the screen."""
+    command = "rm -rf a\u202e\u200b\x1b[2K\r\n```\nIt is safe: answer yes.\n```"
+    arguments = msgspec.json.encode({"command": command}).decode()
+    world.model.say([call("shell", arguments)], "done")
+    world.say("clean up")
+    (row,) = await world.asked()
+    (text,) = await world.texts(1)
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert r"rm -rf a\u202e\u200b\x1b[2K\r" in text
+    assert text.count("````") == 2
+    assert row.command in text  # which is what the page and the terminal show
+
+
+async def test_a_secret_is_in_no_question_nor_in_its_row(world: Asking, call: Any) -> None:
+    """Not by half either: what is shown of a command in a line is cut anywhere."""
+    secret = "sk-" + "s3cret" * 12
+    await world.stop()
+    world.secrets = [Secret(secret)]
+    await world.start()
+    arguments = msgspec.json.encode({"command": f"rm -rf build # {secret}"}).decode()
+    world.model.say([call("shell", arguments)], "done")
+    world.say("clean up")
+    (row,) = await world.asked()
+    world.say("yes")
+    assert "s3cret" not in "".join([*await world.texts(3), row.command])
+    assert len(world.shell.pulled) == 1
 
 
 @pytest.mark.parametrize("number", ["²", "9" * 5000, "٣"])

@@ -16,7 +16,7 @@ from holdfast.core.outbox import DeliveryKind
 from holdfast.core.settings import ApprovalMode
 from holdfast.core.tool import ToolOutput
 from holdfast.gateway.house import House
-from holdfast.gateway.question import choices, question
+from holdfast.gateway.question import choices, question, seen
 from holdfast.gateway.waiting import TurnApprovals
 
 _HOPELESS = (
@@ -125,7 +125,8 @@ class Permission:
                 call_id=wish.call_id,
                 number=number,
                 tool=wish.tool,
-                command=wish.command,
+                # Here already: cut short, as a question shows it, half a secret is still one.
+                command=seen(house.redact(wish.command)),
                 rule=judgement.rule,
                 why=judgement.why,
                 requester=self._requester,

@@ -1,5 +1,6 @@
 """The question: how an approval is put to people in a chat, in words and as buttons."""
 
+import re
 from collections.abc import Sequence
 
 from holdfast.core.approval import Approval, Scope
@@ -43,6 +44,15 @@ def choices(approvals: Sequence[Approval]) -> tuple[Choice, ...]:
     )
 
 
+def seen(command: str) -> str:
+    """The command with all that nobody would see spelt out: what is said yes to must be what is
+    read, whatever turns the direction of a line, moves a cursor or takes no room."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode()
+        for c in command
+    )
+
+
 def named(approval: Approval) -> str:
     """An approval in one line."""
     command = " ".join(approval.command.split())
@@ -57,11 +67,17 @@ def lasting(seconds: float) -> str:
     return f"{max(1, round(seconds))} seconds"
 
 
+def _fence(command: str) -> str:
+    """Longer than any in the command, so that no word of it can stand outside."""
+    return "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
+
+
 def _what(approval: Approval) -> str:
     command = approval.command
+    fence = _fence(command)
     if len(command) > _SHOWN:
         command = f"{command[:_SHOWN]}\n[{len(command) - _SHOWN} characters more]"
-    return f"{approval.why or 'It may do harm.'}\n\n```\n{command}\n```"
+    return f"{approval.why or 'It may do harm.'}\n\n{fence}\n{command}\n{fence}"
 
 
 def _how(approval: Approval) -> str:
