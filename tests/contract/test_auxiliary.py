@@ -14,6 +14,7 @@ from holdfast.core.auxiliary import Errand, ErrandFailed
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Image, NoteMessage, UserMessage
 from holdfast.core.model import Fault, ModelFailed, ModelRequest
+from holdfast.core.secret import Secret
 from holdfast.core.settings import (
     AuxiliarySettings,
     ModelSettings,
@@ -60,6 +61,22 @@ async def test_a_session_is_named_after_its_first_turn_and_no_turn_waits_for_it(
     await until(named)
     await said(world, "and three?")
     assert len(helper_of(world).requests) == 1
+
+
+async def test_no_half_of_a_secret_is_in_a_title(world: World, until: Until) -> None:
+    """A title is cut at its length: what is in it by half would not be known by its value."""
+    secret = "sk-" + "s3cret" * 20
+    await world.stop()
+    world.secrets = [Secret(secret)]
+    await world.start()
+    await said(world, "what is this?")
+    helper_of(world).say(f"The key {secret}")
+
+    async def named() -> bool:
+        return (await title(world)).startswith("The key")
+
+    await until(named)
+    assert await title(world) == "The key [redacted]"
 
 
 async def test_what_a_title_takes_is_counted_apart_from_the_turn(

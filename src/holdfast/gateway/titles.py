@@ -73,7 +73,8 @@ class Titles:
     def _title(self, completed: Completed) -> str:
         text = completed.message.text.strip()
         first = text.splitlines()[0] if text else ""
-        return self._redact(shortened(first.strip("\"'`*#“”„« »").rstrip(".")))
+        # Before it is shortened: of a secret that is cut through, half would stay.
+        return shortened(self._redact(first).strip("\"'`*#“”„« »").rstrip("."))
 
 
 def _is_first(messages: list[Message]) -> bool:
