@@ -295,6 +295,23 @@ async def test_a_session_opened_before_anything_is_said_tells_it_with_the_first_
     assert len(await chats.texts(4)) == 4
 
 
+@pytest.mark.parametrize("choice", ["/busy queue", "/model other"])
+async def test_a_session_opened_by_a_choice_tells_why_it_is_fresh_with_the_first_message(
+    chats: Chats, choice: str
+) -> None:
+    """F4: a command that opens the fresh session does not hide where the old one went."""
+    await chats.begin(SessionSettings())
+    first = await chats.talk("hi", "one")
+    source = Source(platform="simulated", chat_id="home", user_id="ann")
+    assert await chats.gateway.sessions.suspend_session(chats.gateway.sessions.key(source))
+    chats.say(choice)
+    await chats.texts(2)
+    second = await chats.talk("hi again", "two")
+    row = await chats.row(second)
+    assert (row.auto_reset_reason, row.previous) == (ResetReason.SUSPENDED, first)
+    assert ["fresh" in text for text in await chats.texts(4)] == [False, False, True, False]
+
+
 async def test_a_program_that_fetches_its_answer_gets_nothing_but_its_answer(
     chats: Chats,
 ) -> None:

@@ -25,6 +25,7 @@ from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Tool
 from holdfast.core.settings import Settings
+from holdfast.core.source import place_of
 from holdfast.core.tool import Replay
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
@@ -280,6 +281,13 @@ class Home:
         return self._current().store.look(
             reads.approvals, limit=1000, session_id=None, pending=False
         )
+
+    def asked_whom(self, approval: Approval) -> tuple[str, str, str]:
+        """The platform, the chat and the person that an approval is put to."""
+        session = self._current().store.look(reads.session, session_id=approval.asked_in)
+        assert session is not None, "a turn of it is open"
+        platform, _, _, chat = place_of(session.route)
+        return platform, chat, approval.requester.rsplit(":", 1)[-1]
 
     def close(self) -> None:
         if self.life is not None:

@@ -265,32 +265,42 @@ def chats_are_in_order(books: Books) -> Iterator[str]:
 
 
 def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
-    """G4: a route keeps its session until /new, or until that session is suspended."""
+    """G4: a route keeps its session until a command leaves it, or until another took its place
+    and says so."""
     if books.home.weather.refused:
         return  # a /new that could not be kept is carried out late
     last: dict[str, SessionId] = {}
     for row in books.inbox.values():
         command = parse(row.inbound.text) if row.inbound.commands else None
-        if command and command[0] == "new":
-            before = last.pop(row.route, None)
-            left = books.sessions[before] if before is not None else None
-            if left is not None and left.ended_at is None and not left.suspended:
-                yield f"/new did not end {before}"
-            last[f"left {row.route}"] = before or SessionId("")
-            continue
-        if command and command[0] in ("resume", "fork"):
-            last.pop(row.route, None)
-            last.pop(f"left {row.route}", None)
-            continue
-        if command or row.session_id is None or row.state is InboxState.SUPERSEDED:
-            continue
-        before = last.get(row.route)
-        if row.session_id == last.get(f"left {row.route}"):
-            yield f"row {row.id} ran in {row.session_id}, which /new had left"
-        fresh = books.sessions[row.session_id].was_auto_reset
-        if before not in (None, row.session_id) and not fresh:
-            yield f"row {row.id} of {row.route} ran in {row.session_id}, not in {before}"
-        last[row.route] = row.session_id
+        if command is not None:
+            yield from _led_elsewhere(books, row, command[0], last)
+        elif row.session_id is not None and row.state is not InboxState.SUPERSEDED:
+            yield from _went_on(books, row, row.session_id, last)
+
+
+def _led_elsewhere(
+    books: Books, row: InboxRow, name: str, last: dict[str, SessionId]
+) -> Iterator[str]:
+    if name not in ("new", "resume", "fork"):
+        return
+    before = last.pop(row.route, None)
+    last.pop(f"left {row.route}", None)
+    if name == "new":
+        left = books.sessions[before] if before is not None else None
+        if left is not None and left.ended_at is None and not left.suspended:
+            yield f"/new did not end {before}"
+        last[f"left {row.route}"] = before or SessionId("")
+
+
+def _went_on(
+    books: Books, row: InboxRow, session_id: SessionId, last: dict[str, SessionId]
+) -> Iterator[str]:
+    before, fresh = last.get(row.route), books.sessions[session_id].was_auto_reset
+    if session_id == last.get(f"left {row.route}"):
+        yield f"row {row.id} ran in {session_id}, which /new had left"
+    if before not in (None, session_id) and not fresh:
+        yield f"row {row.id} of {row.route} ran in {session_id}, not in {before}"
+    last[row.route] = session_id
 
 
 def nothing_is_left_in_memory(books: Books) -> Iterator[str]:

@@ -62,14 +62,9 @@ COMMANDS = (
 UNIQUE = ("/queue", "/steer", "/title")  # what follows them is said nowhere else
 WORDS = ("yes", "no", "always", "/approve", "/deny", "/approve all", "/approve {id}")
 ANSWERS = (*WORDS, "/approve {id} session", "/approve {id} always", "/deny {id}", "/deny {id} no")
-TOOLS = st.lists(
-    st.one_of(
-        st.sampled_from([*Replay, "no such tool"]).map(Wanted),
-        st.sampled_from(COMMANDS_RUN).map(lambda c: Wanted(SHELL, json.dumps({"command": c}))),
-    ),
-    min_size=1,
-    max_size=3,
-)
+RUNS = st.sampled_from(COMMANDS_RUN).map(lambda word: Wanted(SHELL, json.dumps({"command": word})))
+LEVERS = st.sampled_from([*Replay, "no such tool"]).map(Wanted)
+TOOLS = st.lists(st.one_of(LEVERS, RUNS), min_size=1, max_size=3)
 PLACES = st.sampled_from([("home", "ann"), ("home", "bob"), ("club", "ann"), ("club", "bob")])
 SHM = Path("/dev/shm")
 
@@ -161,7 +156,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.home.asked())
     @rule(
         data=st.data(),
-        place=PLACES,
+        place=st.one_of(st.none(), PLACES),
         answer=st.sampled_from(ANSWERS),
         pending=st.booleans(),
         times=st.integers(1, 2),
@@ -170,17 +165,25 @@ class Lives(RuleBasedStateMachine):
     def answer_the_question(
         self,
         data: st.DataObject,
-        place: tuple[str, str],
+        place: tuple[str, str] | None,
         answer: str,
         pending: bool,
         times: int,
         ticks: int,
     ) -> None:
-        """By whoever it is, whether it still waits or not, once or twice."""
+        """By who was asked or by whoever, whether it still waits or not, once or twice."""
         approval = self._draw_approval(data, pending)
         for _ in range(times):
-            self._write(*place, answer.format(id=approval.id), 0)
+            self._answer(approval, answer, place)
         self.home.loop.tick(ticks)
+
+    def _answer(self, approval: Approval, answer: str, place: tuple[str, str] | None) -> None:
+        text = answer.format(id=approval.id)
+        platform, chat, user = self.home.asked_whom(approval)
+        if place is not None or platform == "simulated":
+            self._write(*(place or (chat, user)), text, 0)
+        elif self.home.ready:
+            self._ask(chat, text, False, 0)
 
     @precondition(lambda self: self.home.ready and self.home.asked())
     @rule(
@@ -315,13 +318,33 @@ class Lives(RuleBasedStateMachine):
         self.home.loop.tick(ticks)
 
     @precondition(lambda self: self.home.life and self.home.life.voice.asks)
+    @rule(
+        data=st.data(),
+        commands=st.lists(RUNS, min_size=1, max_size=2),
+        answer=st.sampled_from(["", *ANSWERS]),
+        ticks=TICKS,
+    )
+    def run_commands(
+        self, data: st.DataObject, commands: list[Wanted], answer: str, ticks: int
+    ) -> None:
+        """What is asked is answered at once, for random answers seldom meet their questions."""
+        self._call(data, commands, max(ticks, 10 if answer else 0))
+        pending = [approval for approval in self.home.asked() if approval.pending]
+        if answer and pending:
+            self._answer(data.draw(st.sampled_from(pending)), answer, None)
+            self.home.loop.tick(ticks)
+
+    @precondition(lambda self: self.home.life and self.home.life.voice.asks)
     @rule(data=st.data(), background=st.booleans(), number=st.integers(1, 2), ticks=TICKS)
     def delegate(self, data: st.DataObject, background: bool, number: int, ticks: int) -> None:
-        ask = data.draw(st.sampled_from(self.home.life.voice.asks))
         tasks = [{"task": f"task {self.text()}"} for _ in range(number)]
         arguments = json.dumps({"tasks": tasks, "background": background})
+        self._call(data, [Wanted("delegate", arguments)], ticks)
+
+    def _call(self, data: st.DataObject, calls: list[Wanted], ticks: int) -> None:
+        ask = data.draw(st.sampled_from(self.home.life.voice.asks))
         if ask.tools and not ask.line.done():
-            ask.line.set_result([Wanted("delegate", arguments)])
+            ask.line.set_result(calls)
         self.home.loop.tick(ticks)
 
     @precondition(lambda self: any(lever.held for lever in self.home.levers.values()))

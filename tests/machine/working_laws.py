@@ -120,19 +120,20 @@ def children_report_once(books: Books) -> Iterator[str]:
         for message in (record.message for record in records)
         if isinstance(message, ToolMessage)
     }
-    turns = {turn.id: turn for turn in books.turns}
+    waited = {turn.id for turn in books.turns if turn.state is TurnState.ANSWERED}
     for row in books.inbox.values():
         child = row.inbound.child
         if child is None or row.state is not InboxState.ANSWERED:
             continue
         [reply] = books.replies_to(row)
-        if child.kind is ChildKind.BACKGROUND:
-            heard = [each for each in books.inbox.values() if _brings(each, reply.id)]
-            if len(heard) != 1 or reply.text not in heard[0].inbound.text:
-                yield f"the reply of {child.session_id} came {len(heard)} times"
-        elif child.turn_id is not None and turns[child.turn_id].state is TurnState.ANSWERED:
-            if reply.text not in results.get(child.call_id, ""):
-                yield f"{child.call_id} has {results.get(child.call_id)!r}, not {reply.text!r}"
+        told = results.get(child.call_id, "")
+        heard = [each for each in books.inbox.values() if _brings(each, reply.id)]
+        if len(heard) != (child.kind is ChildKind.BACKGROUND):
+            yield f"the reply of {child.session_id} came {len(heard)} times"
+        if heard and reply.text not in heard[0].inbound.text:
+            yield f"the reply of {child.session_id} came as {heard[0].inbound.text!r}"
+        if child.turn_id in waited and reply.text not in told:
+            yield f"the result of {child.call_id} is {told!r}, without {reply.text!r}"
 
 
 def the_ledger_balances(books: Books) -> Iterator[str]:

@@ -7,7 +7,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
 from holdfast.core.inbox import Inbound, InboxEnd, InboxRow
 from holdfast.core.message import CompactionMessage, Record
 from holdfast.core.outbox import NewDelivery
-from holdfast.core.reset import ResetReason
+from holdfast.core.reset import Opening, ResetReason
 from holdfast.core.turn import NO_USAGE, Usage
 
 
@@ -85,6 +85,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     session_id: SessionId | None = None  # the session it acts on
     route: SessionKey | None = None
     new_session: SessionId | None = None
+    opening: Opening | None = None  # why a session that a choice opens is fresh
     supersede_before: InboxId | None = None
     model_override: str | None = None  # "" clears it
     title: str | None = None

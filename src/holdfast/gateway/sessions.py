@@ -14,6 +14,7 @@ from holdfast.core.session import ProcessRow, SessionRow
 from holdfast.core.settings import SessionSettings
 from holdfast.core.source import Source, build_session_key, is_shared
 from holdfast.gateway.authorise import principal_of
+from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
@@ -83,6 +84,13 @@ class SessionStore:
         policy = self.policies.of(source.platform, source.chat_type)
         reason = reset_due(policy, active_at=pointed.active_at, now=now)
         return Opening(reason=reason, previous=pointed.session_id) if reason else None
+
+    def opening_for(self, asked: Asked) -> Opening | None:
+        """Why a session that a command opens is fresh; None: it took nobody's place."""
+        pointed, row = asked.pointed, asked.row
+        if asked.session_id is not None or pointed is None or pointed.goes_on:
+            return None
+        return self._due(pointed, row.inbound.source, now=row.accepted_at)
 
     def _untold(self, pointed: Pointed) -> Opening | None:
         if pointed.untold is None or pointed.previous is None or not pointed.goes_on:

@@ -8,6 +8,7 @@ from holdfast.core.inbox import BusyMode
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
+from holdfast.gateway.sessions import SessionStore
 
 DEFAULT = "default"
 _MEANINGS: Mapping[BusyMode, str] = {
@@ -20,8 +21,9 @@ _MEANINGS: Mapping[BusyMode, str] = {
 class Busy:
     name = "busy"
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, sessions: SessionStore) -> None:
         self._house = house
+        self._sessions = sessions
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         word = asked.argument.lower()
@@ -47,6 +49,7 @@ class Busy:
             self._text(asked, mode),
             session_id=session_id,
             route=asked.row.route,
+            opening=self._sessions.opening_for(asked),
             busy_mode="" if mode is None else mode.value,
         )
 

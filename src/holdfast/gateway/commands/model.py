@@ -6,13 +6,15 @@ from holdfast.core.ids import SessionId
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
+from holdfast.gateway.sessions import SessionStore
 
 
 class Model:
     name = "model"
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: House, sessions: SessionStore) -> None:
         self._house = house
+        self._sessions = sessions
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         return self._choose(asked) if asked.argument else self._show(asked)
@@ -35,6 +37,7 @@ class Model:
             f"From the next message on, {house.agents.model_name if default else name} answers.",
             session_id=session_id,
             route=asked.row.route,
+            opening=self._sessions.opening_for(asked),
             model_override="" if default else name,
         )
         house.cache.drop(session_id)

@@ -16,6 +16,7 @@ from holdfast.store.writes import (
     inbox,
     outbox,
     sessions,
+    standing,
     whole_sessions,
 )
 
@@ -86,9 +87,19 @@ def _chosen_in(cursor: apsw.Cursor, effect: CommandEffect) -> SessionId:
     session_id = effect.new_session or effect.session_id
     if session_id is None:
         raise StoreError("a choice needs the session it is made for; none was named")
-    if effect.route is not None:
-        sessions.open_session(cursor, session_id, route=effect.route, at=effect.at)
-        sessions.claim_route(cursor, effect.route, session_id)
+    if effect.route is None:
+        return session_id
+    if effect.opening is not None:
+        return standing.open_fresh(
+            cursor,
+            session_id=session_id,
+            route=effect.route,
+            principal=None,
+            opening=effect.opening,
+            at=effect.at,
+        )
+    sessions.open_session(cursor, session_id, route=effect.route, at=effect.at)
+    sessions.claim_route(cursor, effect.route, session_id)
     return session_id
 
 
