@@ -55,7 +55,7 @@ from holdfast.service.paths import Paths
 from holdfast.service.signals import stop_signal
 from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
-from holdfast.tools.judging import ShellJudge
+from holdfast.tools.judging.on_demand import JudgeOnDemand
 from holdfast.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -176,7 +176,7 @@ class Process:
                 new_id=self._new_id,
                 crash=self._crash,
                 progress=self._enter,
-                judge=ShellJudge(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
+                judge=JudgeOnDemand(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
                 notes=notes,
                 memory_providers=load_providers(
                     settings.memory.providers, notes=notes, home=config.home

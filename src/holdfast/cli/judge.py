@@ -23,7 +23,7 @@ def command(shell_command: str, as_json: bool) -> None:
     holdfast judge 'rm -rf build'
     """
     # The grammar is of no use to any other command.
-    from holdfast.tools.judging import ShellJudge  # noqa: PLC0415 - see above
+    from holdfast.tools.judging.judge import ShellJudge  # noqa: PLC0415 - see above
 
     judgement = ShellJudge().judge(shell_command)
     if as_json:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.judgement import Level
-from holdfast.tools.judging import ShellJudge
 from holdfast.tools.judging.corpus import Labelled, Score, read_corpus, score
+from holdfast.tools.judging.judge import ShellJudge
 
 HERE = Path(__file__).parent
 OWN = read_corpus(HERE / "corpus.toml")

@@ -1,0 +1,22 @@
+"""A judge that learns its rules when the first command comes."""
+
+from functools import cached_property
+
+from holdfast.core.judgement import Judge, Judgement
+
+
+class JudgeOnDemand:
+    """Reading the rules takes 25 ms and a megabyte, which a gateway whose agents only talk
+    never needs."""
+
+    def __init__(self, *, workspaces: tuple[str, ...]) -> None:
+        self._workspaces = workspaces
+
+    def judge(self, command: str) -> Judgement:
+        return self._learned.judge(command)
+
+    @cached_property
+    def _learned(self) -> Judge:
+        from holdfast.tools.judging.judge import ShellJudge  # noqa: PLC0415 - the point of this
+
+        return ShellJudge(workspaces=self._workspaces)
