@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.contract.conftest import World as TheWorld
 
+from holdfast.agent.delegation import Delegate
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.memory import About, OwnerId, fenced, one_line, owner_of
 from holdfast.core.message import Outcome, ToolCall, ToolMessage
@@ -117,6 +118,26 @@ async def test_in_a_shared_thread_no_ones_own_notes_are_shown(world: World) -> N
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
     await world.texts(1)
     assert "secret wish" not in world.model.requests[-1].system
+
+
+async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
+    world: World, call: Call
+) -> None:
+    """What a child says is said in that conversation: in a shared thread it reads the place's."""
+    await world.stop()
+    world.more_tools = [Delegate(world.settings.delegate)]
+    await world.start()
+    notes = world.gateway.house.memory.notes
+    await notes.add(ANN, "has a secret wish")
+    await notes.add(OwnerId("place:simulated:default:thread:club:t"), "meets on Mondays")
+    send_off = [call("delegate", '{"tasks": [{"task": "look", "tools": ["memory"]}]}')]
+    world.model.say(send_off, [call("memory", '{"action": "list"}')], "looked", "done")
+    world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
+    await world.texts(1)
+    told = world.model.requests[2].messages[-1]
+    assert isinstance(told, ToolMessage)
+    assert "secret wish" not in told.text
+    assert "meets on Mondays" in told.text
 
 
 async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call: Call) -> None:

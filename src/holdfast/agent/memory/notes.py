@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal, Protocol
 
+from holdfast.core.child import Child
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.memory import About, Edit, Edited, EditOutcome, Notebook, OwnerId, one_line
@@ -24,6 +25,7 @@ class NoteStore(Protocol):
     async def notebooks(self, *, limit: int, offset: int = 0) -> list[Notebook]: ...
     async def memory_owners(self) -> dict[OwnerId, bool]: ...
     async def session(self, session_id: SessionId) -> SessionRow | None: ...
+    async def child(self, session_id: SessionId) -> Child | None: ...
 
 
 class Notes:

@@ -51,7 +51,10 @@ class MemoryTool:
         return None
 
     async def _owner(self, context: ToolContext) -> OwnerId:
-        session = await self._notes.store.session(context.session_id)
+        """Of the conversation; a child's words are told in the one that it works for."""
+        store = self._notes.store
+        child = await store.child(context.session_id)
+        session = await store.session(context.session_id if child is None else child.bench)
         if session is None:
             raise ToolFailed("This conversation is not kept, so nothing can be noted in it.")
         return owner_of(session.route, context.principal)
