@@ -40,7 +40,8 @@ class RemoteSimulatedPlatform:
     ) -> None:
         self.name = PLATFORM
         self.account = account
-        self.capabilities = Capabilities(backlog=Backlog.UNTIL_ACKED)
+        # Nobody is told anything in a vendor's way that is not known yet.
+        self.capabilities = Capabilities(backlog=Backlog.UNTIL_ACKED, busy_notices=False)
         self._base_url = base_url.rstrip("/")
         self._poll_wait = poll_wait
         self._send_timeout = send_timeout
