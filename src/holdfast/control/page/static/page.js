@@ -168,7 +168,7 @@ export class Page extends Observed {
     if (platform !== "web") return; // only of these the name opens the same place
     const session = await api.open(chat);
     this.chats.put(session);
-    if (this.conversation?.id !== id) return;
+    if (this.conversation?.id !== id || session.id === id) return;
     history.pushState(null, "", `#/chat/${encodeURIComponent(session.id)}`);
     this.seek = null;
     this.#show(session.id, answer);

@@ -47,7 +47,7 @@ const OURS = ["web", "api"]; // platforms whose chats can be spoken to from here
 function whyClosed({ current, suspended, platform }) {
   if (!OURS.includes(platform)) return `This chat is on ${platform}: it can be read here, and spoken to there.`;
   if (current) return "";
-  return suspended ? "This chat is suspended: it was cut too often." : "This chat has ended; a newer one took its place.";
+  return suspended ? "This chat is suspended: it was cut too often." : "This chat has ended. It can still be read here, and /sessions in another lists it.";
 }
 
 function Beginning({ page }) {
