@@ -284,6 +284,22 @@ async def test_a_call_that_is_cancelled_while_its_browser_starts_leaves_none(
     assert _chromiums(browsers._profiles.parent) == []
 
 
+async def test_a_page_that_closes_itself_leaves_no_second_browser(
+    browsers: Browsers, site: Site
+) -> None:
+    """Taken for dead, the browser is ended for certain: two would work in one profile."""
+    await use(browsers, action="open", url=site.url)
+    window = browsers._places[ANN].window
+    assert window is not None and window.active is not None
+    clicking = asyncio.create_task(use(browsers, action="click", ref="e999"))
+    await asyncio.wait([clicking], timeout=0.3)
+    await window.active.close()
+    with pytest.raises(ToolFailed, match="died"):
+        await clicking
+    assert _chromiums(browsers._profiles.parent) == []
+    assert "Tea" in await use(browsers, action="read")
+
+
 async def test_a_profile_that_cannot_be_deleted_is_not_called_gone(browsers: Browsers) -> None:
     """Nobody is told that something is gone which is not."""
     browsers._profiles.mkdir()

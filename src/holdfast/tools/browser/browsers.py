@@ -93,9 +93,12 @@ class Browsers:
             self._rest(session_id, place)
 
     async def lost(self, session_id: SessionId) -> None:
-        """Its window died: the next one who comes gets another."""
-        if (place := self._places.get(session_id)) is not None:
-            place.window = None
+        """Its window died, or a page in it: it is ended for certain, since two cannot have one
+        profile, and the next one who comes gets another."""
+        place = self._places.get(session_id)
+        if place is not None and place.window is not None:
+            window, place.window = place.window, None
+            await _closed(window)
 
     async def end(self, session_id: SessionId) -> None:
         """Close it; cookies and addresses stay."""
