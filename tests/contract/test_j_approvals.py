@@ -707,3 +707,19 @@ async def test_people_who_look_at_a_session_hear_of_its_question_and_its_end(
         await world.gateway.approvals.decide(row.id, Answer(approved=True))
         assert (feed.changed, feed.stale) == (True, True)
     assert (await world.end_of(accepted)).text == "done"
+
+
+async def test_a_stop_that_a_new_overtakes_has_one_end_and_no_reply_besides(
+    world: Asking, call: Any
+) -> None:
+    """G3: /new supersedes the /stop whose turn waits for a person and has not ended yet."""
+    world.model.say([call("shell", RM)])
+    await world.accept("go")
+    await world.asked()
+    stop, new = await asyncio.gather(world.accept("/stop"), world.accept("/new"))
+    await asyncio.gather(world.end_of(stop), world.end_of(new))
+    await world.ended()
+    row = await world.store.inbox_row(stop.row.id)
+    assert row is not None
+    replies = await world.store.answers(stop.row.id)
+    assert len(replies) == (row.state is InboxState.ANSWERED)

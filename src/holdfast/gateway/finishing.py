@@ -10,6 +10,7 @@ import msgspec
 from holdfast.agent.work import Waiting
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.inbox import OPEN, InboxEnd
+from holdfast.core.outbox import NewDelivery
 from holdfast.core.session import CommandEffect
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.endings import answered, failed
@@ -78,7 +79,9 @@ def name_session(turn: Turn, house: House) -> None:
 
 async def write_end(house: House, decided: EndTurn) -> None:
     """The end of a turn that nobody runs. Announced by the commit itself, as every end is."""
-    end = msgspec.structs.replace(decided, inbox_ends=await _still_open(house, decided.inbox_ends))
+    ends = await _still_open(house, decided.inbox_ends)
+    owed = _still_owed(decided, ends)
+    end = msgspec.structs.replace(decided, inbox_ends=ends, deliveries=owed)
 
     def announce(done: asyncio.Future[None]) -> None:
         if worked(done):
@@ -106,8 +109,14 @@ async def write_never_begun(house: House, end: EndTurn) -> None:
     """What is left of a stop where the store had not taken the turn's beginning."""
     ends = await _still_open(house, end.inbox_ends)
     if ends:
-        effect = CommandEffect(inbox_ends=ends, deliveries=end.deliveries, at=end.at)
+        effect = CommandEffect(inbox_ends=ends, deliveries=_still_owed(end, ends), at=end.at)
         await write_unbegun(house, effect)
+
+
+def _still_owed(decided: EndTurn, ends: Sequence[InboxEnd]) -> tuple[NewDelivery, ...]:
+    """Without the replies to messages that others have ended: what is superseded has none."""
+    gone = {end.inbox_id for end in decided.inbox_ends} - {end.inbox_id for end in ends}
+    return tuple(each for each in decided.deliveries if each.inbox_id not in gone)
 
 
 async def _still_open(house: House, ends: Sequence[InboxEnd]) -> tuple[InboxEnd, ...]:
