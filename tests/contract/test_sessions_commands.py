@@ -8,7 +8,7 @@ import pytest
 from tests.contract.conftest import Call, Until, World
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.message import CompactionMessage, ToolCall
 from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.outbox import DeliveryState
@@ -480,3 +480,27 @@ async def test_who_goes_back_to_what_its_chat_has_left_is_at_home_there(
     assert row is not None
     assert (row.current, row.route.split(":")[3]) == (True, "two")
     assert await talk.where(chat="two") == fish
+
+
+@pytest.mark.parametrize("undo", [False, True])
+async def test_a_route_is_not_remembered_by_a_lane_that_only_stood_shut(
+    world: World, until: Until, undo: bool
+) -> None:
+    """G4: a command in the session that /new is about to begin leaves the route to the log."""
+    lanes, route = world.gateway.lanes, SessionKey("simulated:default:dm:home:")
+    settled = lanes.point(route, SessionId("s_fresh"))
+    gate = lanes.shut(SessionId("s_fresh"))
+    assert gate is not None
+    await gate.rests()
+    settled(undo=undo)
+    gate.open()
+    await until(lambda: len(lanes) == 0)
+    assert lanes.session_of(route) is None
+
+
+async def test_a_route_does_not_go_back_to_a_lane_that_has_gone(world: World) -> None:
+    """G4: where a /new could not be kept, and the turn before it has ended, the log knows."""
+    lanes, route = world.gateway.lanes, SessionKey("simulated:default:dm:home:")
+    lanes.point(route, SessionId("s_gone"))
+    lanes.point(route, SessionId("s_fresh"))(undo=True)
+    assert lanes.session_of(route) is None

@@ -51,9 +51,11 @@ class Lanes:
         def settled(*, undo: bool = False) -> None:
             if self._routes.get(route) != to:
                 return
-            if undo and before is not None:
+            # By who holds the route: a lane that a command has shut is there, and holds none, and
+            # what it does not hold would be remembered for ever.
+            if undo and before is not None and self._holds(before, route):
                 self._routes[route] = before
-            elif undo or to not in self._lanes:
+            elif undo or not self._holds(to, route):
                 del self._routes[route]
 
         return settled
@@ -140,6 +142,10 @@ class Lanes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]
             self.on_silence()
+
+    def _holds(self, session_id: SessionId, route: SessionKey) -> bool:
+        lane = self._lanes.get(session_id)
+        return lane is not None and route in lane.routes
 
     def _hold(self, route: SessionKey, lane: Lane) -> None:
         self._routes[route] = lane.session_id
