@@ -39,12 +39,14 @@ class Weather:
         self.refusing = False  # every write
         self.refusals: Counter[str] = Counter()  # so many of the next of that kind
         self.refused = 0
+        self.undecided = False  # what a message does to a turn may not have been kept
 
     def refuses(self, kind: str) -> bool:
         if not (self.refusing and kind != READ) and not self.refusals[kind]:
             return False
         self.refusals[kind] -= bool(self.refusals[kind])
         self.refused += 1
+        self.undecided |= kind in ("decide", COMMIT)
         return True
 
     def clear(self) -> None:
