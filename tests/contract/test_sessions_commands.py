@@ -504,3 +504,24 @@ async def test_a_route_does_not_go_back_to_a_lane_that_has_gone(world: World) ->
     lanes.point(route, SessionId("s_gone"))
     lanes.point(route, SessionId("s_fresh"))(undo=True)
     assert lanes.session_of(route) is None
+
+
+async def test_a_new_whose_turn_was_cut_before_it_ended_has_left_it_all_the_same(
+    world: World, until: Until
+) -> None:
+    """G4: killed between the commit of /new and the end of the turn that it stopped."""
+    world.say("one")
+    await until(lambda: bool(world.model.requests))
+    old, route = await world.only_session(), SessionKey("simulated:default:dm:home:")
+    fresh = SessionId("s_fresh")
+    left = CommandEffect(inbox_ends=(), session_id=old, route=route, new_session=fresh, at=1.0)
+    await world.store.settle_command(left)
+    await world.die()
+    world.model.say("two")
+    await world.start()
+    world.say("again")
+    assert await world.texts(1) == ["two"]
+    assert (await world.store.route(route)) == fresh
+    assert [message.text for message in await world.transcript(fresh)] == ["again", "two"]
+    await until(lambda: len(world.gateway.lanes) == 0)
+    assert await world.ledger() == {"superseded": 1, "answered": 1}

@@ -109,11 +109,16 @@ class Lanes:
         for row in rows:
             self.admit(row, known=session_id)
 
-    def resume(self, open_turn: OpenTurn) -> None:
+    def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
+        """Go on with a turn that was cut. `left`: its session was left for another, where its
+        routes go on, so that it is only ended."""
         lane = self._open(open_turn.turn.session_id, fresh=False)
+        lane.resume(open_turn)
+        if left:
+            lane.stop([], [])
+            return
         for row in open_turn.rows:
             self._hold(row.route, lane)
-        lane.resume(open_turn)
 
     async def close(self) -> None:
         """Cut every turn where it stands and end every lane; all that is owed is in the log."""

@@ -56,13 +56,17 @@ class Recovery:
         undelivered, open_turns = await store.undelivered(), await store.open_turns()
         queued = await store.queued()
         self._house.crash(CrashPoint.RECOVERY_READ)
-        given_up = {one.turn.session_id: await self._hopeless(one) for one in open_turns}
+        left = {one.turn.session_id for one in open_turns if await self._left(one)}
+        given_up = {
+            one.turn.session_id: "" if one.turn.session_id in left else await self._hopeless(one)
+            for one in open_turns
+        }
         # What runs for a turn that is given up goes before its end is told, and for good.
-        await self._adopt(given_up)
+        await self._adopt(given_up, left)
         for open_turn in open_turns:
             self._watch(open_turn)
             if not given_up[open_turn.turn.session_id]:
-                self._lanes.resume(open_turn)
+                self._lanes.resume(open_turn, left=open_turn.turn.session_id in left)
         # With every lane there, and none of them run yet: a question that cannot be delivered
         # finds the turn that waits for it, and what was owed first goes out first.
         self._delivery.recover(undelivered)
@@ -80,6 +84,12 @@ class Recovery:
                 extra={"action": "recovered"},
             )
 
+    async def _left(self, open_turn: OpenTurn) -> bool:
+        """Whether a /new, whose commit came before the end of the turn it stopped, has ended the
+        session: then the turn is to end, and nothing is said there any more."""
+        session = await self._house.store.session(open_turn.turn.session_id)
+        return session is not None and session.ended_at is not None
+
     async def _hopeless(self, open_turn: OpenTurn) -> str:
         """Why a cut turn is not gone on with; "": it is. One that waits was not cut."""
         if open_turn.waits:
@@ -90,11 +100,12 @@ class Recovery:
         cuts = session.cuts + 1 if session else 1
         return STUCK.format(cuts=cuts) if cuts >= MAX_CUTS else ""
 
-    async def _adopt(self, given_up: Mapping[SessionId, str]) -> None:
+    async def _adopt(self, given_up: Mapping[SessionId, str], left: Collection[SessionId]) -> None:
         """A runner is wanted by a turn that goes on, and by a session that can be gone on with."""
         store = self._house.store
         known = await store.runners()
-        wanted = {session_id for session_id, why in given_up.items() if not why}
+        going_on = {session_id for session_id, why in given_up.items() if not why}
+        wanted = going_on.difference(left)
         for runner in known:
             session = await store.session(runner.session_id)
             open_to_more = session and session.ended_at is None and not session.suspended
