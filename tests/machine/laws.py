@@ -277,8 +277,13 @@ def routes_are_where_they_should_be(books: Books) -> Iterator[str]:
         command = parse(row.inbound.text) if row.inbound.commands else None
         if command is not None:
             yield from _led_elsewhere(books, row, command[0], last)
-        elif row.session_id and row.turn_id and not was_steered(row):
+        elif row.session_id and row.turn_id and not _ran_elsewhere(row):
             yield from _went_on(books, row, row.session_id, last)
+
+
+def _ran_elsewhere(row: InboxRow) -> bool:
+    """Or not at all: it may name a turn that only ended it."""
+    return was_steered(row) or row.state is InboxState.SUPERSEDED
 
 
 def _led_elsewhere(
