@@ -97,9 +97,11 @@ class House:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.files: dict[str, bytes] = {}
+        self.owners: dict[str, SessionId] = {}
 
     async def keep(self, session_id: SessionId, name: str, data: bytes) -> str:
         self.files[name] = data
+        self.owners[name] = session_id
         return name
 
     @asynccontextmanager
@@ -177,6 +179,22 @@ async def test_a_screenshot_is_seen_by_the_model_and_is_in_the_workspace(
     assert "screenshot.jpg" in shown.text
     assert house.files["screenshot.jpg"].startswith(b"\xff\xd8\xff")
     assert base64.b64decode(shown.images[0].data or "") == house.files["screenshot.jpg"]
+
+
+async def test_what_a_child_saves_is_in_the_workspace_it_shares(
+    browsers: Browsers, site: Site, house: House
+) -> None:
+    context = ToolContext(
+        session_id=BEN,
+        principal=PrincipalId("p"),
+        call_id=CallId("c"),
+        bench=None,  # type: ignore[arg-type]  # this tool has no use for it
+        workspace=ANN,
+    )
+    tool = BrowserTool(browsers, limit=40)
+    await tool.run(context, {"action": "open", "url": site.url})
+    await tool.run(context, {"action": "screenshot"})
+    assert house.owners == {"screenshot.jpg": ANN}
 
 
 async def test_cookies_and_open_addresses_survive_the_browser(house: House, site: Site) -> None:

@@ -78,6 +78,7 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
         principal=work.principal,
         call_id=call.id,
         bench=work.bench,
+        workspace=work.workspace,
         delegation=work.delegation,
         progress=lambda text: work.emit(ToolProgressed(call.id, text)),
     )

@@ -47,6 +47,7 @@ class ToolContext:
     principal: PrincipalId
     call_id: CallId
     bench: "Bench"
+    workspace: SessionId | None = None  # whose workspace the bench has; None: the session's own
     delegation: "Delegation | None" = None  # None: this call can have no children
     progress: Callable[[str], None] = lambda _: None
 

@@ -81,6 +81,11 @@ class TurnWork:
         return self._house.bench(child.bench, shell=child.session_id)
 
     @property
+    def workspace(self) -> SessionId:
+        child = self._rows[0].inbound.child
+        return self.session_id if child is None else child.bench
+
+    @property
     def delegation(self) -> Delegation:
         tools = self._agent.toolbox.by_name.values()
         asker = asker_of(

@@ -41,7 +41,8 @@ class CannotForget(HoldfastError):
 class _Place:
     """A session's place here: its window, if one is open, and whoever works in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, workspace: SessionId) -> None:
+        self.workspace = workspace  # of whom its files are
         self.window: Window | None = None
         self.opening: asyncio.Task[Window] | None = None
         self.using = asyncio.Lock()
@@ -78,9 +79,12 @@ class Browsers:
         return None if self._walls is None else self._walls.bwrap is not None
 
     @asynccontextmanager
-    async def window(self, session_id: SessionId) -> AsyncIterator[Window]:
-        """The session's window, for one who works in it alone until the context is left."""
-        place = self._places.setdefault(session_id, _Place())
+    async def window(
+        self, session_id: SessionId, *, workspace: SessionId | None = None
+    ) -> AsyncIterator[Window]:
+        """The session's window, for one who works in it alone until the context is left. Files
+        go to the workspace of that session; None: its own."""
+        place = self._places.setdefault(session_id, _Place(workspace or session_id))
         self._places.move_to_end(session_id)
         place.wanted += 1
         try:
@@ -133,7 +137,7 @@ class Browsers:
         belongs to the place, and whoever ends that waits for it."""
         if place.opening is None:
             await self._make_room()
-            place.opening = asyncio.create_task(self._open(session_id))
+            place.opening = asyncio.create_task(self._open(session_id, place))
             place.opening.add_done_callback(lambda done: self._has_opened(session_id, place, done))
         await asyncio.shield(place.opening)
         if place.window is None:
@@ -146,7 +150,7 @@ class Browsers:
             place.window = done.result()
             self._rest(session_id, place)
 
-    async def _open(self, session_id: SessionId) -> Window:
+    async def _open(self, session_id: SessionId, place: _Place) -> Window:
         from playwright.async_api import Error  # noqa: PLC0415 - heavy, few sessions browse
 
         profile = self._profile(session_id)
@@ -154,7 +158,7 @@ class Browsers:
             context = await self._launch(profile)
         except Error as error:
             raise ToolFailed(f"the browser could not be started: {str(error)[:1000]}") from error
-        keep = partial(self._keep, session_id)
+        keep = partial(self._keep, place.workspace)
         window = Window(context, memo=profile / "window.json", keep=keep)
         context.on("close", lambda _: self._gone(session_id, window))
         context.set_default_timeout(self._settings.action_timeout * 1000)

@@ -90,7 +90,7 @@ class BrowserTool:
         return None
 
     async def _act(self, context: ToolContext, wanted: BrowserArguments) -> ToolOutput:
-        async with self._browsers.window(context.session_id) as window:
+        async with self._browsers.window(context.session_id, workspace=context.workspace) as window:
             images: tuple[Image, ...] = ()
             if wanted.action == "screenshot":
                 text, images = await _screenshot(window)
