@@ -217,6 +217,16 @@ async def test_every_command_answers_at_once_while_a_turn_runs(world: World) -> 
     assert len(world.model.requests) == 1
 
 
+@pytest.mark.parametrize("slow", ["/usage", "/model default", "/sessions", "/title Tea"])
+async def test_new_does_not_overtake_a_command_that_came_before_it(world: World, slow: str) -> None:
+    """G3: a command that still reads when /new commits is answered, and not superseded."""
+    world.model.say("hello")
+    await world.end_of(await world.accept("hi"))
+    accepted = await asyncio.gather(world.accept(slow), world.accept("/new"))
+    ends = [await world.end_of(each) for each in accepted]
+    assert [end.state for end in ends] == [InboxState.ANSWERED, InboxState.ANSWERED]
+
+
 async def test_help_says_more_about_one_command(world: World) -> None:
     told = await world.end_of(await world.accept("/help /reset"))
     assert told.text == ("/new - begin a new conversation; the old one is kept\nAlso: /reset")

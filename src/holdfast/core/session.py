@@ -87,6 +87,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     new_session: SessionId | None = None
     opening: Opening | None = None  # why a session that a choice opens is fresh
     supersede_before: InboxId | None = None
+    spared: tuple[InboxId, ...] = ()  # of those, the ones that somebody is carrying out
     model_override: str | None = None  # "" clears it
     title: str | None = None
     resume: SessionId | None = None

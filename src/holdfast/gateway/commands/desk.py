@@ -3,14 +3,14 @@
 import asyncio
 import difflib
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Sequence
 
 import msgspec
 
 from holdfast.core.commands import COMMANDS, CommandSpec, Permission, by_name
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.events import MessageEnded
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.session import CommandEffect
 from holdfast.core.source import Source
@@ -42,6 +42,11 @@ class CommandDesk:
         self._table = table
         self._specs = by_name(table)
         self._commands: dict[str, Command] = {}
+        self._under_way: set[InboxId] = set()
+
+    def under_way(self) -> Collection[InboxId]:
+        """The commands that are being carried out."""
+        return self._under_way
 
     def add(self, commands: Iterable[Command]) -> None:
         self._commands |= {command.name: command for command in commands}
@@ -75,6 +80,7 @@ class CommandDesk:
         row, session_id = accepted.row, self.session_of(accepted)
         row = msgspec.structs.replace(row, session_id=session_id)
         asked = Asked(row=row, argument=argument, session_id=session_id, pointed=accepted.pointed)
+        self._under_way.add(row.id)
         effect = self._begin(name, asked, late=late)
         self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
 
@@ -116,6 +122,8 @@ class CommandDesk:
             # Its row is still queued, and the next start carries it out. Whoever waits is told.
             text = f"This is carried out when the gateway starts again: {error}"
             self._house.watchers.end(MessageEnded(asked.row.id, InboxState.FAILED, text))
+        finally:
+            self._under_way.discard(asked.row.id)
 
     async def _drop(self, asked: Asked) -> None:
         end = InboxEnd(

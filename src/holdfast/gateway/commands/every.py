@@ -46,7 +46,7 @@ def every_command(
     approving = Approving(house, approvals)
     return [
         Help(house, commands=desk.listed_for),
-        New(house, lanes, close=close),
+        New(house, lanes, close=close, under_way=desk.under_way),
         Stop(house, lanes),
         Status(house, lanes),
         MemoryCommand(house),

@@ -1,9 +1,9 @@
 """/new: leave this conversation and begin another."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import SessionId
+from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.session import CommandEffect
 from holdfast.gateway.commands.answer import answer_to, settle
@@ -18,10 +18,18 @@ Close = Callable[[SessionId], Awaitable[None]]
 class New:
     name = "new"
 
-    def __init__(self, house: House, lanes: Lanes, *, close: Close) -> None:
+    def __init__(
+        self,
+        house: House,
+        lanes: Lanes,
+        *,
+        close: Close,
+        under_way: Callable[[], Collection[InboxId]],
+    ) -> None:
         self._house = house
         self._lanes = lanes
         self._close = close
+        self._under_way = under_way  # the commands that are being carried out
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         house, row, old = self._house, asked.row, asked.session_id
@@ -42,6 +50,8 @@ class New:
             route=row.route,
             new_session=fresh,
             supersede_before=row.id,
+            # A command that came first and still reads is answered, not taken for a message.
+            spared=tuple(self._under_way()),
         )
         return self._finish(effect, old, pointed, waiting)
 

@@ -68,7 +68,9 @@ def _supersede(cursor: apsw.Cursor, effect: CommandEffect) -> tuple[InboxId, ...
     if effect.supersede_before is None:
         return ()
     route = _needed_route(effect)
-    return inbox.supersede(cursor, route, before=effect.supersede_before, at=effect.at)
+    return inbox.supersede(
+        cursor, route, before=effect.supersede_before, spared=effect.spared, at=effect.at
+    )
 
 
 def _replace_session(cursor: apsw.Cursor, effect: CommandEffect, fresh: SessionId) -> None:

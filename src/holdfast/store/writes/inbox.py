@@ -1,6 +1,9 @@
 """The inbox: accepting an event once, binding it to a session, and ending it once."""
 
+from collections.abc import Sequence
+
 import apsw
+import msgspec
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
@@ -108,13 +111,19 @@ def end(
 
 
 def supersede(
-    cursor: apsw.Cursor, route: SessionKey, *, before: InboxId, at: float
+    cursor: apsw.Cursor,
+    route: SessionKey,
+    *,
+    before: InboxId,
+    spared: Sequence[InboxId],
+    at: float,
 ) -> tuple[InboxId, ...]:
-    """Ends the route's unstarted rows older than `before`; oldest first."""
+    """Ends the route's unstarted rows older than `before`, but for the `spared`; oldest first."""
     ended = cursor.execute(
         "UPDATE inbox SET state = ?, reason = 'a later command ended it', ended_at = ?"
-        " WHERE route = ? AND id < ? AND state = 'queued' AND ended_at IS NULL RETURNING id",
-        (InboxState.SUPERSEDED.value, at, route, before),
+        " WHERE route = ? AND id < ? AND state = 'queued' AND ended_at IS NULL"
+        " AND id NOT IN (SELECT value FROM json_each(?)) RETURNING id",
+        (InboxState.SUPERSEDED.value, at, route, before, msgspec.json.encode(spared).decode()),
     ).fetchall()
     return tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
 
