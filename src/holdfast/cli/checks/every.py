@@ -4,6 +4,7 @@ from holdfast.cli.checks.contents import Configuration, Database, Model
 from holdfast.cli.checks.finding import Check
 from holdfast.cli.checks.ground import Disk, Home, Leftovers, Lock, Permissions
 from holdfast.cli.checks.programs import Sandbox, Versions
+from holdfast.cli.checks.units import Units
 
 CHECKS: tuple[Check, ...] = (
     Versions(),
@@ -14,6 +15,7 @@ CHECKS: tuple[Check, ...] = (
     Lock(),
     Leftovers(),
     Database(),
+    Units(),
     Sandbox(),
     Model(),
 )
