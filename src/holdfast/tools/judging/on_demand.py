@@ -6,8 +6,8 @@ from holdfast.core.judgement import Judge, Judgement
 
 
 class JudgeOnDemand:
-    """Reading the rules takes 25 ms and a megabyte, which a gateway whose agents only talk
-    never needs."""
+    """Grammar and rules take tens of milliseconds and 2 MB, which a gateway whose agents only
+    talk never needs."""
 
     def __init__(self, *, workspaces: tuple[str, ...]) -> None:
         self._workspaces = workspaces
