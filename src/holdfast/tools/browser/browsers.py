@@ -73,11 +73,6 @@ class Browsers:
     def __len__(self) -> int:
         return sum(place.window is not None for place in self._places.values())
 
-    @property
-    def confined(self) -> bool | None:
-        """Whether bubblewrap stands around them; None: not tried yet."""
-        return None if self._walls is None else self._walls.bwrap is not None
-
     @asynccontextmanager
     async def window(
         self, session_id: SessionId, *, workspace: SessionId | None = None
@@ -195,6 +190,12 @@ class Browsers:
                 if chromium is None:
                     raise ToolFailed(NO_CHROMIUM)
                 self._walls = await find_walls(chromium)
+                if self._walls.bwrap is None:
+                    log.warning(
+                        "Browsers run without bubblewrap around them: a page that takes one over "
+                        "has the rights of this user. Install it: apt install bubblewrap",
+                        extra={"action": "browser_unconfined"},
+                    )
             if self._egress is None:
                 self._egress = await Egress(self._permits).__aenter__()
             if self._driver is None:
