@@ -132,6 +132,32 @@ def test_a_phone_shows_one_thing_at_a_time(
     page.get_by_role("heading", name=showcase.TITLES[1]).wait_for()
 
 
+def test_quick_keys_keep_the_focus_where_they_took_it(
+    gateway: Served, visit: Visit, chat: Callable[[Visitor], str]
+) -> None:
+    """A new chat, the search and the first of the list, faster than a frame is drawn."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    visitor.open(chat(visitor))
+    visitor.replies.first.wait_for()
+    focused = visitor.page.evaluate(
+        """async () => {
+          const press = (init) => document.activeElement.dispatchEvent(
+            new KeyboardEvent("keydown", { bubbles: true, cancelable: true, ...init }));
+          const shown = new Promise((resolve) => {
+            const seen = () => document.querySelector(".welcome") && resolve();
+            new MutationObserver(seen).observe(document.body, { childList: true, subtree: true });
+          });
+          press({ altKey: true, code: "KeyN", key: "n" });
+          await shown;
+          press({ ctrlKey: true, key: "k" });
+          press({ key: "ArrowDown" });
+          await new Promise((resolve) => setTimeout(resolve, 400));
+          return document.activeElement.className;
+        }"""
+    )
+    assert focused == "chat-link"
+
+
 def test_everything_can_be_done_by_keyboard(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page, keys = visitor.page, visitor.page.keyboard

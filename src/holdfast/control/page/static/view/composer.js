@@ -17,7 +17,8 @@ export function Composer({ page, running, onSend, onStop, place }) {
   const field = useRef(null);
   const picker = useRef(null);
 
-  useEffect(() => {
+  // Before anyone sees the place: later it would take the focus from whoever has gone on meanwhile.
+  useLayoutEffect(() => {
     setText(recallText(`draft.${place}`, ""));
     setFiles([]);
     if (!COARSE.matches) field.current.focus(); // it would open the keyboard over what one reads

@@ -8,9 +8,9 @@ export function useKeys(page) {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
         page.set({ drawer: true });
-        // At once, or the next letter goes elsewhere; and again where a phone's drawer had to open first.
+        // At once, or the next letter goes elsewhere; later only where a phone's drawer had to open first.
         search();
-        requestAnimationFrame(() => document.activeElement?.closest(".search") ?? search());
+        if (!document.activeElement?.closest(".search")) requestAnimationFrame(search);
       } else if (event.altKey && event.code === "KeyN") {
         event.preventDefault();
         page.goTo(null);
