@@ -70,6 +70,7 @@ class NoRunners:
     def __init__(self) -> None:
         self.ended: list[SessionId] = []
         self.all_ended = 0
+        self.detached = 0
         self.running: dict[SessionId, list[ProcessRow]] = {}  # what is said to run
 
     async def processes(self, session_id: SessionId) -> list[ProcessRow]:
@@ -88,6 +89,9 @@ class NoRunners:
 
     async def end_all(self) -> None:
         self.all_ended += 1
+
+    async def detach(self) -> None:
+        self.detached += 1
 
 
 class Lever:

@@ -49,6 +49,10 @@ class IntakeClosed(HoldfastError):
     """The gateway is not taking messages; nothing was accepted, so it is to be sent again."""
 
 
+class RestartRefused(HoldfastError):
+    """The gateway does not restart, for this reason; it goes on as it was."""
+
+
 class NotAllowed(HoldfastError):
     """`authorise` said no."""
 

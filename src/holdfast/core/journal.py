@@ -32,6 +32,7 @@ from holdfast.core.session import (
     RunnerRow,
     Superseded,
 )
+from holdfast.core.stopping import StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 
 
@@ -200,6 +201,18 @@ class Journal(Protocol):
     def save_runner(self, runner: RunnerRow) -> Awaitable[None]: ...
     def end_runner(self, session_id: SessionId) -> Awaitable[None]: ...
     def save_process(self, process: ProcessRow) -> Awaitable[None]: ...
+    def record_stop(self, row: StopRow) -> Awaitable[None]:
+        """A stop as far as it has come; what was written of it before is replaced."""
+        ...
+
+    def record_back(self, deliveries: Sequence[NewDelivery], *, at: float) -> Awaitable[None]:
+        """A successor is ready: every open stop is over, and these are owed, in one commit."""
+        ...
+
+    def prune_stops(self, *, keep: int) -> Awaitable[None]:
+        """Forget all but the last so many that are over."""
+        ...
+
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
     def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
     def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:

@@ -27,6 +27,7 @@ from holdfast.core.session import (
     RunnerRow,
     SessionRow,
 )
+from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 
 
@@ -167,6 +168,15 @@ class Library(Protocol):
     async def cursor(self, platform: str, account: str, name: str) -> str | None: ...
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
         """What /busy chose for a session; None: nothing."""
+        ...
+
+    async def open_stops(self) -> list[StopRow]:
+        """The ends of processes that no successor has followed yet, the last first."""
+        ...
+
+    async def last_stops(self, *, limit: int) -> list[StopRow]: ...
+    async def homes(self) -> list[HomeChannel]:
+        """The home channels that people have set; those of the configuration are not here."""
         ...
 
     async def meta(self, key: str) -> str | None: ...

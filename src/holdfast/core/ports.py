@@ -16,6 +16,7 @@ from holdfast.core.library import Library
 from holdfast.core.model import ModelEvent, ModelRequest, ToolSchema
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.search import SearchState
+from holdfast.core.stopping import StopOrder
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 
 
@@ -134,6 +135,20 @@ class Platform(Protocol):
 
     async def send(self, outbound: Outbound) -> Receipt:
         """Raises a `SendError` that says what is known of the message's fate."""
+        ...
+
+
+class Lifecycle(Protocol):
+    """What the house may ask of the process it lives in."""
+
+    async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
+        """Returns once a successor was found fit to start and the stop has begun, or, with
+        `when_idle`, will begin as soon as no turn runs. Raises `RestartRefused`, whose text says
+        why: nothing has happened then, and the gateway goes on."""
+        ...
+
+    def stop(self, order: StopOrder) -> None:
+        """The stop begins now; where one has begun, it is hurried."""
         ...
 
 

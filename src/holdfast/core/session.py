@@ -6,8 +6,9 @@ from holdfast.core.approval import Decision
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
 from holdfast.core.inbox import Inbound, InboxEnd, InboxRow
 from holdfast.core.message import CompactionMessage, Record
-from holdfast.core.outbox import NewDelivery
+from holdfast.core.outbox import Address, NewDelivery
 from holdfast.core.reset import Opening, ResetReason
+from holdfast.core.stopping import HomeChannel
 from holdfast.core.turn import NO_USAGE, Usage
 
 
@@ -98,6 +99,8 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     compaction_usage: Usage = NO_USAGE  # counted beside the turns
     busy_mode: str | None = None  # a `BusyMode` for this session; "" clears it
     decision: Decision | None = None
+    home: HomeChannel | None = None  # of its account, from now on
+    no_home: Address | None = None  # its account has none any more
     at: float
 
 

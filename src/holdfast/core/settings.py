@@ -32,6 +32,17 @@ class CrashRecovery(StrEnum):
     SUSPEND = "suspend"
 
 
+class SupervisorChoice(StrEnum):
+    """Who starts the gateway again when it has ended."""
+
+    AUTO = "auto"  # found out from the process itself
+    SYSTEMD = "systemd"
+    LAUNCHD = "launchd"
+    S6 = "s6"
+    CONTAINER = "container"
+    NONE = "none"
+
+
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     port: Port = 8787
@@ -40,6 +51,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     park_timeout: Seconds = 10
     busy_mode: BusyMode = BusyMode.INTERRUPT
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
+    supervisor: SupervisorChoice = SupervisorChoice.AUTO
 
 
 class Provider(StrEnum):
@@ -248,6 +260,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     base_url: str = ""
     allow: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()  # who may also run the gateway from there
+    home: str = ""  # the chat that is told about the gateway itself; "": what /sethome says
+    restart_notices: bool = True  # its chats are told of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's
 
 

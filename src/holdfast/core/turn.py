@@ -12,6 +12,7 @@ from holdfast.core.inbox import InboxEnd, InboxRow
 from holdfast.core.message import Message
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.reset import Opening
+from holdfast.core.stopping import LeftAs
 
 
 class TurnState(StrEnum):
@@ -127,6 +128,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage  # of the steps that are committed
     model_steps: int  # how many model replies are committed
     approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
+    left_as: LeftAs | None = None  # by the process that ran it; None: a crash cut it
     set_aside: bool = False  # by this very process, which goes on with it
 
     @property

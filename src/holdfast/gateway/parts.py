@@ -12,7 +12,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.judgement import Judge
 from holdfast.core.memory import MemoryProvider
 from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Clock, ModelClient, NewId, Platform, Store
+from holdfast.core.ports import Clock, Lifecycle, ModelClient, NewId, Platform, Store
 from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
@@ -29,6 +29,10 @@ class Workbenches(Adopter, Holder, Protocol):
         ...
 
     async def end_all(self) -> None: ...
+    async def detach(self) -> None:
+        """Let go of everything, and leave it running for a successor."""
+        ...
+
     async def processes(self, session_id: SessionId) -> Sequence[ProcessRow]: ...
 
 
@@ -55,6 +59,7 @@ class Parts:
     crash: Crash
     progress: Callable[[str], None]
     judge: Judge
+    lifecycle: Lifecycle | None = None  # None: nobody here can restart it
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()
     memory_limits: Limits = USUAL_LIMITS

@@ -28,6 +28,7 @@ from holdfast.core.message import (
 from holdfast.core.outbox import DeliveryState, NewDelivery
 from holdfast.core.reset import Opening
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
+from holdfast.core.stopping import StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 from holdfast.store.writer import Writer
 from holdfast.store.writes import (
@@ -42,6 +43,7 @@ from holdfast.store.writes import (
     notes,
     outbox,
     standing,
+    stopping,
     turns,
     whole_sessions,
 )
@@ -271,6 +273,15 @@ class SqliteJournal:
 
     def save_process(self, process: ProcessRow) -> Future[None]:
         return self._submit(partial(bench.save_process, process=process))
+
+    def record_stop(self, row: StopRow) -> Future[None]:
+        return self._submit(partial(stopping.record, row=row))
+
+    def record_back(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
+        return self._submit(partial(stopping.back, deliveries=tuple(deliveries), at=at))
+
+    def prune_stops(self, *, keep: int) -> Future[None]:
+        return self._submit(partial(stopping.prune, keep=keep))
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))

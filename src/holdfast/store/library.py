@@ -13,10 +13,11 @@ from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import child_reads, expiry_reads, reads, session_reads
 from holdfast.store.reader import Reader
-from holdfast.store.writes import busy, notes, standing
+from holdfast.store.writes import busy, notes, standing, stopping
 
 
 class SqliteLibrary:
@@ -166,6 +167,15 @@ class SqliteLibrary:
 
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
         return await self._read(partial(busy.mode_of, session_id=session_id))
+
+    async def open_stops(self) -> list[StopRow]:
+        return await self._read(stopping.open_ones)
+
+    async def last_stops(self, *, limit: int) -> list[StopRow]:
+        return await self._read(partial(stopping.last, limit=limit))
+
+    async def homes(self) -> list[HomeChannel]:
+        return await self._read(stopping.homes)
 
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))

@@ -17,6 +17,7 @@ from holdfast.store.writes import (
     outbox,
     sessions,
     standing,
+    stopping,
     whole_sessions,
 )
 
@@ -34,6 +35,7 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
         _override_model(cursor, effect, effect.model_override)
     if effect.busy_mode is not None:
         busy.choose(cursor, _chosen_in(cursor, effect), effect.busy_mode)
+    _move_home(cursor, effect)
     if effect.compaction is not None and effect.session_id is not None:
         session_id = effect.session_id
         history.must_stand(cursor, session_id, messages=effect.compaction.covers)
@@ -45,6 +47,13 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
         )
     again = _change_history(cursor, effect)
     return superseded if again is None else msgspec.structs.replace(superseded, again=again)
+
+
+def _move_home(cursor: apsw.Cursor, effect: CommandEffect) -> None:
+    if effect.home is not None:
+        stopping.set_home(cursor, effect.home)
+    if (gone := effect.no_home) is not None:
+        stopping.clear_home(cursor, platform=gone.platform, account=gone.account)
 
 
 def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | None:
