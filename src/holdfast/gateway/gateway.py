@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from contextlib import AsyncExitStack
 from datetime import tzinfo
 from functools import partial
 from typing import Any, Self
@@ -15,7 +14,7 @@ from holdfast.core.child import HOUSE, ChildKind
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.inbox import Accepted
-from holdfast.core.ports import Platform
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.core.turn import LaneState
 from holdfast.gateway import leaving
 from holdfast.gateway.approvals import Approvals
@@ -25,10 +24,12 @@ from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.every import every_command
 from holdfast.gateway.commands.words import meant
+from holdfast.gateway.connections import Connections
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.furnishing import Built, furnish
+from holdfast.gateway.household import Household
 from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.lanes import Lanes
@@ -63,11 +64,14 @@ class Gateway:
         inner = [InnerDoor(kind, self._children) for kind in ChildKind]
         self._doors = Doors([*parts.platforms, *inner])
         self._redact = Redaction(parts.secrets)
-        self._connected = AsyncExitStack()
-        self._tasks = asyncio.TaskGroup()
+        self._household = Household()
+        self._tasks = self._household.tasks
+        self._connections = Connections(tasks=self._tasks)
+        self._stopping: asyncio.Task[None] | None = None
         self._running: set[SessionId] = set()  # the sessions that had a lane when it began to stop
         self._watching: asyncio.Task[None] | None = None  # the expiry
-        self._broken: Exception | None = None  # what ended a task that was never to fail
+        self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
+        self._told: asyncio.Task[Any] | None = None  # was cancelled by it
         self.delivery = Delivery(
             self._doors,
             journal=parts.store,
@@ -146,16 +150,47 @@ class Gateway:
         return lane.turn.turn_id if lane is not None and lane.turn is not None else None
 
     async def __aenter__(self) -> Self:
-        await self._tasks.__aenter__()
+        inside = asyncio.current_task()
+        assert inside is not None, "this is awaited by a task"
+        self._watcher = asyncio.create_task(self._watch_over(inside), name="watch the household")
         try:
-            await self._start()
+            await self.start()
         except BaseException:
             # Nobody else could: turns that were resumed run already, and doors stand open.
             await self.__aexit__()
             raise
         return self
 
-    async def _start(self) -> None:
+    async def __aexit__(self, *exc: object) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+        await self.stop()
+        if self._told is not None:
+            self._told.uncancel()  # it hears `Broken` instead
+        if self._household.failure is not None:
+            raise Broken(self._household.failure) from self._household.failure
+
+    async def _watch_over(self, inside: asyncio.Task[Any]) -> None:
+        """Whoever is inside is told by being cancelled, as by a task group."""
+        await self.broken.wait()
+        inside.cancel()
+        self._told = inside
+
+    @property
+    def broken(self) -> asyncio.Event:
+        """Set when a task that was never to fail has failed: the gateway is to be stopped."""
+        return self._household.broken
+
+    @property
+    def failure(self) -> HoldfastError | None:
+        """What to tell of it, once it has stopped."""
+        failure = self._household.failure
+        return None if failure is None else Broken(failure)
+
+    async def start(self) -> None:
+        """Returns when it has recovered and takes messages. May be cancelled anywhere: the phases
+        of a stop end what was begun, and skip what was not."""
+        await self._household.open()
         recovery = Recovery(
             self.house,
             self.lanes,
@@ -170,44 +205,40 @@ class Gateway:
         self.intake.open()
         self._parts.progress("connecting")
         for platform in self._doors:
-            await self._connect(platform)
+            if await self._connections.open(platform, self.intake):
+                self.delivery.connected(platform)
         self._watching = self._tasks.create_task(self.expiry.run(), name="expiry")
         self._parts.progress("running")
 
-    async def _connect(self, platform: Platform) -> None:
-        try:
-            await self._connected.enter_async_context(platform.connect(self.intake))
-        except Exception:  # a platform's edge: a door that does not open keeps no other shut
-            log.exception(
-                "%s:%s could not be connected; what is owed there waits for the next start.",
-                platform.name,
-                platform.account,
-                extra={"action": "connect_failed"},
+    async def stop(
+        self, order: StopOrder | None = None, *, hurried: asyncio.Event | None = None
+    ) -> None:
+        """Run the phases, once: whoever calls again waits for the same stop. Without an order it
+        is as if a signal had come that nobody planned."""
+        if self._stopping is None:
+            order = order or StopOrder(
+                kind=StopKind.SIGNAL, by=AskedBy.SIGNAL, at=self._parts.clock.now()
             )
-        else:
-            self.delivery.connected(platform)
+            phases = self.phases(order, hurried=hurried or asyncio.Event())
+            running = run_phases(phases, progress=self._parts.progress)
+            self._stopping = asyncio.create_task(running, name="stop")
+        await asyncio.shield(self._stopping)
 
-    async def __aexit__(self, *exc: object) -> None:
-        await run_phases(self._phases(), progress=self._parts.progress)
-        if self._broken is not None:
-            raise Broken(self._broken) from self._broken
+    def phases(self, order: StopOrder, *, hurried: asyncio.Event) -> list[Phase]:
+        """The stop of a gateway, in the order in which it is to happen, whatever has been started.
 
-    def _phases(self) -> list[Phase]:
+        `hurried`: nothing more is waited for, from the instant in which it is set.
+        """
         return [
             Phase("close intake", 1, self._close_intake),
-            Phase("interrupt", 5, self.lanes.close),
-            Phase("let watchers go", 1, self._let_watchers_go),
-            Phase("kill tools", 5, self._kill_tools),
-            Phase("finalise agents", 2, self._finalise_agents),
-            Phase("empty the cache", 1, self._empty_cache),
-            Phase("flush outbox", 3, self.delivery.flush),
-            Phase("disconnect platforms", 5, self._connected.aclose),
-            Phase("close outbox", 2, self.delivery.close),
-            # Before the tasks: a title that is still asked for is one of them.
-            Phase("close auxiliary clients", 1, self._auxiliary.close),
-            Phase("cancel tasks", 3, self._end_tasks),
-            # Behind them: a command that ends a session is one of them.
-            Phase("close memory", 4, self.house.memory.close),
+            Phase("interrupt", 3, self._interrupt),
+            Phase("kill tools", 2, self._kill_tools),
+            Phase("finalise agents", 1.5, self._finalise_agents),
+            Phase("empty the cache", 0.5, self._empty_cache),
+            Phase("flush outbox", 2, self.delivery.flush),
+            Phase("disconnect platforms", 2, self._disconnect),
+            Phase("cancel tasks", 1.5, self._end_tasks),
+            Phase("close auxiliary clients", 1.5, self._close_auxiliary),
         ]
 
     async def _close_session(self, session_id: SessionId) -> None:
@@ -220,9 +251,12 @@ class Gateway:
         # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
         self._running = {lane.session_id for lane in self.lanes}
 
-    async def _let_watchers_go(self) -> None:
-        self.house.watchers.close()
-        self.house.feeds.close()
+    async def _interrupt(self) -> None:
+        try:
+            await self.lanes.close()
+        finally:
+            self.house.watchers.close()
+            self.house.feeds.close()
 
     async def _finalise_agents(self) -> None:
         await self.house.memory.finalise({*self._running, *self.house.cache})
@@ -235,14 +269,21 @@ class Gateway:
     async def _empty_cache(self) -> None:
         self.house.cache.clear()
 
+    async def _disconnect(self) -> None:
+        try:
+            await self._connections.close()
+        finally:
+            await self.delivery.close()
+
     async def _end_tasks(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        try:
-            await self._tasks.__aexit__(None, None, None)
-        except ExceptionGroup as failures:
-            self._broken = failures.exceptions[0]
-            raise
+        await self._auxiliary.close()  # a title that is still asked for is one of these tasks
+        await self._household.close()
+
+    async def _close_auxiliary(self) -> None:
+        """Memory's providers too, behind the tasks: a command that ends a session is one."""
+        await asyncio.gather(self._auxiliary.close(), self.house.memory.close())
 
     def _admit(self, accepted: Accepted) -> None:
         if not self.desk.take(accepted) and not self._take_word(accepted):

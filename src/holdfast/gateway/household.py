@@ -1,0 +1,47 @@
+"""The household: the task group of a gateway, which outlives whoever started the gateway."""
+
+import asyncio
+
+
+class Household:
+    """Owns the group that every task of the house is in, and the task that holds the group.
+
+    A group cancels the task that entered it when one of its own fails. Were that the task of
+    a start, which is over soon or may be cancelled, nobody would hear of a failure: so the group
+    has a task of its own, and a failure is a fact that anyone can wait for (`broken`).
+    """
+
+    def __init__(self) -> None:
+        self.tasks = asyncio.TaskGroup()
+        self.broken = asyncio.Event()  # a task that was never to fail has failed
+        self.failure: Exception | None = None
+        self._entered = asyncio.Event()
+        self._leaving = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        self._holding = asyncio.create_task(self._hold(), name="household")
+        await self._entered.wait()
+
+    async def close(self) -> None:
+        """Returns when every task has ended; cancelled, it cancels them. Skipped where it was
+        never opened."""
+        self._leaving.set()
+        if self._holding is None:
+            return
+        try:
+            await asyncio.shield(self._holding)
+        except asyncio.CancelledError:
+            self._holding.cancel()
+            raise
+
+    async def _hold(self) -> None:
+        try:
+            async with self.tasks:
+                self._entered.set()
+                await self._leaving.wait()
+        except ExceptionGroup as failures:
+            found = failures.exceptions[0]
+            assert isinstance(found, Exception), "a group of these holds nothing else"
+            self.failure = found
+            self.broken.set()
