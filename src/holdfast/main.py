@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -15,6 +16,7 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.providers import BadProvider, load_providers
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
+from holdfast.control.departing import Doorway
 from holdfast.control.greeting import greeting
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.listener import HttpListener
@@ -22,6 +24,7 @@ from holdfast.control.login import Login
 from holdfast.control.login_pages import LoginPages
 from holdfast.control.metrics import Metrics
 from holdfast.control.page import site
+from holdfast.control.progress import Progress
 from holdfast.control.status_thread import StatusThread
 from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
@@ -32,9 +35,12 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings, SandboxMode
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.gateway.departure import Departure
 from holdfast.gateway.gateway import Broken, Gateway
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.restarting import Restarting
 from holdfast.models.choice import Chosen, choose
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import BadTarget
@@ -52,13 +58,19 @@ from holdfast.service.ids import Ids
 from holdfast.service.lock import HomeInUse, HomeLock
 from holdfast.service.logs import logging_to
 from holdfast.service.paths import Paths
-from holdfast.service.signals import stop_signal
+from holdfast.service.signals import Signals
 from holdfast.service.tokens import api_token
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.judging.on_demand import JudgeOnDemand
 from holdfast.workshop import Workshop
 
 log = logging.getLogger(__name__)
+
+_KINDS = {
+    signal.SIGTERM: StopKind.SIGNAL,  # nobody's plan: the next boot starts it again
+    signal.SIGINT: StopKind.STOP,
+    signal.SIGUSR1: StopKind.RESTART,
+}
 
 
 def run(config: Config) -> int:
@@ -70,12 +82,14 @@ def run(config: Config) -> int:
             redact = Redaction([*config.secrets.values(), token])
             allow_many_connections()
             with (
+                Signals() as signals,
                 logging_to(paths.log_file, config.settings.log, redact=redact),
                 _warned(config),
                 StatusThread(paths, clock=clock) as status,
                 asyncio.Runner(loop_factory=loop_factory()) as runner,
             ):
-                runner.run(Process(config, lock=lock, status=status, token=token).serve())
+                process = Process(config, lock=lock, status=status, token=token)
+                runner.run(process.serve(signals))
         return exits.OK
     except HomeInUse as error:
         print(error, file=sys.stderr)
@@ -106,19 +120,22 @@ class Process:
         self._new_id = Ids(clock=self._clock)
         self._crash = crash_at(config.crash_at)
         self._state = "starting"
+        self._progress = Progress()
         self._address = ""
         self._login = Login(token, clock=self._clock)
+        self._departure = Departure()
+        self._lifecycle = Restarting(self._departure, check=self._check, quiet=self._quiet)
         self._model: Chosen  # once the start has come that far
         self._facts_of: list[Callable[[], dict[str, Any]]] = []
 
-    async def serve(self) -> None:
-        """Start everything, in order, serve until a signal, and stop it in the reverse order."""
+    async def serve(self, signals: Signals) -> None:
+        """Start everything, in order, serve until an order, and stop it in the reverse order."""
         loop = asyncio.get_running_loop()
         with (
             rarely_collected() as started,
             Heartbeat(loop, clock=self._clock) as heartbeat,
-            stop_signal(loop) as stop,
         ):
+            signals.listen(loop, self._signalled)
             self._status.watch(heartbeat)
             self._enter("opening the store")
             async with AsyncExitStack() as stack:
@@ -139,10 +156,27 @@ class Process:
                 log.info("Ready at %s.", self._address, extra={"action": "ready"})
                 await self._greet(runners)
                 started()
-                await stop.wait()
-                log.info("Asked to stop.", extra={"action": "stopping"})
+                order = await self._departure.asked()
+                log.info(
+                    "Asked to go: %s, by %s.", order.kind, order.by, extra={"action": "stopping"}
+                )
         self._enter("stopped")
         log.info("Stopped; all that is owed is in the store.", extra={"action": "stopped"})
+
+    def _signalled(self, which: signal.Signals) -> None:
+        """The first asks; any after it hurries."""
+        if self._departure.order is not None:
+            self._departure.hurry()
+            return
+        kind = _KINDS[which]
+        order = StopOrder(kind=kind, by=AskedBy.SIGNAL, at=self._clock.now())
+        self._departure.ask(order)
+
+    async def _check(self) -> None:
+        """A successor is not looked at yet."""
+
+    async def _quiet(self) -> None:
+        """No turn is waited for yet."""
 
     def _runners(self, store: SqliteStore) -> Runners:
         return Runners(
@@ -176,6 +210,7 @@ class Process:
                 new_id=self._new_id,
                 crash=self._crash,
                 progress=self._enter,
+                lifecycle=self._lifecycle,
                 judge=JudgeOnDemand(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
                 notes=notes,
                 memory_providers=load_providers(
@@ -241,7 +276,11 @@ class Process:
         self._lock.announce(listener.address)
         await stack.enter_async_context(
             ControlSocket(
-                self._paths, library=room.store, snapshot=self._facts, link=self._new_link
+                self._paths,
+                library=room.store,
+                snapshot=self._facts,
+                link=self._new_link,
+                doorway=Doorway(self._lifecycle, progress=self._progress, clock=self._clock),
             )
         )
 
@@ -262,6 +301,7 @@ class Process:
     def _enter(self, state: str) -> None:
         self._state = state
         self._status.publish(self._facts())
+        self._progress.publish(state)
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"state": self._state, "address": self._address}

@@ -11,6 +11,7 @@ from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
     "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
+    "gateway": Lazy("holdfast.cli.gateway_group", "Stop or restart the gateway, or look at it."),
     "chat": Lazy("holdfast.cli.chat", "Talk to the agent in this terminal."),
     "ask": Lazy("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "link": Lazy("holdfast.cli.link", "Print a link that opens the page, logged in."),

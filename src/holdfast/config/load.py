@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -38,6 +38,9 @@ class Config:
     signature: str
     origins: Mapping[str, str]  # by key path, of the keys that somebody set
     crash_at: str = ""  # the fault tests' own: where the process is to kill itself
+    stall_at: str = ""  # theirs too: where it is held up
+    # What the process was started with, for those who deal with supervisors and successors.
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def secret(self, path: str) -> Secret | None:
         """The secret a key refers to; None: the key is empty or its part is not enabled."""
@@ -75,6 +78,8 @@ def load(
         signature=_signature(settings, resolved.secrets),
         origins=MappingProxyType(draft.origins()),
         crash_at=environ.get("HOLDFAST_CRASH_AT", ""),
+        stall_at=environ.get("HOLDFAST_STALL_AT", ""),
+        environ=MappingProxyType(dict(environ)),
     )
 
 

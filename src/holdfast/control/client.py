@@ -3,7 +3,8 @@
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -54,6 +55,22 @@ class ControlClient:
     def post(self, path: str, body: object = None) -> Any:
         return self._ask("POST", path, json.dumps({} if body is None else body))
 
+    def follow(self, path: str, body: object = None) -> Iterator[dict[str, Any]]:
+        """The JSON lines of an answer as they come; `timeout` holds for each.
+
+        A stream that breaks off ends like one that was ended: the gateway has gone.
+        """
+        connection = _UnixConnection(self._paths, timeout=self._timeout)
+        try:
+            response = _answered(connection, self._paths, path, {} if body is None else body)
+            if response.status >= 400:
+                _decoded(response.read(), response.status)
+            with suppress(ConnectionError, http.client.HTTPException):
+                while line := response.readline():
+                    yield json.loads(line)
+        finally:
+            connection.close()
+
     def _ask(self, method: str, target: str, body: str | None = None) -> Any:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         connection = _UnixConnection(self._paths, timeout=self._timeout)
@@ -68,6 +85,18 @@ class ControlClient:
         finally:
             connection.close()
         return _decoded(content, response.status)
+
+
+def _answered(
+    connection: "_UnixConnection", paths: Paths, path: str, body: object
+) -> http.client.HTTPResponse:
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        raise GatewayDown(
+            f"The gateway of {paths.home} did not answer POST {path}: {error!r}"
+        ) from None
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -7,8 +7,9 @@ from typing import Any, Self
 import msgspec
 from aiohttp import web
 
+from holdfast.control.departing import Doorway
 from holdfast.control.metrics import balance
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.library import Library
 from holdfast.service.paths import Paths, private_dir
@@ -28,12 +29,14 @@ class ControlSocket:
         library: Library,
         snapshot: Callable[[], dict[str, Any]],
         link: Callable[[], str],
+        doorway: Doorway,
     ) -> None:
         """`link` makes a one-time link that logs a browser in."""
         self._path = paths.control_socket
         self._library = library
         self._snapshot = snapshot
         self._link = link
+        self._doorway = doorway
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -44,6 +47,8 @@ class ControlSocket:
                 web.get("/sessions", self._sessions),
                 web.get("/sessions/{id}", self._session),
                 web.post("/login", self._login),
+                web.post("/stop", self._doorway.stop),
+                web.post("/restart", self._doorway.restart),
             ]
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -60,6 +65,7 @@ class ControlSocket:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        self._doorway.close()  # or the stream of whoever follows the stop would be waited for
         await self._open.aclose()
 
     async def _status(self, request: web.Request) -> web.Response:
@@ -93,6 +99,8 @@ async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
     except web.HTTPError as error:
         return _json({"error": error.text}, status=error.status)
+    except RestartRefused as error:
+        return _json({"error": str(error)}, status=409)
     except StoreError as error:
         return _json({"error": f"the store cannot be read: {error}"}, status=503)
 

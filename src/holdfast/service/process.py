@@ -1,5 +1,7 @@
 """A process as the kernel knows it: alive or not, and since when."""
 
+import os
+import select
 from pathlib import Path
 
 
@@ -16,3 +18,24 @@ def start_time(pid: int) -> int | None:
     fields = stat[stat.rindex(")") + 2 :].split()
     dead = fields[0] in ("Z", "X")
     return None if dead else int(fields[19])
+
+
+def opened(pid: int, *, started: int | None) -> int | None:
+    """A file descriptor of this very process, which no successor to its pid can be taken for;
+    None: it has gone."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    # Looked at while the descriptor holds it: a pid that was given out again started later.
+    if start_time(pid) != started:
+        os.close(fd)
+        return None
+    return fd
+
+
+def gone(fd: int, *, within: float) -> bool:
+    """True once the process of this descriptor has ended; False if it takes longer."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(max(0.0, within) * 1000))

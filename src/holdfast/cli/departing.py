@@ -1,0 +1,127 @@
+"""Departing: a gateway told to stop or restart, and watched until it has."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.output import duration, print_json
+from holdfast.control.client import ControlClient, ControlRefused, GatewayDown, read_status
+from holdfast.core.errors import HoldfastError
+from holdfast.service import exits
+from holdfast.service.lock import Holder, read_holder
+from holdfast.service.paths import Paths
+from holdfast.service.process import gone, opened
+
+# Nothing tells another process that a socket has come to be, so its coming is looked for.
+_LOOK_EVERY = 0.05
+
+
+class StillThere(HoldfastError):
+    """It did not come to its end in the time that was given."""
+
+
+def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
+    """Returns when the process has gone."""
+    watch = _Watch(timeout, quiet=as_json)
+    with _holder(home) as (holder, fd):
+        try:
+            watch.follow(Paths(home), "/stop", {"now": now})
+        except GatewayDown:
+            # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
+            signal.pidfd_send_signal(fd, signal.SIGINT)
+        watch.until_gone(fd, holder)
+    _tell(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": holder.pid})
+
+
+def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
+    """Returns when the successor takes messages."""
+    watch = _Watch(timeout, quiet=as_json)
+    with _holder(home) as (holder, fd):
+        try:
+            watch.follow(Paths(home), "/restart", {"mode": mode})
+        except ControlRefused as refused:
+            _refused(refused, as_json=as_json)
+        watch.until_gone(fd, holder)
+    pid = watch.until_ready(Paths(home), holder)
+    facts = {"restarted": holder.pid, "pid": pid}
+    _tell(as_json, watch, f"The gateway of {home} is back, as process {pid}.", facts)
+
+
+class _Watch:
+    """Owns the deadline of one departure, and shows how far it has come."""
+
+    def __init__(self, timeout: float, *, quiet: bool) -> None:
+        self._began = time.monotonic()
+        self._timeout = timeout
+        self._quiet = quiet
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> float:
+        return max(0.01, self._timeout - self.seconds)
+
+    def follow(self, paths: Paths, path: str, body: dict[str, Any]) -> None:
+        with suppress(TimeoutError):
+            for line in ControlClient(paths, timeout=self.left).follow(path, body):
+                self._show(str(line["phase"]))
+
+    def until_gone(self, fd: int, holder: Holder) -> None:
+        if not gone(fd, within=self.left):
+            raise StillThere(
+                f"Process {holder.pid} has not ended within {self._timeout:g} s; it is still on "
+                "its way. `holdfast status` says where it stands."
+            )
+
+    def until_ready(self, paths: Paths, before: Holder) -> int:
+        while self.seconds < self._timeout:
+            with suppress(GatewayDown):
+                status = read_status(paths)
+                self._show(str(status["state"]))
+                if status["state"] == "running" and status["pid"] != before.pid:
+                    return int(status["pid"])
+            time.sleep(_LOOK_EVERY)
+        raise StillThere(
+            f"Process {before.pid} has ended, and no successor took messages within "
+            f"{self._timeout:g} s. `holdfast logs` says why; `holdfast run` starts one."
+        )
+
+    def _show(self, phase: str) -> None:
+        if not self._quiet and sys.stderr.isatty():
+            click.echo(click.style(f"  {phase}", dim=True), err=True)
+
+
+@contextmanager
+def _holder(home: Path) -> Iterator[tuple[Holder, int]]:
+    """Who holds the home, with a descriptor that is that process and no other."""
+    holder = read_holder(home)
+    fd = opened(holder.pid, started=holder.start_time) if holder is not None else None
+    if holder is None or fd is None or holder.purpose != "gateway":
+        raise GatewayDown(f"No gateway is running for {home}.")
+    try:
+        yield holder, fd
+    finally:
+        os.close(fd)
+
+
+def _refused(refused: ControlRefused, *, as_json: bool) -> None:
+    if not as_json:
+        raise refused
+    print_json({"restarted": None, "error": str(refused)})
+    sys.exit(exits.FAILED)
+
+
+def _tell(as_json: bool, watch: _Watch, sentence: str, facts: dict[str, Any]) -> None:
+    if as_json:
+        print_json({**facts, "seconds": round(watch.seconds, 3)})
+    else:
+        click.echo(f"{sentence} It took {duration(watch.seconds)}.")

@@ -1,0 +1,27 @@
+"""`holdfast gateway`: the process itself, and the service that keeps it running."""
+
+import click
+
+from holdfast.cli.home import home_option
+from holdfast.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
+    "stop": Lazy("holdfast.cli.gateway_stop", "Stop it; it stays down until it is started."),
+    "restart": Lazy("holdfast.cli.gateway_restart", "Restart it; what runs goes on afterwards."),
+    "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
+    "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
+}
+
+
+@click.group("gateway", cls=LazyGroup, lazy=COMMANDS)
+@home_option
+def command() -> None:
+    """Start, stop and restart the gateway of a home.
+
+    \b
+    Examples:
+      holdfast gateway restart
+      holdfast gateway restart --when-idle
+      holdfast gateway stop --home /srv/bot
+    """

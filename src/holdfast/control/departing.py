@@ -1,0 +1,64 @@
+"""Departing: a stop or a restart asked for on the machine itself, and followed to its end."""
+
+from typing import Literal, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.progress import Progress
+from holdfast.core.ports import Clock, Lifecycle
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+
+Asked = TypeVar("Asked")
+
+
+class StopAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    now: bool = False
+
+
+class RestartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    mode: Literal["now", "when_idle"] | None = None
+
+
+class Doorway:
+    """What the control socket lets the owner of the home do to the process.
+
+    An answer is a stream of JSON lines, a phase each. It ends when the control socket does: that
+    is near the end of the stop and not the end itself, which only the kernel can tell.
+    """
+
+    def __init__(self, lifecycle: Lifecycle, *, progress: Progress, clock: Clock) -> None:
+        self._lifecycle = lifecycle
+        self._progress = progress
+        self._clock = clock
+
+    def close(self) -> None:
+        self._progress.close()
+
+    async def stop(self, request: web.Request) -> web.StreamResponse:
+        asked = await _read(request, StopAsked)
+        self._lifecycle.stop(self._order(StopKind.STOP, now=asked.now))
+        return await self._follow(request)
+
+    async def restart(self, request: web.Request) -> web.StreamResponse:
+        asked = await _read(request, RestartAsked)
+        order = self._order(StopKind.RESTART, now=asked.mode == "now")
+        await self._lifecycle.restart(order, when_idle=asked.mode == "when_idle")
+        return await self._follow(request)
+
+    def _order(self, kind: StopKind, *, now: bool) -> StopOrder:
+        return StopOrder(kind=kind, by=AskedBy.CLI, at=self._clock.now(), now=now)
+
+    async def _follow(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        async for phase in self._progress.follow():
+            await response.write(msgspec.json.encode({"phase": phase}) + b"\n")
+        return response
+
+
+async def _read(request: web.Request, kind: type[Asked]) -> Asked:
+    try:
+        return msgspec.json.decode(await request.read() or b"{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None

@@ -1,0 +1,74 @@
+"""Restarting: how the house asks the process it lives in to go, and when it is told no."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from holdfast.core.errors import RestartRefused
+from holdfast.core.stopping import StopOrder
+from holdfast.gateway.departure import Departure
+
+log = logging.getLogger(__name__)
+
+
+class Restarting:
+    """`core.ports.Lifecycle`. Owns the one restart that is being checked or waits for quiet.
+
+    `check` raises `RestartRefused` where a successor could not start. `quiet` returns when no
+    turn runs; it may return when one has begun again by then, which that turn is parked for.
+    """
+
+    def __init__(
+        self,
+        departure: Departure,
+        *,
+        check: Callable[[], Awaitable[None]],
+        quiet: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._departure = departure
+        self._check = check
+        self._quiet = quiet
+        self._checking = False
+        self._later: asyncio.Task[None] | None = None
+        self.waiting: StopOrder | None = None  # a restart that waits until no turn runs
+
+    async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
+        self._refuse_a_second(when_idle=when_idle)
+        self._checking = True
+        try:
+            await self._check()
+        finally:
+            self._checking = False
+        # It may have been told to stop while the successor was looked at.
+        self._refuse_a_second(when_idle=when_idle)
+        if when_idle:
+            self.waiting = order
+            self._later = asyncio.create_task(self._when_quiet(order), name="restart when idle")
+        else:
+            self._go(order)
+
+    def stop(self, order: StopOrder) -> None:
+        if not self._go(order):
+            self._departure.hurry()
+
+    def _refuse_a_second(self, *, when_idle: bool) -> None:
+        if (standing := self._departure.order) is not None:
+            what = "restarting" if standing.kind.restarts else "stopping"
+            raise RestartRefused(f"the gateway is {what} already.")
+        if self._checking:
+            raise RestartRefused("a restart was asked for a moment ago; its successor is checked.")
+        if when_idle and self.waiting is not None:
+            raise RestartRefused(
+                "a restart waits already until no turn runs; one without `when idle` goes now."
+            )
+
+    async def _when_quiet(self, order: StopOrder) -> None:
+        await self._quiet()
+        self._go(order)
+
+    def _go(self, order: StopOrder) -> bool:
+        """The order is given; one that waited is overtaken by it, or has come to its end."""
+        later, self._later, self.waiting = self._later, None, None
+        if later is not None and later is not asyncio.current_task():
+            later.cancel()
+        return self._departure.ask(order)
