@@ -1,37 +1,42 @@
 """The one HTTP listener: the platforms' routes, health and metrics, for those who may ask."""
 
-import errno
-import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from holdfast.control.headers import secure
 from holdfast.control.metrics import CONTENT_TYPE, Metrics
-from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.control.places import listening
+from holdfast.core.errors import StoreError
 from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings
 from holdfast.platforms.api.bearer import bears
+from holdfast.service.sockets import place
 
-log = logging.getLogger(__name__)
-
-_NEIGHBOURS = 10  # ports tried besides one that nobody chose
 _LARGEST_BODY = 32 * 1024 * 1024
+_BACKLOG = 1024
+_READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_RESTARTING = {
+    "error": {
+        "message": "the gateway is restarting, and nothing of this was done; send it again.",
+        "type": "server_error",
+        "code": "restarting",
+        "param": None,
+    }
+}
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class PortTaken(HoldfastError):
-    """Another program listens where the gateway should."""
-
-
 class HttpListener:
-    """Owns the TCP listener while its context is open; `address` is where it can be reached.
+    """Owns the listening sockets while its context is open; `address` is where it can be reached.
 
-    A port that somebody chose (`port_chosen`) is an order; else it is a wish, and where it is
-    taken a neighbour will do.
+    At sockets that a predecessor left (`inherited`) nobody is accepted before `accept` is called,
+    for whoever waits in the kernel's queue is better off than who is sent away; at new ones all
+    are, and are told to wait.
     """
 
     def __init__(
@@ -43,77 +48,96 @@ class HttpListener:
         token: Secret,
         ready: Callable[[], bool],
         port_chosen: bool,
+        inherited: Sequence[socket.socket] = (),
     ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._token = token
         self._ready = ready
         self._port_chosen = port_chosen
+        self._inherited = tuple(inherited)
         names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
         self._hosts = {name.strip("[]").lower() for name in names}
         self._routes = list(routes)
         self._open = AsyncExitStack()
+        self._sites: list[web.SockSite] = []
+        self._leaving = False
+        self._runner: web.AppRunner
+        self.sockets: tuple[socket.socket, ...] = ()
         self.address = ""
 
     async def __aenter__(self) -> Self:
-        application = web.Application(middlewares=[self._check_host], client_max_size=_LARGEST_BODY)
+        application = web.Application(middlewares=[self._check], client_max_size=_LARGEST_BODY)
         application.on_response_prepare.append(secure)
+        application.on_response_prepare.append(self._say_goodbye)
         application.add_routes(self._routes)
         application.add_routes(
             [web.get("/healthz", self._health), web.get("/metrics", self._measures)]
         )
+        self.sockets = tuple(
+            await listening(
+                self._settings, inherited=self._inherited, port_chosen=self._port_chosen
+            )
+        )
+        for sock in self.sockets:
+            self._open.callback(sock.close)
         # Whoever waits for a turn is told to come back; none of them may hold up a stop.
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        self._open.push_async_callback(runner.cleanup)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        self._open.push_async_callback(self._runner.cleanup)
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        self.address = f"http://{host}:{place(self.sockets[0])[1]}"
         try:
-            port = await self._listen(runner)
+            await self._runner.setup()
+            if not set(self.sockets) & set(self._inherited):
+                await self.accept()
         except BaseException:
             await self._open.aclose()
             raise
-        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        self.address = f"http://{host}:{port}"
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
 
-    async def _listen(self, runner: web.AppRunner) -> int:
-        for port in self._ports():
-            try:
-                await web.TCPSite(runner, self._settings.host, port, backlog=1024).start()
-            except OSError as error:
-                if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                    raise PortTaken(
-                        f"gateway.host: cannot listen on {self._settings.host} ({error.strerror})."
-                    ) from None
-                continue
-            if port != self._settings.port:
-                log.warning(
-                    "Port %d is in use by another program; listening on %d instead.",
-                    self._settings.port,
-                    port,
-                    extra={"action": "port_taken"},
-                )
-            return int(runner.addresses[0][1])
-        raise PortTaken(
-            f"gateway.port: {self._settings.host}:{self._settings.port} is in use by another "
-            "program, or not allowed. Choose another port in holdfast.toml or with --port "
-            "(0: any free one)."
-        )
+    async def accept(self) -> None:
+        """Take what has queued up, and all that comes. A second call does nothing."""
+        if self._sites or self._leaving:
+            return
+        for sock in self.sockets:
+            # A copy, which the server closes with itself: ours is for a successor.
+            site = web.SockSite(self._runner, sock.dup(), backlog=_BACKLOG)
+            self._sites.append(site)
+            await site.start()
 
-    def _ports(self) -> Sequence[int]:
-        port = self._settings.port
-        return (port,) if self._port_chosen else range(port, port + _NEIGHBOURS)
+    async def leave(self) -> tuple[socket.socket, ...]:
+        """A successor will listen here: accept nobody any more. Returns copies of the sockets,
+        which are the caller's: as long as one of them is open, nobody is refused.
+
+        Who connects from now on waits in the kernel's queue. Who is connected already can read
+        on; what would change something is sent away, to that queue: 503, and the connection is
+        closed. Nothing of such a request was done.
+        """
+        self._leaving = True
+        copies = tuple(sock.dup() for sock in self.sockets)
+        sites, self._sites = self._sites, []
+        for site in sites:
+            await site.stop()
+        return copies
+
+    async def _say_goodbye(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self._leaving:
+            response.force_close()
+            response.headers[hdrs.CONNECTION] = "close"
 
     @web.middleware
-    async def _check_host(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         # A page of elsewhere can make a browser call us under its own name (DNS rebinding).
         # Browsers always say a name; a probe that says none is no page, and may ask.
         host = request.headers.get("Host")
         if host is not None and not self._answers_to(_name(host), request):
             text = f"this gateway does not answer to {host!r}; see gateway.allowed_hosts\n"
             return web.Response(status=421, text=text)
+        if self._leaving and request.method not in _READS:
+            return web.json_response(_RESTARTING, status=503, headers={hdrs.RETRY_AFTER: "1"})
         return await handler(request)
 
     def _answers_to(self, name: str, request: web.Request) -> bool:

@@ -65,6 +65,18 @@ class HomeLock:
             raise HomeInUse(self._home, read_holder(self._home)) from None
         except OSError as error:
             raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
+        self._taken()
+
+    def wait(self) -> None:
+        """Take the lock as soon as it is free, however long that is. Blocks: the kernel wakes
+        whoever waits in the instant in which the holder lets go or dies."""
+        try:
+            self._fd = _lock(self._home, wait=True)
+        except OSError as error:
+            raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
+        self._taken()
+
+    def _taken(self) -> None:
         self._since = self._now()
         self.announce("")
 
@@ -103,10 +115,10 @@ def read_holder(home: Path) -> Holder | None:
     return holder if alive is not None and alive == holder.start_time else None
 
 
-def _lock(home: Path) -> int:
+def _lock(home: Path, *, wait: bool = False) -> int:
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(fd)
         raise
@@ -132,6 +144,7 @@ def _in_use(home: Path, holder: Holder | None) -> str:
     at = f" at {holder.address}" if holder.address else ""
     return (
         f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}.\n"
-        "One home has one gateway. Ask that one with `holdfast status`, end it with "
-        f"`kill {holder.pid}`, or start this one with another --home."
+        "One home has one gateway. Ask that one with `holdfast status`, take its place with "
+        "`holdfast run --replace`, end it with `holdfast gateway stop`, or start this one with "
+        "another --home."
     )

@@ -1,0 +1,109 @@
+"""Listening sockets: made here, or left to us by a predecessor or a supervisor.
+
+A listening socket that passes from process to process is never closed between them: whoever
+connects meanwhile waits in the kernel's queue, and is answered by the successor.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Mapping, Sequence
+
+NAME = "http"  # what a supervisor that keeps them calls them (FDNAME)
+VARIABLES = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
+
+_FIRST = 3  # where systemd, and all who do as it does, begin to count
+_BACKLOG = 1024
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+
+
+def adopt(handed: Mapping[str, str], *, pid: int) -> list[socket.socket]:
+    """The listening sockets that were given to this very process; no child of it gets them.
+
+    `handed` has the variables of the start. Others' descriptors (`LISTEN_PID` is not ours) are
+    not touched; what is no TCP listener is closed, for nobody else would.
+    """
+    count = handed.get("LISTEN_FDS", "")
+    if handed.get("LISTEN_PID") != str(pid) or not count.isdigit():
+        return []
+    adopted = [_adopted(fd) for fd in range(_FIRST, _FIRST + int(count))]
+    return [each for each in adopted if each is not None]
+
+
+def _adopted(fd: int) -> socket.socket | None:
+    try:
+        os.set_inheritable(fd, False)
+        sock = socket.socket(fileno=fd)
+    except OSError:
+        return None  # it was promised and is not there, or is no socket
+    listens = sock.family in _FAMILIES and sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if not listens:
+        sock.close()
+        return None
+    return sock
+
+
+def place(sock: socket.socket) -> tuple[str, int]:
+    """The address and port that a socket listens on."""
+    address, port, *_ = sock.getsockname()
+    return str(address), int(port)
+
+
+def choose(
+    inherited: Sequence[socket.socket], *, wanted: Sequence[str], ports: Sequence[int]
+) -> tuple[list[socket.socket], list[socket.socket]]:
+    """Which of those that were left to us listen where we are to listen, and which do not.
+
+    `ports`: any of them will do; 0 among them is any port at all. Of two that listen at the same
+    place, which are one socket, the second is not needed.
+    """
+    chosen: dict[tuple[str, int], socket.socket] = {}
+    others = []
+    for sock in inherited:
+        address, port = place(sock)
+        if address in wanted and (port in ports or 0 in ports) and (address, port) not in chosen:
+            chosen[address, port] = sock
+        else:
+            others.append(sock)
+    return list(chosen.values()), others
+
+
+def bind(addresses: Sequence[str], port: int) -> list[socket.socket]:
+    """New sockets that listen on all of these, at one port; 0: at one that is free.
+
+    Raises `OSError` where one cannot be had, with none left open. An address that this machine
+    does not have is left out, if another is there.
+    """
+    made: list[socket.socket] = []
+    missing: OSError | None = None
+    try:
+        for address in addresses:
+            try:
+                made.append(_bound(address, place(made[0])[1] if made else port))
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                missing = error
+        if not made and missing is not None:
+            raise missing
+    except OSError:
+        for sock in made:
+            sock.close()
+        raise
+    return made
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind((address, port))
+        sock.listen(_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
