@@ -27,7 +27,7 @@ from holdfast.core.memory import MemoryProvider
 from holdfast.core.message import Message, ToolCall
 from holdfast.core.model import ModelChoice, ToolSchema
 from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake, Platform, Tool
+from holdfast.core.ports import Intake, Lifecycle, Platform, Tool
 from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow, RunnerRow
 from holdfast.core.settings import PlatformSettings, Settings
@@ -160,6 +160,7 @@ class World:
         self.more_doors: list[Platform] = []
         self.more_tools: list[Tool] = []
         self.judge: Judge = TRUSTING
+        self.lifecycle: Lifecycle | None = None  # the process, as far as the house sees it
         self.secrets: list[Secret] = []
         self.states: list[str] = []
         self.clock: Clock = Clock()
@@ -189,6 +190,7 @@ class World:
                 api_key=None,
                 secrets=self.secrets,
                 judge=self.judge,
+                lifecycle=self.lifecycle,
                 clock=self.clock,
                 new_id=self.new_id,
                 crash=never,

@@ -38,8 +38,7 @@ def test_what_is_a_command(text: str, parsed: tuple[str, str] | None) -> None:
 
 
 async def test_help_lists_every_command(world: World) -> None:
-    world.say("/help")
-    (text,) = await world.texts(1)
+    text = (await world.end_of(await world.accept("/help"))).text
     shown = [line.split(" - ")[0] for line in text.splitlines() if line.startswith("/")]
     assert sorted(shown) == [f"/{spec.name}" for spec in COMMANDS]
     headings = [line for line in text.splitlines() if line.endswith(":")]

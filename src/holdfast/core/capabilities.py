@@ -20,4 +20,5 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     max_length: int | None = None  # characters of one message
     settle: float = 0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
     busy_notices: bool = True  # people are told by message what happens to theirs in a turn
+    restart_notices: bool = True  # people are told by message that the gateway goes or is back
     buttons: bool = False  # it shows the choices of a message, and hands a click in as a message

@@ -129,6 +129,13 @@ COMMANDS = (
         help="say something that is answered after what runs now",
     ),
     CommandSpec(
+        name="restart",
+        arguments="[now | when idle]",
+        help="start the gateway again; now: without letting turns come to a good place first",
+        permission=Permission.OPERATE,
+        outlives_restart=False,  # it would restart every successor that finds it
+    ),
+    CommandSpec(
         name="resume",
         topic=Topic.CONVERSATIONS,
         arguments="[N | TITLE | ID]",
@@ -151,6 +158,12 @@ COMMANDS = (
         name="sessions",
         topic=Topic.CONVERSATIONS,
         help="list the conversations that can be gone back to",
+    ),
+    CommandSpec(
+        name="sethome",
+        arguments="[off]",
+        help="tell this chat when the gateway stops, restarts and is back",
+        permission=Permission.OPERATE,
     ),
     CommandSpec(name="status", help="show what this session and the gateway are doing"),
     CommandSpec(

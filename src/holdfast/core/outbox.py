@@ -20,6 +20,7 @@ class DeliveryKind(StrEnum):
     COMMAND = "command"  # what a command answers
     NOTICE = "notice"  # the gateway speaking for itself; may expire
     QUESTION = "question"  # asks for a person's word; expires with its deadline
+    FAREWELL = "farewell"  # that the gateway goes: only who goes says it, no successor does
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,7 +74,7 @@ class StopRow(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: int = 0  # turns that were cut
     stopped_at: float | None = None  # None: it was still on its way when last heard of
     ready_at: float | None = None  # when a successor took messages again
-    told: bool = False  # whoever is to hear that it is back has been told, or owed it durably
+    told: bool = False  # somebody was owed the news, durably, when it was back
 
 
 class HomeChannel(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,15 @@ from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
-from holdfast.core.outbox import Address, Choice, DeliveryRow, DeliveryState, NewDelivery, Outbound
+from holdfast.core.outbox import (
+    Address,
+    Choice,
+    DeliveryKind,
+    DeliveryRow,
+    DeliveryState,
+    NewDelivery,
+    Outbound,
+)
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.pacing import Gate
@@ -30,6 +38,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     expires_at: float | None = None
     choices: tuple[Choice, ...] = ()
+    stale: bool = False  # it was worth saying only by the process that came to owe it
     doubtful: bool = False
     repeated: bool = False  # it was already sent again once, marked
     failures: int = 0  # times in a row that its platform was not there
@@ -69,6 +78,8 @@ class Delivery:
         self._accounts: dict[tuple[str, str], Gate] = {}
         self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
         self._closed = False
+        self._away: set[tuple[str, str]] = set()  # accounts that could not be reached just now
+        self._found_away = asyncio.Event()
 
     def __len__(self) -> int:
         return sum(len(chat.parcels) for chat in self._chats.values())
@@ -104,6 +115,7 @@ class Delivery:
                 )
             )
 
+                    stale=row.kind is DeliveryKind.FAREWELL,
     def connected(self, platform: Platform) -> None:
         """Begin to send to this account.
 
@@ -113,10 +125,24 @@ class Delivery:
         self._connected[platform.name, platform.account].set()
 
     async def flush(self) -> None:
-        """Returns when nothing is under way; what is owed to a closed door stays in the store."""
-        tasks = [chat.task for chat in self._chats.values() if chat.task]
-        if tasks:
-            await asyncio.wait(tasks)
+        """Returns when nothing is under way; what is owed to a closed door stays in the store,
+        and is not waited for."""
+        while under_way := self._under_way():
+            self._found_away.clear()
+            away = asyncio.ensure_future(self._found_away.wait())
+            try:
+                await asyncio.wait((*under_way, away), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                away.cancel()
+
+    def _under_way(self) -> list[asyncio.Task[None]]:
+        """What sends to accounts that can be reached, as far as is known."""
+        reached = [chat for key, chat in self._chats.items() if self._reached(key[:2])]
+        return [chat.task for chat in reached if chat.task and not chat.task.done()]
+
+    def _reached(self, account: tuple[str, str]) -> bool:
+        connected = self._connected.get(account)
+        return account not in self._away and (connected is None or connected.is_set())
 
     async def close(self) -> None:
         """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
@@ -160,6 +186,10 @@ class Delivery:
         while on_its_way:
             await gate.passed()
             await account.passed()
+        if parcel.stale:  # known without its platform, which may never be connected again
+            why = "expired with the process that owed it"
+            await self._settle(parcel, DeliveryState.FAILED, error=why)
+            return
             on_its_way = await self._try(on_its_way, gate)
 
     async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
@@ -183,6 +213,8 @@ class Delivery:
             log.warning("A reply was refused: %s", error, extra={"action": "delivery_failed"})
             await self._settle(parcel, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
+            self._away.add((parcel.address.platform, parcel.address.account))
+            self._found_away.set()
             await self._settle(parcel, DeliveryState.UNKNOWN, error=str(error))
             return msgspec.structs.replace(parcel, doubtful=True, repeated=parcel.doubtful)
         return None
@@ -218,6 +250,8 @@ class Delivery:
     async def _settle(
         self,
         parcel: Parcel,
+        self._doors.proven(platform.name, platform.account, at=self._clock.now())
+        self._away.discard((platform.name, platform.account))
         state: DeliveryState,
         *,
         message_id: str | None = None,

@@ -29,6 +29,7 @@ from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.furnishing import Built, furnish
+from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
 from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.intake import Gatehouse
@@ -38,6 +39,8 @@ from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.gateway.standing import standing
+from holdfast.gateway.telling import Telling
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +106,8 @@ class Gateway:
         self.lanes.on_silence = self.expiry.stirred
         self.authority = authority = Authority(parts.settings.platforms)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
+        self.homes = Homes(parts.settings.platforms, self._doors, library=parts.store)
+        self.telling = Telling(self.house, self.lanes, self.homes)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
         self.intake = Gatehouse(self.house, authority=authority, admit=self._admit)
         self._settle_children_in()
@@ -115,6 +120,9 @@ class Gateway:
                 approvals=self.approvals,
                 authority=authority,
                 close=self.closing.close,
+                homes=self.homes,
+                telling=self.telling,
+                lifecycle=parts.lifecycle,
             )
         )
 
@@ -200,6 +208,7 @@ class Gateway:
         )
         await self.house.memory.start()
         self._parts.progress("recovering")
+        await self.homes.load()
         await recovery.run()
         await self._children.recovered()
         self.intake.open()
@@ -233,6 +242,7 @@ class Gateway:
             Phase("close intake", 1, self._close_intake),
             Phase("interrupt", 3, self._interrupt),
             Phase("kill tools", 2, self._kill_tools),
+            Phase("notify", 2, partial(self.telling.farewell, order)),
             Phase("finalise agents", 1.5, self._finalise_agents),
             Phase("empty the cache", 0.5, self._empty_cache),
             Phase("flush outbox", 2, self.delivery.flush),

@@ -1,6 +1,7 @@
 """Every command there is, with what it needs to be carried out."""
 
 from holdfast.core.inbox import BusyMode
+from holdfast.core.ports import Lifecycle
 from holdfast.gateway.approvals import Approvals
 from holdfast.gateway.authorise import Authority
 from holdfast.gateway.commands.approvals import ApprovalsCommand
@@ -23,14 +24,17 @@ from holdfast.gateway.commands.say import Say
 from holdfast.gateway.commands.search import Search
 from holdfast.gateway.commands.sessions import Sessions
 from holdfast.gateway.commands.status import Status
+from holdfast.gateway.commands.sethome import SetHome
 from holdfast.gateway.commands.stop import Stop
 from holdfast.gateway.commands.title import Title
 from holdfast.gateway.commands.undo import Undo
 from holdfast.gateway.commands.usage import Usage
 from holdfast.gateway.house import House
+from holdfast.gateway.homes import Homes
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.sessions import SessionStore
 
+from holdfast.gateway.telling import Telling
 
 def every_command(
     house: House,
@@ -42,6 +46,9 @@ def every_command(
     authority: Authority,
     close: Close,
 ) -> list[Command]:
+    homes: Homes,
+    telling: Telling,
+    lifecycle: Lifecycle | None,
     """In no order: `core/commands.py` has the one that people see."""
     approving = Approving(house, approvals)
     return [
@@ -58,8 +65,10 @@ def every_command(
         Fork(house, lanes),
         Resume(house, lanes),
         Retry(house, lanes),
+        Restart(house, lifecycle=lifecycle, telling=telling),
         Sessions(house),
         Title(house),
+        SetHome(house, homes),
         Undo(house, lanes),
         Usage(house, lanes),
         Deny(approving),

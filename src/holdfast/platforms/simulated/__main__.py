@@ -27,10 +27,12 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0: any free one; it is printed")
     parser.add_argument("--idempotent-send", action="store_true", help="take a delivery id once")
     parser.add_argument("--max-length", type=int, default=None, help="characters of one message")
+    parser.add_argument("--restart-notices", action="store_true", help="tell chats of restarts")
     options = parser.parse_args()
     service = ChatService(
         idempotent_send=options.idempotent_send,
         max_length=options.max_length,
+        restart_notices=options.restart_notices,
         # A gateway remembers the ids of the service that ran before this one; a clock never
         # gives those again.
         first_update_id=time.time_ns() // 1000,

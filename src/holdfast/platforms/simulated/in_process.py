@@ -21,6 +21,7 @@ def capabilities_of(about: About) -> Capabilities:
         settle=about.settle,
         buttons=about.buttons,
         busy_notices=about.busy_notices,
+        restart_notices=about.restart_notices,
     )
 
 

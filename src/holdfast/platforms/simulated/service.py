@@ -40,6 +40,7 @@ class ChatService:
         settle: float = 0.0,
         buttons: bool = False,
         busy_notices: bool = False,
+        restart_notices: bool = False,
         first_update_id: int = 1,
     ) -> None:
         self.about = About(
@@ -48,6 +49,7 @@ class ChatService:
             settle=settle,
             buttons=buttons,
             busy_notices=busy_notices,
+            restart_notices=restart_notices,
         )
         self._faults = Faults()
         self._next_update = first_update_id

@@ -109,6 +109,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     settle: float = 0.0  # seconds within which the parts of one message come
     buttons: bool = False
     busy_notices: bool = False  # False: what is sent is what answers, easy to count
+    restart_notices: bool = False  # likewise
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,9 @@ def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
 def back(cursor: apsw.Cursor, *, deliveries: tuple[NewDelivery, ...], at: float) -> None:
     """A successor is ready: every stop before it is over, and who is told hears it once."""
     outbox.add(cursor, deliveries, at=at)
-    cursor.execute("UPDATE restarts SET ready_at = ?, told = 1 WHERE ready_at IS NULL", (at,))
+    cursor.execute(
+        "UPDATE restarts SET ready_at = ?, told = ? WHERE ready_at IS NULL", (at, bool(deliveries))
+    )
 
 
 def open_ones(cursor: apsw.Cursor) -> list[StopRow]:

@@ -1,0 +1,58 @@
+"""Home channels: the chat of each account where people are told about the gateway itself."""
+
+from collections.abc import Mapping
+
+from holdfast.core.library import Library
+from holdfast.core.outbox import Address
+from holdfast.core.settings import PlatformSettings
+from holdfast.core.stopping import HomeChannel
+from holdfast.gateway.doors import Doors
+
+
+class Homes:
+    """Owns which chat is home: what /sethome said of an account, else what the configuration
+    says. A copy of what the store has, so that status asks nobody for it."""
+
+    def __init__(
+        self, platforms: Mapping[str, PlatformSettings], doors: Doors, *, library: Library
+    ) -> None:
+        self._library = library
+        self._set: dict[tuple[str, str], HomeChannel] = {}
+        self._configured = {
+            (door.name, door.account): _configured(wanted.home, door.name, door.account)
+            for door in doors
+            if (wanted := platforms.get(door.name)) is not None and wanted.home
+        }
+
+    async def load(self) -> None:
+        self._set = {_account(home.address): home for home in await self._library.homes()}
+
+    def all(self) -> list[HomeChannel]:
+        return list((self._configured | self._set).values())
+
+    def put(self, home: HomeChannel) -> None:
+        """Somebody has set it, and the store has it."""
+        self._set[_account(home.address)] = home
+
+    def drop(self, address: Address) -> None:
+        """What somebody set for this account holds no more: the configuration's does again."""
+        self._set.pop(_account(address), None)
+
+    def configured(self, address: Address) -> HomeChannel | None:
+        """What holds for its account while nobody has set anything."""
+        return self._configured.get(_account(address))
+
+
+def shown(address: Address) -> str:
+    """A place as people write it in the configuration."""
+    return f"{address.chat_id}/{address.thread_id}" if address.thread_id else address.chat_id
+
+
+def _configured(home: str, platform: str, account: str) -> HomeChannel:
+    chat, _, thread = home.partition("/")
+    address = Address(platform=platform, account=account, chat_id=chat, thread_id=thread or None)
+    return HomeChannel(address=address)
+
+
+def _account(address: Address) -> tuple[str, str]:
+    return address.platform, address.account
