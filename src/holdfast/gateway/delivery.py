@@ -77,9 +77,9 @@ class Delivery:
         self._chats: dict[tuple[str, str, str], _Chat] = {}
         self._accounts: dict[tuple[str, str], Gate] = {}
         self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
-        self._closed = False
         self._away: set[tuple[str, str]] = set()  # accounts that could not be reached just now
         self._found_away = asyncio.Event()
+        self._closed = False
 
     def __len__(self) -> int:
         return sum(len(chat.parcels) for chat in self._chats.values())
@@ -109,13 +109,13 @@ class Delivery:
                     text=row.text,
                     expires_at=row.expires_at,
                     choices=row.choices,
+                    stale=row.kind is DeliveryKind.FAREWELL,
                     # An attempt without an outcome was cut between the send and its receipt.
                     doubtful=row.doubtful or row.state is DeliveryState.SENDING,
                     repeated=row.resends > 0,
                 )
             )
 
-                    stale=row.kind is DeliveryKind.FAREWELL,
     def connected(self, platform: Platform) -> None:
         """Begin to send to this account.
 
@@ -179,6 +179,10 @@ class Delivery:
 
     async def _deliver(self, parcel: Parcel, gate: Gate) -> None:
         """Bring one parcel to its end: sent, failed, or for good unknown."""
+        if parcel.stale:  # known without its platform, which may never be connected again
+            why = "expired with the process that owed it"
+            await self._settle(parcel, DeliveryState.FAILED, error=why)
+            return
         on_its_way: Parcel | None = parcel
         if connected := self._connected.get((parcel.address.platform, parcel.address.account)):
             await connected.wait()
@@ -186,10 +190,6 @@ class Delivery:
         while on_its_way:
             await gate.passed()
             await account.passed()
-        if parcel.stale:  # known without its platform, which may never be connected again
-            why = "expired with the process that owed it"
-            await self._settle(parcel, DeliveryState.FAILED, error=why)
-            return
             on_its_way = await self._try(on_its_way, gate)
 
     async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
@@ -206,6 +206,8 @@ class Delivery:
             await self._settle(parcel, DeliveryState.PENDING, error=str(error))
             return parcel
         except NotConnected as error:
+            self._away.add((parcel.address.platform, parcel.address.account))
+            self._found_away.set()
             gate.hold(min(_FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
             await self._settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
@@ -213,8 +215,6 @@ class Delivery:
             log.warning("A reply was refused: %s", error, extra={"action": "delivery_failed"})
             await self._settle(parcel, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
-            self._away.add((parcel.address.platform, parcel.address.account))
-            self._found_away.set()
             await self._settle(parcel, DeliveryState.UNKNOWN, error=str(error))
             return msgspec.structs.replace(parcel, doubtful=True, repeated=parcel.doubtful)
         return None
@@ -243,6 +243,8 @@ class Delivery:
                 maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
             )
         )
+        self._doors.proven(platform.name, platform.account, at=self._clock.now())
+        self._away.discard((platform.name, platform.account))
         self._crash(CrashPoint.SENT)
         await self._settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
         self._crash(CrashPoint.RECEIPT_COMMITTED)
@@ -250,8 +252,6 @@ class Delivery:
     async def _settle(
         self,
         parcel: Parcel,
-        self._doors.proven(platform.name, platform.account, at=self._clock.now())
-        self._away.discard((platform.name, platform.account))
         state: DeliveryState,
         *,
         message_id: str | None = None,

@@ -240,9 +240,9 @@ class Gateway:
         """
         return [
             Phase("close intake", 1, self._close_intake),
+            Phase("notify", 2, partial(self.telling.farewell, order)),
             Phase("interrupt", 3, self._interrupt),
             Phase("kill tools", 2, self._kill_tools),
-            Phase("notify", 2, partial(self.telling.farewell, order)),
             Phase("finalise agents", 1.5, self._finalise_agents),
             Phase("empty the cache", 0.5, self._empty_cache),
             Phase("flush outbox", 2, self.delivery.flush),

@@ -18,23 +18,24 @@ from holdfast.gateway.commands.help import Help
 from holdfast.gateway.commands.memory import MemoryCommand
 from holdfast.gateway.commands.model import Model
 from holdfast.gateway.commands.new import Close, New
+from holdfast.gateway.commands.restart import Restart
 from holdfast.gateway.commands.resume import Resume
 from holdfast.gateway.commands.retry import Retry
 from holdfast.gateway.commands.say import Say
 from holdfast.gateway.commands.search import Search
 from holdfast.gateway.commands.sessions import Sessions
-from holdfast.gateway.commands.status import Status
 from holdfast.gateway.commands.sethome import SetHome
+from holdfast.gateway.commands.status import Status
 from holdfast.gateway.commands.stop import Stop
 from holdfast.gateway.commands.title import Title
 from holdfast.gateway.commands.undo import Undo
 from holdfast.gateway.commands.usage import Usage
-from holdfast.gateway.house import House
 from holdfast.gateway.homes import Homes
+from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.sessions import SessionStore
-
 from holdfast.gateway.telling import Telling
+
 
 def every_command(
     house: House,
@@ -45,10 +46,10 @@ def every_command(
     approvals: Approvals,
     authority: Authority,
     close: Close,
-) -> list[Command]:
     homes: Homes,
     telling: Telling,
     lifecycle: Lifecycle | None,
+) -> list[Command]:
     """In no order: `core/commands.py` has the one that people see."""
     approving = Approving(house, approvals)
     return [
@@ -64,11 +65,11 @@ def every_command(
         Busy(house, sessions),
         Fork(house, lanes),
         Resume(house, lanes),
-        Retry(house, lanes),
         Restart(house, lifecycle=lifecycle, telling=telling),
+        Retry(house, lanes),
         Sessions(house),
-        Title(house),
         SetHome(house, homes),
+        Title(house),
         Undo(house, lanes),
         Usage(house, lanes),
         Deny(approving),
