@@ -243,7 +243,6 @@ class Delivery:
                 maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
             )
         )
-        self._doors.proven(platform.name, platform.account, at=self._clock.now())
         self._away.discard((platform.name, platform.account))
         self._crash(CrashPoint.SENT)
         await self._settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)

@@ -39,7 +39,6 @@ from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
-from holdfast.gateway.standing import standing
 from holdfast.gateway.telling import Telling
 
 log = logging.getLogger(__name__)
