@@ -8,6 +8,7 @@ import queue
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +21,7 @@ QUEUE_LENGTH = 20_000
 _MEGABYTE = 1_000_000
 
 Records = queue.Queue[logging.LogRecord]
+Flush = Callable[[float], bool]
 
 
 @contextmanager
@@ -29,12 +31,12 @@ def logging_to(
     *,
     redact: Callable[[str], str],
     stream: TextIO | None = None,
-) -> Iterator[None]:
+) -> Iterator[Flush]:
     """Log to `stream` (standard error) and to `file` while the context is open.
 
     Every text passes `redact` before it is written. Lines are written by a thread of their own;
     when it cannot keep up, lines are dropped and their number is logged. What was queued when
-    the context closes is written first.
+    the context closes is written first; the function that is given writes it before.
     """
     handlers = _writers(file, settings, redact=redact, stream=stream or sys.stderr)
     records = Records(QUEUE_LENGTH)
@@ -47,7 +49,7 @@ def logging_to(
     root.addHandler(front)
     listener.start()
     try:
-        yield
+        yield partial(_written, records)
     finally:
         root.removeHandler(front)
         listener.stop()
@@ -55,6 +57,12 @@ def logging_to(
             handler.close()
         root.setLevel(before[0])
         ours.setLevel(before[1])
+
+
+def _written(records: Records, within: float) -> bool:
+    """True once all that was logged is written; False if that takes longer."""
+    with records.all_tasks_done:
+        return records.all_tasks_done.wait_for(lambda: not records.unfinished_tasks, within)
 
 
 def _writers(

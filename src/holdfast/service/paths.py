@@ -32,8 +32,16 @@ class Paths:
         return self.home / "state.db"
 
     @property
+    def search_db(self) -> Path:
+        return self.home / "search.db"
+
+    @property
     def lock(self) -> Path:
         return self.home / "gateway.lock"
+
+    @property
+    def intent(self) -> Path:
+        return self.home / "gateway_state"
 
     @property
     def logs(self) -> Path:

@@ -1,0 +1,92 @@
+"""Intent: what the next boot is to do with this home, kept in one small file.
+
+It is no status: whether a gateway runs now is asked of the process itself.
+"""
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.stopping import StopKind, StopOrder
+
+
+class Recorded(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DRAINING = "draining"  # on its way out, and nobody planned that
+    STOPPED = "stopped"
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
+    state: Recorded
+    at: float
+    restart: str | None = None  # the id of a restart whose successor has not been ready yet
+
+    @property
+    def starts(self) -> bool:
+        """Whether a boot starts a gateway here: not after somebody stopped it."""
+        return self.state is not Recorded.STOPPED or self.restart is not None
+
+
+class IntentFile:
+    """Owns the file while it holds the home's lock; anyone may read it."""
+
+    def __init__(self, path: Path, *, now: Callable[[], float]) -> None:
+        self._path = path
+        self._now = now
+
+    def read(self) -> Intent | None:
+        """None: this home was never started, or what is there cannot be read."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=Intent)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def starting(self) -> None:
+        self._write(Recorded.STARTING)
+
+    def running(self) -> None:
+        self._write(Recorded.RUNNING)
+
+    def leaving(self, order: StopOrder, restart: str) -> None:
+        """Before anything is waited for: whatever becomes of the stop, the next boot knows."""
+        if order.kind.restarts:
+            self._write(Recorded.STOPPED, restart=restart)
+        else:
+            stays = order.kind is StopKind.STOP
+            self._write(Recorded.STOPPED if stays else Recorded.DRAINING)
+
+    def left(self, order: StopOrder) -> None:
+        """It has stopped. Where nobody had planned that, it is meant to run."""
+        if order.kind in (StopKind.SIGNAL, StopKind.CRASH):
+            self._write(Recorded.RUNNING)
+
+    def _write(self, state: Recorded, *, restart: str | None = None) -> None:
+        content = msgspec.json.encode(Intent(state=state, at=self._now(), restart=restart))
+        draft = self._path.with_name(self._path.name + ".new")
+        try:
+            with open(draft, "wb", opener=_private) as file:
+                file.write(content + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self._path)
+            _settle(self._path.parent)
+        except OSError as error:
+            raise HoldfastError(f"{self._path} cannot be written: {error.strerror}") from None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _settle(directory: Path) -> None:
+    """The new name is as durable as the content."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

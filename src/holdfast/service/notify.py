@@ -1,0 +1,75 @@
+"""Notify: what this process tells the supervisor that started it, as systemd has it."""
+
+import array
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Self
+
+_MOST_TEXT = 200  # a status line is looked at, not read
+
+
+class Notifier:
+    """Owns the socket to the supervisor (`NOTIFY_SOCKET`). Where there is none, or it does not
+    listen, nothing happens: nobody who supervises may hold up what is supervised."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        name = environ.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + name[1:] if name.startswith("@") else name
+        self._socket: socket.socket | None = None
+        if name.startswith(("@", "/")):
+            kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            self._socket = socket.socket(socket.AF_UNIX, kind)
+
+    def tell(self, *facts: str, fds: Sequence[int] = ()) -> None:
+        """`facts` are assignments ("READY=1"); `fds` are given along, for it to keep."""
+        if self._socket is None:
+            return
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
+        text = "\n".join(facts).encode()
+        with suppress(OSError):  # it went away, or does not read what it is told
+            self._socket.sendmsg([text], [rights] if fds else [], 0, self._address)
+
+    def status(self, text: str) -> None:
+        self.tell(f"STATUS={' '.join(text.split())[:_MOST_TEXT]}")
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class Feeding:
+    """Feeds the supervisor's watchdog while its context is open, on the event loop and nowhere
+    else: what is fed is the proof that the loop turns."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, notifier: Notifier, *, every: float | None
+    ) -> None:
+        self._loop = loop
+        self._notifier = notifier
+        self._every = every
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        if self._every is not None:
+            self._feed(self._every)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _feed(self, every: float) -> None:
+        self._notifier.tell("WATCHDOG=1")
+        self._timer = self._loop.call_later(every, self._feed, every)
+
+
+def feeding_time(environ: Mapping[str, str], *, pid: int) -> float | None:
+    """Seconds between two feedings, half of what is asked for; None: nobody watches this pid."""
+    asked = environ.get("WATCHDOG_USEC", "")
+    watched = environ.get("WATCHDOG_PID", str(pid))
+    if watched != str(pid) or not asked.isascii() or not asked.isdigit() or not int(asked):
+        return None
+    return int(asked) / 2e6

@@ -1,0 +1,106 @@
+"""The watchdog of a stop: outside of the event loop, it ends a process that cannot end itself."""
+
+import asyncio
+import faulthandler
+import logging
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
+from typing import Any
+
+from holdfast.service import exits
+
+log = logging.getLogger(__name__)
+
+_STDERR = 2
+_FLUSH = 2.0
+_BACKSTOP = _FLUSH + 1.0  # later than the thread, which can tell more
+
+
+class Watchdog:
+    """Owns the thread that waits for the deadline of a stop.
+
+    `flush` writes what was logged, within so many seconds. Should the interpreter itself stand
+    still, so that no thread of it can run, the stacks go to standard error and the process ends
+    a little later.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, flush: Callable[[float], object]
+    ) -> None:
+        self._loop = loop
+        self._flush = flush
+        self._armed: threading.Event | None = None
+
+    def arm(self, seconds: float, *, code: int = exits.FAILED) -> None:
+        """End the process with this code in so many seconds; what was armed before is off."""
+        self.disarm()
+        off = self._armed = threading.Event()
+        threading.Thread(
+            target=self._wait, args=(off, seconds, code), name="stop watchdog", daemon=True
+        ).start()
+        faulthandler.dump_traceback_later(seconds + _BACKSTOP, exit=True, file=_STDERR)
+
+    def disarm(self) -> None:
+        if self._armed is not None:
+            self._armed.set()
+            self._armed = None
+            faulthandler.cancel_dump_traceback_later()
+
+    def _wait(self, off: threading.Event, seconds: float, code: int) -> None:
+        if off.wait(seconds):
+            return
+        log.critical(
+            "The stop hangs: it has taken longer than %g s, and the process is ended. What was "
+            "accepted is in the store. Where everything stood:\n%s",
+            seconds,
+            where_all_stand(self._loop),
+            extra={"action": "stop_hangs"},
+        )
+        self._flush(_FLUSH)
+        os._exit(code)
+
+
+def where_all_stand(loop: asyncio.AbstractEventLoop) -> str:
+    """Every task of the loop and every thread, each with its stack, the innermost last."""
+    tasks = sorted(asyncio.all_tasks(loop), key=lambda task: task.get_name())
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        [
+            *(f"Task {task.get_name()!r}:\n{_stack(_frames(task))}" for task in tasks),
+            *(
+                f"Thread {names.get(ident, ident)!r}:\n{''.join(traceback.format_stack(frame))}"
+                for ident, frame in sys._current_frames().items()
+            ),
+        ]
+    )
+
+
+def _stack(frames: Iterator[FrameType]) -> str:
+    lines = [
+        traceback.FrameSummary(f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in frames
+    ]
+    return "".join(traceback.format_list(lines))
+
+
+def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    """From where the task began to what it waits for. A task tells the first of these alone."""
+    waits: Awaitable[Any] | Any = task.get_coro()
+    while waits is not None:
+        frame, waits = _step(waits)
+        if frame is not None:
+            yield frame
+
+
+def _step(waits: object) -> tuple[FrameType | None, object]:
+    match waits:
+        case CoroutineType():
+            return waits.cr_frame, waits.cr_await
+        case GeneratorType():
+            return waits.gi_frame, waits.gi_yieldfrom
+        case AsyncGeneratorType():
+            return waits.ag_frame, waits.ag_await
+    return None, None
