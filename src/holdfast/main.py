@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from holdfast.agent.memory.providers import BadProvider, load_providers
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.departing import Doorway
+from holdfast.control.facts import Facts
 from holdfast.control.greeting import greeting
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.listener import HttpListener
@@ -30,7 +31,6 @@ from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
-from holdfast.control.v1.views import ModelView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
@@ -119,14 +119,13 @@ class Process:
         self._clock = SystemClock()
         self._new_id = Ids(clock=self._clock)
         self._crash = crash_at(config.crash_at)
-        self._state = "starting"
         self._progress = Progress()
         self._address = ""
         self._login = Login(token, clock=self._clock)
         self._departure = Departure()
+        self._facts = Facts(clock=self._clock, order=lambda: self._departure.order)
         self._lifecycle = Restarting(self._departure, check=self._check, quiet=self._quiet)
         self._model: Chosen  # once the start has come that far
-        self._facts_of: list[Callable[[], dict[str, Any]]] = []
 
     async def serve(self, signals: Signals) -> None:
         """Start everything, in order, serve until an order, and stop it in the reverse order."""
@@ -137,6 +136,7 @@ class Process:
         ):
             signals.listen(loop, self._signalled)
             self._status.watch(heartbeat)
+            self._status.ask(loop, self._facts.fresh)
             self._enter("opening the store")
             async with AsyncExitStack() as stack:
                 store = await stack.enter_async_context(
@@ -149,9 +149,10 @@ class Process:
                     await runners.probe()
                 api = ApiPlatform(self._token, library=store, new_id=self._new_id)
                 gateway = self._gateway(store, voices, runners, api)
-                self._facts_of = [gateway.snapshot, lambda: _sandbox(runners)]
+                self._facts.read(store)
+                self._facts.add(gateway.snapshot, lambda: _bench_facts(store, runners))
                 room = self._room(gateway, store, runners)
-                await self._listen(stack, room, api, lag=lambda: heartbeat.lag)
+                await self._listen(stack, room, api)
                 await stack.enter_async_context(gateway)
                 log.info("Ready at %s.", self._address, extra={"action": "ready"})
                 await self._greet(runners)
@@ -237,9 +238,9 @@ class Process:
             redact=gateway.house.redact,
             pulse=Pulse(),
             shared=SharedReads(store),
-            ready=lambda: self._state == "running",
-            facts=self._facts,
-            model=lambda: ModelView(**msgspec.structs.asdict(self._model.choice)),
+            ready=lambda: self._facts.running,
+            fresh=self._facts.fresh,
+            document=self._status.outside.document,
         )
 
     async def _voices(self, pool: ModelPool) -> Voices:
@@ -258,27 +259,26 @@ class Process:
             *site.routes(),
         ]
 
-    async def _listen(
-        self, stack: AsyncExitStack, room: Room, api: ApiPlatform, *, lag: Callable[[], float]
-    ) -> None:
+    async def _listen(self, stack: AsyncExitStack, room: Room, api: ApiPlatform) -> None:
         """Open both listeners. Until the gateway is entered, whoever asks is told to wait."""
         listener = await stack.enter_async_context(
             HttpListener(
                 self._config.settings.gateway,
                 routes=self._routes(room, api),
-                metrics=Metrics(room.store, snapshot=room.gateway.snapshot, lag=lag),
+                metrics=Metrics(room.store, fresh=room.fresh, document=room.document),
                 token=self._token,
-                ready=lambda: self._state == "running",
+                ready=lambda: self._facts.running,
                 port_chosen="gateway.port" in self._config.origins,
             )
         )
         self._address = listener.address
+        self._facts.add(lambda: {"address": self._address})
         self._lock.announce(listener.address)
         await stack.enter_async_context(
             ControlSocket(
                 self._paths,
                 library=room.store,
-                snapshot=self._facts,
+                fresh=self._facts.fresh,
                 link=self._new_link,
                 doorway=Doorway(self._lifecycle, progress=self._progress, clock=self._clock),
             )
@@ -299,15 +299,9 @@ class Process:
             yield RemoteSimulatedPlatform(simulated.base_url)
 
     def _enter(self, state: str) -> None:
-        self._state = state
-        self._status.publish(self._facts())
+        self._facts.enter(state)
+        self._status.publish(self._facts.now())
         self._progress.publish(state)
-
-    def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"state": self._state, "address": self._address}
-        for more in self._facts_of:
-            facts |= more()
-        return facts
 
     async def _greet(self, runners: Runners) -> None:
         """Tell the person who started it; by now it is known whether commands are confined."""
@@ -326,9 +320,14 @@ class Process:
         )
 
 
-def _sandbox(runners: Runners) -> dict[str, Any]:
-    """Whether commands are confined, as far as it was tried; why not, where they are not."""
-    return {"sandboxed": runners.sandboxed, "why_unsandboxed": runners.why_unsandboxed}
+def _bench_facts(store: SqliteStore, runners: Runners) -> dict[str, Any]:
+    """How the writing goes; and whether commands are confined, as far as it was tried."""
+    return {
+        "store": store.facts,
+        "runners": runners.live,
+        "sandboxed": runners.sandboxed,
+        "why_unsandboxed": runners.why_unsandboxed,
+    }
 
 
 @contextmanager

@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 from aiohttp import web
 
 from holdfast.control.departing import Doorway
-from holdfast.control.metrics import balance
 from holdfast.core.errors import RestartRefused, StoreError
+from holdfast.core.facts import Snapshot
 from holdfast.core.ids import SessionId
 from holdfast.core.library import Library
 from holdfast.service.paths import Paths, private_dir
@@ -27,14 +27,14 @@ class ControlSocket:
         paths: Paths,
         *,
         library: Library,
-        snapshot: Callable[[], dict[str, Any]],
+        fresh: Callable[[], Awaitable[Snapshot]],
         link: Callable[[], str],
         doorway: Doorway,
     ) -> None:
         """`link` makes a one-time link that logs a browser in."""
         self._path = paths.control_socket
         self._library = library
-        self._snapshot = snapshot
+        self._fresh = fresh
         self._link = link
         self._doorway = doorway
         self._open = AsyncExitStack()
@@ -69,8 +69,7 @@ class ControlSocket:
         await self._open.aclose()
 
     async def _status(self, request: web.Request) -> web.Response:
-        ledger = balance(await self._library.ledger())
-        return _json({**self._snapshot(), "ledger": ledger})
+        return _json(await self._fresh())
 
     async def _login(self, request: web.Request) -> web.Response:
         return _json({"link": self._link()})

@@ -1,57 +1,99 @@
 """Metrics in the text format that Prometheus reads."""
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-from holdfast.core.inbox import InboxState
+from holdfast.core.facts import Document, Snapshot
 from holdfast.core.library import Library
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """Renders what the gateway's snapshot and the store's ledger say; counts nothing itself."""
+    """Renders the facts that `status` shows, and the store's count of deliveries; counts nothing
+    itself."""
 
     def __init__(
         self,
         library: Library,
         *,
-        snapshot: Callable[[], Mapping[str, Any]],
-        lag: Callable[[], float],
+        fresh: Callable[[], Coroutine[Any, Any, Snapshot]],
+        document: Callable[[Snapshot], Document],
     ) -> None:
+        """`document` reads the disk, and is asked in a thread."""
         self._library = library
-        self._snapshot = snapshot
-        self._lag = lag
+        self._fresh = fresh
+        self._document = document
 
     async def render(self) -> str:
-        messages = await self._library.ledger()
         deliveries = await self._library.outbox_ledger()
+        document = await asyncio.to_thread(self._document, await self._fresh())
+        snapshot = document.snapshot
         lines = [
-            *_single("holdfast_messages_accepted_total", "Messages taken.", sum(messages.values())),
-            *_family("holdfast_messages", "Accepted messages by state.", "state", messages),
+            *_messages(snapshot),
             *_family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
-            *self._present(),
+            *_present(snapshot),
+            *_platforms(snapshot),
+            *_store(snapshot),
+            *_process(document),
         ]
         return "\n".join(lines) + "\n"
 
-    def _present(self) -> Iterator[str]:
-        now = self._snapshot()
-        yield from _family("holdfast_lanes", "Live sessions by state.", "state", now["turns"])
-        agents = now["agents"]
-        yield from _single("holdfast_in_flight", "Messages that have not ended.", now["in_flight"])
-        yield from _single("holdfast_agents_cached", "Agents in the cache.", agents["cached"])
-        yield from _single("holdfast_agents_bytes", "Bytes of cached buffers.", agents["bytes"])
-        yield from _single("holdfast_cache_hits_total", "Turns with an agent.", agents["hits"])
-        yield from _single("holdfast_cache_misses_total", "Agents built.", agents["misses"])
-        yield from _single("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", self._lag())
+
+def _messages(snapshot: Snapshot) -> Iterator[str]:
+    ledger = dict(snapshot.ledger)
+    accepted = ledger.pop("accepted", 0)
+    yield from _single("holdfast_messages_accepted_total", "Messages taken.", accepted)
+    yield from _family("holdfast_messages", "Accepted messages by state.", "state", ledger)
 
 
-def balance(ledger: Mapping[InboxState, int]) -> dict[str, int]:
-    """The ledger as it is shown: what was accepted, by what became of it."""
-    return {
-        "accepted": sum(ledger.values()),
-        **{state: ledger.get(state, 0) for state in InboxState},
+def _present(now: Snapshot) -> Iterator[str]:
+    agents = now.agents
+    yield from _family("holdfast_lanes", "Live sessions by state.", "state", now.turns)
+    yield from _single("holdfast_in_flight", "Messages that have not ended.", now.in_flight)
+    yield from _single("holdfast_queued", "Messages that no turn has taken.", now.queued)
+    yield from _single("holdfast_outbox", "Deliveries that are owed.", now.outbox)
+    yield from _single("holdfast_agents_cached", "Agents in the cache.", agents.cached)
+    yield from _single("holdfast_agents_mid_turn", "Of those, mid-turn.", agents.mid_turn)
+    yield from _single("holdfast_agents_bytes", "Bytes of cached buffers.", agents.bytes)
+    yield from _single("holdfast_cache_hits_total", "Turns with an agent.", agents.hits)
+    yield from _single("holdfast_cache_misses_total", "Agents built.", agents.misses)
+    yield from _single("holdfast_runners", "Runners that live.", now.runners)
+
+
+def _platforms(now: Snapshot) -> Iterator[str]:
+    proven = {
+        f"{platform.name}:{platform.account}": platform.proven_at
+        for platform in now.platforms
+        if platform.proven_at is not None
     }
+    text = "When each platform last answered, in seconds since the epoch."
+    yield from _family("holdfast_platform_proven_seconds", text, "platform", proven)
+
+
+def _store(now: Snapshot) -> Iterator[str]:
+    store = now.store
+    yield from _single("holdfast_store_commits_total", "Commits.", store.commits)
+    yield from _single("holdfast_store_failures_total", "Failed writes.", store.failures)
+    yield from _single("holdfast_store_commit_seconds", "The last commit.", store.commit_seconds)
+
+
+def _process(document: Document) -> Iterator[str]:
+    ground, loop = document.ground, document.loop
+    lag = 0.0 if loop is None else loop.lag
+    yield from _single("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", lag)
+    yield from _single("holdfast_uptime_seconds", "Since the start.", document.uptime)
+    yield from _single("holdfast_database_bytes", "The database.", ground.database)
+    yield from _single("holdfast_database_log_bytes", "Its log.", ground.database_log)
+    if ground.disk_free is not None:
+        yield from _single("holdfast_disk_free_bytes", "Left for the home.", ground.disk_free)
+    if ground.memory is not None:
+        yield from _single("holdfast_memory_bytes", "Resident memory.", ground.memory)
+    if ground.files is not None:
+        yield from _single("holdfast_open_files", "Open files.", ground.files)
+    problems = dict.fromkeys((problem.code for problem in document.problems), 1)
+    yield from _family("holdfast_problem", "What is wrong.", "code", problems)
 
 
 def _family(name: str, text: str, label: str, values: Mapping[Any, float]) -> Iterator[str]:

@@ -1,40 +1,51 @@
 """Status from a thread of its own: it answers while the gateway starts, drains or hangs."""
 
-import os
+import asyncio
+import logging
 import selectors
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from typing import Any, Self
 
 import msgspec
 
-from holdfast import __version__
 from holdfast.control.heartbeat import Heartbeat
+from holdfast.control.outside import HANGING_AFTER, Outside
+from holdfast.core.facts import Snapshot
 from holdfast.core.ports import Clock
 from holdfast.service.paths import Paths, private_dir
 
-HANGING_AFTER = 5.0
-_SEND_TIMEOUT = 1.0
+log = logging.getLogger(__name__)
+
+_FRESH_WITHIN = 0.04  # seconds in which the loop may say how it is, before its last word is served
+_SEND_TIMEOUT = 0.5
+_TOGETHER = 64  # clients that get one document
+
+Fresh = Callable[[], Coroutine[Any, Any, Snapshot]]
 
 
 class StatusThread:
     """Owns the status socket and the last snapshot, while its context is open.
 
     To be entered by the holder of the home's lock alone: it replaces whatever socket file it
-    finds. Whoever connects gets one JSON document and the end of the stream.
+    finds. Whoever connects gets one JSON document (`core.facts.Document`) and the end of the
+    stream.
     """
 
     def __init__(self, paths: Paths, *, clock: Clock, hanging_after: float = HANGING_AFTER) -> None:
         self._socket_path = paths.status_socket
-        self._home = str(paths.home)
         self._clock = clock
-        self._hanging_after = hanging_after
-        self._started_at = clock.now()
-        self._published: tuple[str, msgspec.Raw] = ("starting", msgspec.Raw(b"{}"))
-        self._heartbeat: Heartbeat | None = None
+        self._published: tuple[Snapshot, float] = (Snapshot(), clock.monotonic())
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fresh: Fresh | None = None
+        self._answered = threading.Event()  # the loop owes no answer
+        self._answered.set()
+        self._renewing: asyncio.Task[Snapshot] | None = None
         self._wake: socket.socket | None = None
         self._thread: threading.Thread | None = None
+        self.outside = Outside(paths, clock=clock, hanging_after=hanging_after)
 
     def __enter__(self) -> Self:
         private_dir(self._socket_path.parent)
@@ -43,6 +54,7 @@ class StatusThread:
         listener.bind(str(self._socket_path))
         self._socket_path.chmod(0o600)
         listener.listen(64)
+        listener.setblocking(False)
         self._wake, woken = socket.socketpair()
         self._thread = threading.Thread(
             target=self._serve, args=(listener, woken), name="status", daemon=True
@@ -57,34 +69,23 @@ class StatusThread:
         self._thread.join()
         self._socket_path.unlink(missing_ok=True)
 
-    def publish(self, snapshot: Mapping[str, Any]) -> None:
-        """Replace what is served. `snapshot["state"]` is the gateway's own word for itself; it
-        stands as long as the loop can be seen turning."""
-        state = str(snapshot.get("state", "starting"))
-        self._published = (state, msgspec.Raw(msgspec.json.encode(snapshot, enc_hook=str)))
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace what is served where the loop does not answer."""
+        self._published = (snapshot, self._clock.monotonic())
 
     def watch(self, heartbeat: Heartbeat) -> None:
         """Judge by this heartbeat from now on whether the gateway hangs."""
-        self._heartbeat = heartbeat
+        self.outside.watch(heartbeat)
+
+    def ask(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
+        """From now on the loop is asked first, whoever asks here."""
+        self._loop, self._fresh = loop, fresh
 
     def document(self) -> bytes:
         """What a client gets, computed now."""
-        state, snapshot = self._published
-        heart = self._heartbeat
-        if heart is not None and heart.age > self._hanging_after:
-            state = "hanging"
-        return msgspec.json.encode(
-            {
-                "state": state,
-                "pid": os.getpid(),
-                "version": __version__,
-                "home": self._home,
-                "started_at": self._started_at,
-                "uptime": self._clock.now() - self._started_at,
-                "loop": heart and {"age": heart.age, "lag": heart.lag, "worst": heart.worst_lag},
-                "snapshot": snapshot,
-            }
-        )
+        snapshot, at = self._published
+        seen = max(0.0, self._clock.monotonic() - at)
+        return msgspec.json.encode(self.outside.document(snapshot, seen=seen))
 
     def _serve(self, listener: socket.socket, woken: socket.socket) -> None:
         with listener, woken, selectors.DefaultSelector() as selector:
@@ -97,10 +98,53 @@ class StatusThread:
                 self._answer(listener)
 
     def _answer(self, listener: socket.socket) -> None:
+        """All who have come get the same document: the loop is asked once for them."""
+        with ExitStack() as clients:
+            waiting = list(_accepted(listener, clients))
+            if not waiting:
+                return
+            self._refresh()
+            document = self.document()
+            for client in waiting:
+                _send(client, document)
+
+    def _refresh(self) -> None:
+        """Have the loop say how it is, if it is there to say. One that has not answered an
+        earlier question is not waited for: it will not be quicker with the next."""
+        if self._loop is None or self._fresh is None:
+            return
+        if self._answered.is_set():
+            self._answered.clear()
+            try:
+                self._loop.call_soon_threadsafe(self._begin, self._loop, self._fresh)
+            except RuntimeError:
+                return  # it is closed: its last word stands
+            self._answered.wait(_FRESH_WITHIN)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
+        self._renewing = loop.create_task(fresh(), name="status")
+        self._renewing.add_done_callback(self._renewed)
+
+    def _renewed(self, done: asyncio.Task[Snapshot]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            log.error("Status is not known: %r", error, extra={"action": "status_failed"})
+        elif not done.cancelled():
+            self.publish(done.result())
+        self._answered.set()
+
+
+def _accepted(listener: socket.socket, clients: ExitStack) -> Iterator[socket.socket]:
+    for _ in range(_TOGETHER):
         try:
             client, _ = listener.accept()
-            with client:
-                client.settimeout(_SEND_TIMEOUT)
-                client.sendall(self.document())
         except OSError:
-            pass  # a client that left or does not read gets nothing; the next one is served
+            return  # nobody is left, or whoever was there has gone
+        yield clients.enter_context(client)
+
+
+def _send(client: socket.socket, document: bytes) -> None:
+    try:
+        client.settimeout(_SEND_TIMEOUT)
+        client.sendall(document)
+    except OSError:
+        pass  # one that left or does not read gets nothing; the next one is served

@@ -121,6 +121,11 @@ class Intake(Protocol):
         the last event. Text that streamed before the call comes first, as one piece."""
         ...
 
+    def proven(self, platform: str, account: str) -> None:
+        """The account has just had an answer from its vendor: it is connected. To be told at
+        each poll and each sign of life, for nobody is believed to be connected for long."""
+        ...
+
 
 class Platform(Protocol):
     """A door. It holds no session state."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 
 from holdfast.agent.agent import Agent
+from holdfast.core.facts import AgentFacts
 from holdfast.core.ids import SessionId
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,18 @@ class AgentCache:
 
     def __iter__(self) -> Iterator[SessionId]:
         return iter(list(self._entries))
+
+    @property
+    def facts(self) -> AgentFacts:
+        return AgentFacts(
+            cached=len(self._entries),
+            most=self._max_agents,
+            bytes=self.bytes,
+            most_bytes=self._max_bytes,
+            mid_turn=sum(entry.busy for entry in self._entries.values()),
+            hits=self.hits,
+            misses=self.misses,
+        )
 
     async def lease(self, session_id: SessionId, *, signature: str, build: Build) -> Agent:
         """The session's agent: the cached one if it was built from the same, else a new one.

@@ -47,11 +47,12 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 class _Chat:
     """One chat's queue: order within it is kept, so one parcel is under way at a time."""
 
-    __slots__ = ("gate", "parcels", "task")
+    __slots__ = ("gate", "parcels", "since", "task")
 
     def __init__(self, clock: Clock) -> None:
         self.gate = Gate(clock)
         self.parcels: deque[Parcel] = deque()
+        self.since = clock.now()  # when the parcel in front came to be there
         self.task: asyncio.Task[None] | None = None
 
 
@@ -83,6 +84,11 @@ class Delivery:
 
     def __len__(self) -> int:
         return sum(len(chat.parcels) for chat in self._chats.values())
+
+    @property
+    def since(self) -> float | None:
+        """When the delivery came to be in front that has been there longest; None: none is owed."""
+        return min((chat.since for chat in self._chats.values()), default=None)
 
     def take(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
         """Deliver rows that have just been committed; `final` is the text of those without."""
@@ -175,6 +181,7 @@ class Delivery:
                 await asyncio.sleep(_FIRST_WAIT)
                 continue
             chat.parcels.popleft()
+            chat.since = self._clock.now()
         del self._chats[key]  # no await since the queue was seen empty: nobody added to it
 
     async def _deliver(self, parcel: Parcel, gate: Gate) -> None:
@@ -243,6 +250,7 @@ class Delivery:
                 maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
             )
         )
+        self._doors.proven(platform.name, platform.account, at=self._clock.now())
         self._away.discard((platform.name, platform.account))
         self._crash(CrashPoint.SENT)
         await self._settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)

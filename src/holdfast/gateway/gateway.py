@@ -6,16 +6,13 @@ from datetime import tzinfo
 from functools import partial
 from typing import Any, Self
 
-import msgspec
-
 from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.admission import chosen_for_session
-from holdfast.core.child import HOUSE, ChildKind
+from holdfast.core.child import ChildKind
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.inbox import Accepted
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.core.turn import LaneState
 from holdfast.gateway import leaving
 from holdfast.gateway.approvals import Approvals
 from holdfast.gateway.authorise import Authority
@@ -39,6 +36,7 @@ from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.gateway.standing import standing
 from holdfast.gateway.telling import Telling
 
 log = logging.getLogger(__name__)
@@ -215,6 +213,8 @@ class Gateway:
         for platform in self._doors:
             if await self._connections.open(platform, self.intake):
                 self.delivery.connected(platform)
+            else:
+                self._doors.shut(platform, "it could not be connected; the log says why")
         self._watching = self._tasks.create_task(self.expiry.run(), name="expiry")
         self._parts.progress("running")
 
@@ -321,25 +321,7 @@ class Gateway:
 
     def snapshot(self) -> dict[str, Any]:
         """What is true now, from memory alone: cheap enough to be asked often."""
-        cache = self.house.cache
-        return {
-            "turns": {state: self.lanes.count(state) for state in LaneState},
-            "in_flight": sum(lane.in_flight for lane in self.lanes),
-            "children": {kind: self._children.count(kind) for kind in ChildKind},
-            "outbox": len(self.delivery),
-            "agents": {
-                "cached": len(cache),
-                "bytes": cache.bytes,
-                "hits": cache.hits,
-                "misses": cache.misses,
-            },
-            "model": msgspec.structs.asdict(self.house.agents.model),
-            "platforms": [
-                {"name": p.name, "account": p.account, "backlog": p.capabilities.backlog}
-                for p in self._doors
-                if p.name != HOUSE
-            ],
-        }
+        return standing(self.house, self.lanes, self.delivery)
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -76,6 +76,9 @@ class Gatehouse:
         self._house.watchers.open(accepted.row.id)
         self._admit(accepted)
 
+    def proven(self, platform: str, account: str) -> None:
+        self._house.doors.proven(platform, account, at=self._house.clock.now())
+
     @asynccontextmanager
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
         if inbox_id in self._house.watchers:

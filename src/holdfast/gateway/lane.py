@@ -86,6 +86,16 @@ class Lane:
         return None if self.turn is None else self.turn.rows[-1].id
 
     @property
+    def set_aside(self) -> OpenTurn | None:
+        """The open turn that nobody runs at the moment."""
+        return None if self._aside is None else self._aside.open_turn
+
+    @property
+    def queued_since(self) -> float | None:
+        """Since when the message waits that is next; None: none does."""
+        return self._mailbox[0].accepted_at if self._mailbox else None
+
+    @property
     def waiting(self) -> Sequence[InboxRow]:
         """What no turn has taken yet, in the order in which it will be."""
         steers = self._turn.steers if self._turn is not None else ()

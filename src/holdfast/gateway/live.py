@@ -89,6 +89,11 @@ class LiveStep:
         return "".join(self._reasoning)
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that run now."""
+        return tuple(call.began.name for call in self._calls.values())
+
+    @property
     def calls(self) -> Iterator[RunningCall]:
         for call_id, call in self._calls.items():
             output = "".join(call.pieces)[-_OUTPUT_KEPT:]

@@ -85,6 +85,15 @@ class Turn:
         return self._log.usage
 
     @property
+    def step(self) -> int:
+        """Which model reply it is at, counted from its beginning."""
+        return self._log.replies + 1
+
+    @property
+    def started_at(self) -> float:
+        return self._log.started_at
+
+    @property
     def live(self) -> LiveStep:
         return self._screen.live
 

@@ -71,6 +71,11 @@ class Runners:
     def why_unsandboxed(self) -> str:
         return "" if self._probe.found is None else self._probe.found.why_unsandboxed
 
+    @property
+    def live(self) -> int:
+        """How many runners this gateway speaks with."""
+        return sum(opening.done() and _is_live(opening) for opening in self._opening.values())
+
     async def probe(self) -> bool:
         """Find out now what `sandboxed` says. Raises `RunnerError` where one is required."""
         return (await self._probe.plan()).sandboxed

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.core.crash import Crash, never
+from holdfast.core.facts import StoreFacts
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
@@ -48,6 +49,11 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
+
+    @property
+    def facts(self) -> StoreFacts:
+        """How the writing goes; from any thread."""
+        return self._writer.facts
 
     async def search(self, query: SearchQuery) -> list[FoundRecord]:
         return await self._index.search(query)

@@ -10,9 +10,11 @@ from typing import TypeVar
 import apsw
 
 from holdfast.core.crash import Crash, CrashPoint
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.facts import StoreFacts
 from holdfast.store import faults
 from holdfast.store.checkpoints import Checkpoints, scrub
+from holdfast.store.health import Health
 from holdfast.store.jobs import Aside, Job, settle
 from holdfast.store.opening import open_writer
 from holdfast.store.touched import Touched
@@ -42,6 +44,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._worker = Worker("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._damage: Exception | None = None  # once found, nothing is written any more
+        self._health = Health()
 
     async def __aenter__(self) -> "Writer":
         loop = asyncio.get_running_loop()
@@ -57,6 +60,10 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._loop = None
         self._queue.put(None)
         await self._worker.join()
+
+    @property
+    def facts(self) -> StoreFacts:
+        return self._health.facts(waiting=self._queue.qsize())
 
     def submit(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         if self._loop is None or self._worker.ended:
@@ -78,6 +85,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         try:
             if self._touched is not None:
                 self._touched.watch(db)
+            self._health.schema = db.pragma("user_version")
             ready()
             self._serve(db)
         finally:
@@ -134,7 +142,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         if self._damage is not None:
             self._fail(jobs, self._damage)
             return
-        cursor = db.cursor()
+        cursor, begun = db.cursor(), self._health.begun()
         try:
             cursor.execute("BEGIN IMMEDIATE")
             for job in jobs:
@@ -146,6 +154,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             if db.in_transaction:
                 cursor.execute("ROLLBACK")
         else:
+            self._health.committed(begun)
             self._crash(CrashPoint.AFTER_COMMIT)
             if self._touched is not None:
                 self._touched.committed()
@@ -165,6 +174,8 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         """Each of those who are not told yet gets an error of its own to raise."""
         if isinstance(error, faults.DAMAGE):
             self._damage = error
+        if not isinstance(error, HoldfastError):  # what a write itself refused is no fault
+            self._health.failed(faults.explain(error, self._path))
         for job in jobs:
             if job.error is None:
                 job.error = faults.explain(error, self._path)

@@ -1,12 +1,11 @@
 """The gateway as a whole over HTTP: how it is, what it understands, and what was ever said."""
 
+import asyncio
 from typing import Annotated
 
 import msgspec
 from aiohttp import web
 
-from holdfast import __version__
-from holdfast.control.metrics import balance
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import CommandView, Found, SearchView, Status, StoreView
@@ -29,17 +28,18 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 async def status(room: Room, call: Call[NoQuery, None]) -> web.Response:
-    facts = room.facts()
+    snapshot = await room.fresh()
+    document = await asyncio.to_thread(room.document, snapshot)
     view = Status(
-        state=facts["state"],
-        version=__version__,
-        address=facts["address"],
-        model=room.model(),
-        sandboxed=facts["sandboxed"],
-        why_unsandboxed=facts["why_unsandboxed"],
-        ledger=balance(await room.store.ledger()),
-        turns=facts["turns"],
-        platforms=facts["platforms"],
+        pid=document.pid,
+        version=document.version,
+        home=document.home,
+        started_at=document.started_at,
+        uptime=document.uptime,
+        loop=document.loop,
+        ground=document.ground,
+        problems=document.problems,
+        **msgspec.structs.asdict(snapshot),
     )
     return room.say(view)
 

@@ -1,6 +1,6 @@
 """What every endpoint works with: made once, by the composition root, and handed down."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,8 +12,9 @@ from holdfast.control.login import Login
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.refusals import Refused, not_found
 from holdfast.control.v1.shared import SharedReads
-from holdfast.control.v1.views import ModelView, SessionView
+from holdfast.control.v1.views import SessionView
 from holdfast.core.bench import Bench
+from holdfast.core.facts import Document, Snapshot
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock, NewId, Store
 from holdfast.core.session import ProcessRow, SessionRow
@@ -46,8 +47,8 @@ class Room:
     pulse: Pulse
     shared: SharedReads
     ready: Callable[[], bool]
-    facts: Callable[[], Mapping[str, Any]]
-    model: Callable[[], ModelView]
+    fresh: Callable[[], Coroutine[Any, Any, Snapshot]]
+    document: Callable[[Snapshot], Document]  # reads the disk: in a thread
 
     def encode(self, value: object) -> bytes:
         """A view as JSON, without the value of any secret: the one way out of here."""

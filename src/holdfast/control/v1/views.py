@@ -1,11 +1,12 @@
 """The views: what `/api/v1` says and takes, as types. The OpenAPI document is made of them."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from holdfast.core.approval import ApprovalState, Scope
+from holdfast.core.facts import GroundFacts, LoopFacts, Problem, Snapshot
 from holdfast.core.inbox import BusyMode, InboxState
 from holdfast.core.memory import About
 from holdfast.core.message import Message
@@ -255,24 +256,17 @@ class StoreView(msgspec.Struct, frozen=True, kw_only=True):
     search_problem: str = ""
 
 
-class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """The model that answers, and why it is this one."""
+class Status(Snapshot, frozen=True, kw_only=True):
+    """How the gateway is: the same facts that `holdfast status` shows."""
 
-    provider: str
-    name: str
-    why: str
-
-
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    state: str
+    pid: int
     version: str
-    address: str
-    model: ModelView
-    sandboxed: bool | None
-    why_unsandboxed: str
-    ledger: dict[str, int]
-    turns: dict[str, int]
-    platforms: list[dict[str, Any]]
+    home: str
+    started_at: float
+    uptime: float
+    loop: LoopFacts | None
+    ground: GroundFacts
+    problems: tuple[Problem, ...]
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,8 @@ PLATFORM = "simulated"
 class Line(Protocol):
     """A bot's end of the vendor's stream; both raise `NotConnected` when it is cut."""
 
+    account: str
+
     async def updates(self) -> Sequence[Update]:
         """What is not acknowledged; waits a while for the first of it."""
         ...
@@ -77,7 +79,9 @@ class Feed:
         pauses = self._fresh_pauses()
         while True:
             try:
-                for update in await self._line.updates():
+                updates = await self._line.updates()
+                self._intake.proven(PLATFORM, self._line.account)
+                for update in updates:
                     await self._hand_over(update)
                 pauses = self._fresh_pauses()
             except (NotConnected, StoreError, IntakeClosed) as error:

@@ -75,6 +75,7 @@ class SimulatedPlatform:
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
+        intake.proven(self.name, self.account)  # the vendor is in this very process
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
             try:

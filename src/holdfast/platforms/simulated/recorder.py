@@ -20,6 +20,7 @@ class RecordingIntake(Intake):
         self.delay = delay
         self.tried: list[Inbound] = []
         self.accepted: list[Inbound] = []  # each event once
+        self.proofs: list[tuple[str, str]] = []  # who was told to be connected
         self._rows: dict[tuple[str, str, str], InboxRow] = {}
         self._ids: Iterator[int] = count(1)
         self._failures: list[HoldfastError] = []
@@ -63,6 +64,9 @@ class RecordingIntake(Intake):
             yield await self.end_of(inbox_id)
 
         yield ended()
+
+    def proven(self, platform: str, account: str) -> None:
+        self.proofs.append((platform, account))
 
     async def wait_for_tries(self, number: int) -> list[Inbound]:
         """What was handed over, repeated and refused events too, once it is so many."""

@@ -59,6 +59,7 @@ class RemoteSimulatedPlatform:
             # first; the feed asks again if the vendor is not there yet.
             with suppress(NotConnected):
                 await self._greet()
+                intake.proven(self.name, self.account)
             running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
             try:
                 yield

@@ -1,0 +1,66 @@
+"""The ground: what the process stands on, read from the disk and the kernel when asked for."""
+
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+from holdfast.core.facts import GroundFacts
+from holdfast.service.paths import Paths
+
+Drift = Callable[[], tuple[str, ...]]
+
+_SELF = Path("/proc/self")
+
+
+class Ground:
+    """Keeps nothing but where to look. Never to be asked by the event loop: a disk may be slow."""
+
+    def __init__(self, paths: Paths, *, drift: Drift = tuple) -> None:
+        """`drift` reads where an installed unit disagrees with the configuration."""
+        self._paths = paths
+        self._drift = drift
+
+    def look(self) -> GroundFacts:
+        free, size = self._disk()
+        db = self._paths.db
+        return GroundFacts(
+            disk_free=free,
+            disk_size=size,
+            database=_bytes(db),
+            database_log=_bytes(db.with_name(db.name + "-wal")),
+            search=_bytes(self._paths.search_db),
+            memory=_memory(),
+            files=_open_files(),
+            most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            drift=self._drift(),
+        )
+
+    def _disk(self) -> tuple[int, int] | tuple[None, None]:
+        try:
+            found = os.statvfs(self._paths.home)
+        except OSError:
+            return None, None
+        return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _memory() -> int | None:
+    try:
+        pages = int((_SELF / "statm").read_bytes().split()[1])
+    except OSError:
+        return None
+    return pages * resource.getpagesize()
+
+
+def _open_files() -> int | None:
+    try:
+        return len(os.listdir(_SELF / "fd"))
+    except OSError:
+        return None

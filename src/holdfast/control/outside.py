@@ -1,0 +1,52 @@
+"""The view from outside: the gateway's own word, held against what can be seen without it."""
+
+import os
+
+import msgspec
+
+from holdfast import __version__
+from holdfast.control.ground import Ground
+from holdfast.control.heartbeat import Heartbeat
+from holdfast.control.problems import problems
+from holdfast.core.facts import Document, Snapshot
+from holdfast.core.ports import Clock
+from holdfast.service.paths import Paths
+
+HANGING_AFTER = 5.0
+
+
+class Outside:
+    """Owns when the process began, and whose heart it listens to. It reads the disk: to be asked
+    by any thread but the event loop's."""
+
+    def __init__(self, paths: Paths, *, clock: Clock, hanging_after: float = HANGING_AFTER) -> None:
+        self._home = str(paths.home)
+        self._clock = clock
+        self._hanging_after = hanging_after
+        self._started_at = clock.now()
+        self._heartbeat: Heartbeat | None = None
+        self.ground = Ground(paths)
+
+    def watch(self, heartbeat: Heartbeat) -> None:
+        """Judge by this heartbeat from now on whether the gateway hangs."""
+        self._heartbeat = heartbeat
+
+    def document(self, snapshot: Snapshot, *, seen: float = 0.0) -> Document:
+        """`seen`: how old the snapshot is. Its state stands as long as the loop is seen turning."""
+        now = self._clock.now()
+        heart = self._heartbeat
+        loop = None if heart is None else heart.facts
+        hanging = loop is not None and loop.age > self._hanging_after
+        document = Document(
+            state="hanging" if hanging else snapshot.state,
+            pid=os.getpid(),
+            version=__version__,
+            home=self._home,
+            started_at=self._started_at,
+            uptime=now - self._started_at,
+            seen=seen,
+            loop=loop,
+            ground=self.ground.look(),
+            snapshot=snapshot,
+        )
+        return msgspec.structs.replace(document, problems=problems(document, now=now))

@@ -1,0 +1,147 @@
+"""Problems: what in the facts of a gateway somebody should know first, and what to do about it."""
+
+from collections.abc import Iterator
+
+from holdfast.core.facts import Document, Level, PlatformFacts, Problem
+from holdfast.core.stopping import StopKind
+
+_MB = 1024 * 1024
+LEAST_DISK = 500 * _MB
+LEAST_SHARE = 0.05
+FULL = 20 * _MB  # so little that the next write may fail
+LONGEST_LOG = 256 * _MB
+SLOW_LOOP = 1.0
+STUCK_AFTER = 300.0  # seconds in front of the outbox
+UNPROVEN_AFTER = 30.0  # seconds that a platform may take for its first round trip
+CRASHES, WITHIN = 3, 600.0
+
+
+def problems(document: Document, *, now: float) -> tuple[Problem, ...]:
+    """The worst first. Pure: the same facts give the same problems."""
+    found = [
+        *_loop(document),
+        *_store(document),
+        *_disk(document),
+        *_platforms(document, now),
+        *_outbox(document, now),
+        *_crashes(document, now),
+        *_files(document),
+        *_drift(document),
+    ]
+    return tuple(sorted(found, key=lambda problem: problem.level is Level.WARNING))
+
+
+def _loop(document: Document) -> Iterator[Problem]:
+    loop = document.loop
+    if loop is None:
+        return
+    if document.state == "hanging":
+        yield Problem(
+            level=Level.PROBLEM,
+            code="hanging",
+            what=f"The event loop has not turned for {loop.age:.0f} s: nothing is answered.",
+            remedy="The log may say what holds it. If it stays so, `kill -9 "
+            f"{document.pid}` and start it again: nothing that was accepted is lost.",
+        )
+    elif loop.worst_minute > SLOW_LOOP:
+        yield Problem(
+            level=Level.WARNING,
+            code="slow_loop",
+            what=f"The event loop was {loop.worst_minute:.1f} s late within the last minute.",
+            remedy="The machine is overloaded, or something blocks it; `holdfast logs` may say.",
+        )
+
+
+def _store(document: Document) -> Iterator[Problem]:
+    store = document.snapshot.store
+    if store.failing:
+        yield Problem(
+            level=Level.PROBLEM,
+            code="store_failing",
+            what=f"The store cannot be written: {store.error}.",
+            remedy="Messages are refused until it can; those that were accepted wait.",
+        )
+    if document.ground.database_log > LONGEST_LOG:
+        size = document.ground.database_log / _MB
+        yield Problem(
+            level=Level.WARNING,
+            code="long_log",
+            what=f"The log of the database has grown to {size:,.0f} MB.",
+            remedy="Another program may hold an older state of it open; the gateway alone may.",
+        )
+
+
+def _disk(document: Document) -> Iterator[Problem]:
+    free, size = document.ground.disk_free, document.ground.disk_size
+    if free is None or size is None or (free >= LEAST_DISK and free >= LEAST_SHARE * size):
+        return
+    yield Problem(
+        level=Level.PROBLEM if free < FULL else Level.WARNING,
+        code="disk_low",
+        what=f"The disk of the home has {free / _MB:,.0f} MB left ({100 * free / size:.0f} %).",
+        remedy="Free some space there; on a full disk messages are refused, and none is lost.",
+    )
+
+
+def _platforms(document: Document, now: float) -> Iterator[Problem]:
+    snapshot = document.snapshot
+    if document.state != "running" or now - snapshot.since < UNPROVEN_AFTER:
+        return
+    for platform in snapshot.platforms:
+        # As it was when it was last looked at: a loop that hangs proves nothing, and is told.
+        if not platform.connected(now - document.seen):
+            yield Problem(
+                level=Level.WARNING,
+                code="platform_silent",
+                what=_silence(platform, now),
+                remedy="It is tried again by itself; `holdfast logs` says what went wrong.",
+            )
+
+
+def _silence(platform: PlatformFacts, now: float) -> str:
+    name = f"{platform.name}:{platform.account}"
+    if platform.error:
+        return f"{name} is not connected: {platform.error}."
+    if platform.proven_at is None:
+        return f"{name} has not answered since the start."
+    return f"{name} has not answered for {now - platform.proven_at:.0f} s."
+
+
+def _outbox(document: Document, now: float) -> Iterator[Problem]:
+    snapshot = document.snapshot
+    if snapshot.outbox_since is not None and now - snapshot.outbox_since > STUCK_AFTER:
+        yield Problem(
+            level=Level.WARNING,
+            code="outbox_stuck",
+            what=f"{snapshot.outbox} deliveries wait, one of them for "
+            f"{(now - snapshot.outbox_since) / 60:.0f} minutes.",
+            remedy="They are sent once their platform takes them; `holdfast logs` says why not.",
+        )
+
+
+def _crashes(document: Document, now: float) -> Iterator[Problem]:
+    stops = document.snapshot.restarts
+    crashes = [s for s in stops if s.order.kind is StopKind.CRASH and now - s.order.at < WITHIN]
+    if len(crashes) >= CRASHES:
+        yield Problem(
+            level=Level.WARNING,
+            code="crashing",
+            what=f"It has crashed {len(crashes)} times within {WITHIN / 60:.0f} minutes.",
+            remedy="`holdfast logs` and the supervisor's own log say what they can.",
+        )
+
+
+def _files(document: Document) -> Iterator[Problem]:
+    ground = document.ground
+    if ground.files and ground.most_files and ground.files > 0.9 * ground.most_files:
+        yield Problem(
+            level=Level.WARNING,
+            code="files_low",
+            what=f"{ground.files} of at most {ground.most_files} files are open.",
+            remedy="Give the process more (`ulimit -n`, or LimitNOFILE= in its unit).",
+        )
+
+
+def _drift(document: Document) -> Iterator[Problem]:
+    for sentence in document.ground.drift:
+        yield Problem(level=Level.WARNING, code="unit_drift", what=sentence)
