@@ -9,6 +9,7 @@ COMMANDS = {
     "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
     "stop": Lazy("holdfast.cli.gateway_stop", "Stop it; it stays down until it is started."),
     "restart": Lazy("holdfast.cli.gateway_restart", "Restart it; what runs goes on afterwards."),
+    "check": Lazy("holdfast.cli.gateway_check", "Say whether a gateway could start here."),
     "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
 }

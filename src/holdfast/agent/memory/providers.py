@@ -1,7 +1,7 @@
 """The providers that the settings name: the built-in one, and those that other packages bring."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.agent.memory.builtin import NotesProvider
@@ -26,21 +26,39 @@ def load_providers(names: Sequence[str], *, notes: Notes, home: Path) -> list[Me
     ]
 
 
+def check_providers(names: Sequence[str]) -> None:
+    """Raises where one cannot be had; none is made, for the gateway that runs has made its own."""
+    for name in dict.fromkeys(names):
+        if name != BUILT_IN:
+            _package(name)
+
+
 def _brought(name: str, home: Path) -> MemoryProvider:
+    make = _package(name)
+    try:
+        return make(ProviderContext(directory=str(home / "memory" / name)))
+    except Exception as error:  # the edge of somebody else's package
+        raise _unmade(name, error) from error
+
+
+def _package(name: str) -> Callable[[ProviderContext], MemoryProvider]:
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and most need none
 
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
         raise BadProvider(_unknown(name, [BUILT_IN, *sorted(found)]))
-    context = ProviderContext(directory=str(home / "memory" / name))
     try:
-        provider: MemoryProvider = found[name].load()(context)
+        make: Callable[[ProviderContext], MemoryProvider] = found[name].load()
     except Exception as error:  # the edge of somebody else's package
-        raise BadProvider(
-            f"the memory provider {name!r} ({found[name].value}) cannot be made: "
-            f"{type(error).__name__}: {error}. Mend it, or take it out of memory.providers"
-        ) from error
-    return provider
+        raise _unmade(f"{name} ({found[name].value})", error) from error
+    return make
+
+
+def _unmade(name: str, error: Exception) -> BadProvider:
+    return BadProvider(
+        f"the memory provider {name} cannot be made: {type(error).__name__}: {error}. Mend it, or "
+        "take it out of memory.providers"
+    )
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -1,0 +1,124 @@
+"""A gateway that is started by a process of ours: what it is given, and what it tells of itself.
+
+It is given listening sockets as systemd would give them, and tells as it would tell systemd
+(sd_notify): that it is ready, and what sockets are to be kept for the one after it.
+"""
+
+import fcntl
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, Self
+
+from holdfast.service.paths import Paths, private_dir
+from holdfast.service.sockets import NAME, place
+
+_FIRST = 3
+_NOT_STARTED = 127
+_MOST_BYTES = 8 * 1024
+_MOST_SOCKETS = 16
+
+
+class Nest:
+    """Owns the notification socket and the listening sockets that pass from life to life.
+
+    One process starts gateways from it, one after the other, and has no threads: it forks.
+    """
+
+    def __init__(self, paths: Paths, *, sockets: Sequence[socket.socket] = ()) -> None:
+        # No longer than `control.sock`, by which the folder was chosen.
+        self._path = paths.run / f"{os.getpid()}.told"
+        self.sockets = list(sockets)
+        self._told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+
+    def __enter__(self) -> Self:
+        private_dir(self._path.parent)
+        self._path.unlink(missing_ok=True)
+        self._told.bind(str(self._path))
+        self._path.chmod(0o600)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._told.close()
+        self._path.unlink(missing_ok=True)
+        self.let_go()
+
+    def fileno(self) -> int:
+        """Readable when something was told."""
+        return self._told.fileno()
+
+    def let_go(self) -> None:
+        """Close the sockets: who connects is refused from now on, and does not wait in vain."""
+        sockets, self.sockets = self.sockets, []
+        for sock in sockets:
+            sock.close()
+
+    def start(
+        self, argv: Sequence[str], environ: Mapping[str, str], *, output: int | None = None
+    ) -> int:
+        """Start a gateway and return its pid. `output` becomes its stdout and stderr, and it has
+        no stdin then; without it, it has what this process has."""
+        pid = os.fork()
+        if pid == 0:
+            self._become(argv, environ, output)
+        return pid
+
+    def heard(self) -> bool:
+        """Take in all that was told; True if the gateway has said that it is ready."""
+        ready = False
+        while True:
+            try:
+                text, fds, _, _ = socket.recv_fds(
+                    self._told, _MOST_BYTES, _MOST_SOCKETS, flags=socket.MSG_CMSG_CLOEXEC
+                )
+            except BlockingIOError:
+                return ready
+            words = text.decode("utf-8", "replace").splitlines()
+            self._keep([socket.socket(fileno=fd) for fd in fds], wanted="FDSTORE=1" in words)
+            ready = ready or "READY=1" in words
+
+    def _keep(self, sockets: Sequence[socket.socket], *, wanted: bool) -> None:
+        """The newest at each place is kept: it is the one that the gateway listens on."""
+        for sock in sockets:
+            if not wanted:
+                sock.close()
+                continue
+            where = place(sock)
+            for old in [each for each in self.sockets if place(each) == where]:
+                self.sockets.remove(old)
+                old.close()
+            self.sockets.append(sock)
+
+    def _become(
+        self, argv: Sequence[str], environ: Mapping[str, str], output: int | None
+    ) -> NoReturn:
+        """In the child: nothing but system calls, and then it is another program."""
+        try:
+            # A group of its own: Ctrl-C in a terminal is for the starter, which passes it on.
+            os.setpgid(0, 0)
+            if output is not None:
+                _as_stdio(output)
+            given = dict(environ) | {"NOTIFY_SOCKET": str(self._path)}
+            if self.sockets:
+                _lay_out(self.sockets)
+                given["LISTEN_FDS"] = str(len(self.sockets))
+                given["LISTEN_PID"] = str(os.getpid())
+                given["LISTEN_FDNAMES"] = ":".join([NAME] * len(self.sockets))
+            os.execve(argv[0], list(argv), given)
+        finally:
+            os._exit(_NOT_STARTED)
+
+
+def _as_stdio(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+
+
+def _lay_out(sockets: Sequence[socket.socket]) -> None:
+    """At 3 and up, inheritable. First out of the way: one may stand where another goes."""
+    beyond = _FIRST + len(sockets)
+    away = [fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, beyond) for sock in sockets]
+    for index, fd in enumerate(away):
+        os.dup2(fd, _FIRST + index)
