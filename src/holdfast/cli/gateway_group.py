@@ -7,11 +7,14 @@ from holdfast.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
+    "install": Lazy("holdfast.cli.service_install", "Have systemd or launchd keep it running."),
+    "uninstall": Lazy("holdfast.cli.service_uninstall", "Take that back; its data stay."),
+    "start": Lazy("holdfast.cli.service_start", "Start the service that was installed."),
     "stop": Lazy("holdfast.cli.gateway_stop", "Stop it; it stays down until it is started."),
     "restart": Lazy("holdfast.cli.gateway_restart", "Restart it; what runs goes on afterwards."),
     "check": Lazy("holdfast.cli.gateway_check", "Say whether a gateway could start here."),
-    "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
-    "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
+    "status": Lazy("holdfast.cli.service_status", "Ask the running gateway how it is."),
+    "logs": Lazy("holdfast.cli.service_logs", "Read the gateway's log."),
 }
 
 

@@ -19,7 +19,7 @@ def command(as_json: bool, now: bool, when_idle: bool, timeout: float) -> None:
     gateway goes on. Exits with 0 when the successor takes messages, 1 when it was refused or is
     not there after the timeout, 3 when no gateway was running.
     """
-    from holdfast.cli.departing import restart  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.service_driving import restart  # noqa: PLC0415 - not needed for --help
 
     if now and when_idle:
         raise click.UsageError("--now and --when-idle contradict each other")

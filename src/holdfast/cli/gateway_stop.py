@@ -17,6 +17,6 @@ def command(as_json: bool, now: bool, timeout: float) -> None:
     Turns that run are cut and go on when it is started. Exits with 0 when it has gone, 3 when
     none was running, 1 when it was still there after the timeout.
     """
-    from holdfast.cli.departing import stop  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.service_driving import stop  # noqa: PLC0415 - not needed for --help
 
     stop(chosen_home(), now=now, timeout=timeout, as_json=as_json)

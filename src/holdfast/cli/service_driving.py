@@ -1,0 +1,56 @@
+"""Driving a service: started, stopped and restarted so that supervisor and gateway agree."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from holdfast.cli.departing import restart as restart_gateway
+from holdfast.cli.departing import stop as stop_gateway
+from holdfast.cli.services import NoService, service_of, tell_kept
+from holdfast.control.client import GatewayDown
+from holdfast.service.keeping import Keeper
+
+_LONGEST = 900.0  # seconds that a removal waits for a stop
+
+
+def start(home: Path) -> None:
+    keeper = service_of(home)
+    if keeper is None:
+        raise NoService(home)
+    keeper.start()
+    tell_kept(keeper, keeper.kept())
+
+
+def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
+    """The gateway is told first, so that it is an operator's stop and stays one; then its
+    supervisor, which may be about to start it again."""
+    keeper = service_of(home)
+    try:
+        stop_gateway(home, now=now, timeout=timeout, as_json=as_json)
+    except GatewayDown:
+        if keeper is None or not keeper.kept().running:
+            raise
+        click.echo(f"No gateway was running; {keeper.name} is told not to start one.", err=True)
+    if keeper is not None and keeper.kept().running:
+        keeper.stop()
+
+
+def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
+    """The gateway knows its supervisor and asks it. Where none runs, its supervisor is asked."""
+    keeper = service_of(home)
+    try:
+        restart_gateway(home, mode=mode, timeout=timeout, as_json=as_json)
+    except GatewayDown:
+        if keeper is None:
+            raise
+        click.echo(f"No gateway was running; {keeper.name} is started.", err=True)
+        keeper.restart()
+
+
+def halt(home: Path, keeper: Keeper) -> None:
+    """Whatever runs of this service ends, and is not started again."""
+    with suppress(GatewayDown):  # its supervisor is told all the same
+        stop_gateway(home, now=False, timeout=_LONGEST, as_json=False)
+    if keeper.kept().running:
+        keeper.stop()
