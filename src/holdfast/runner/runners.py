@@ -21,6 +21,8 @@ from holdfast.runner.link import Link, LinkLost
 from holdfast.runner.place import Place, dial, labelled
 from holdfast.runner.probe import Probe
 from holdfast.runner.process_rows import ended_with_runner, process_rows
+from holdfast.runner.sandbox import Plan
+from holdfast.runner.scopes import Scopes
 from holdfast.runner.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -50,13 +52,13 @@ class Runners:
         clock: Clock,
         on_started: Callable[[RunnerRow], Awaitable[None]],
         on_ended: Callable[[SessionId], Awaitable[None]],
-        wrapper: Sequence[str] = (),
+        scopes: Scopes | None = None,
         bwrap: str = "bwrap",
     ) -> None:
-        """`wrapper` stands in front of a runner's command line (`systemd-run --scope …`);
-        `bwrap` is the name or path of bubblewrap."""
+        """`scopes` keep runners out of the gateway's own unit, where there is one; `bwrap` is
+        the name or path of bubblewrap."""
         self._home, self._settings, self._clock = home.absolute(), settings, clock
-        self._on_started, self._on_ended, self._wrapper = on_started, on_ended, wrapper
+        self._on_started, self._on_ended, self._scopes = on_started, on_ended, scopes
         self._opening: dict[SessionId, asyncio.Task[_Live]] = {}
         self._chores: set[asyncio.Task[None]] = set()
         self._probe = Probe(settings, runs=self._home / "runs", bwrap=bwrap)
@@ -212,13 +214,23 @@ class Runners:
         if live is None:
             plan = await self._probe.plan()
             place = self._place(session_id)
-            outer = await asyncio.to_thread(
-                launch, place, plan, self._settings, wrapper=self._wrapper
-            )
+            outer = await asyncio.to_thread(self._launch, place, plan)
             live = await self._connect(session_id, outer_pid=outer)
         if live is None:
             raise RunnerError(f"the runner of session {session_id} ended as soon as it had started")
         return live
+
+    def _launch(self, place: Place, plan: Plan) -> int:
+        """In a scope of its own where that can be had; a runner without one is better than none."""
+        wrapper = self._scopes.wrapper(place.session_id) if self._scopes is not None else []
+        try:
+            return launch(place, plan, self._settings, wrapper=wrapper)
+        except RunnerError as error:
+            if not wrapper or self._scopes is None:
+                raise
+            outer = launch(place, plan, self._settings)
+            self._scopes.failed(str(error))  # only now it is known that the scope was the reason
+            return outer
 
     async def _connect(
         self, session_id: SessionId, *, outer_pid: int = 0, known: RunnerRow | None = None
