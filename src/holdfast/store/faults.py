@@ -44,8 +44,8 @@ def _failed(error: Exception, path: Path) -> StoreError:
 
 def damaged(path: Path, found: str) -> StoreUnusable:
     return StoreUnusable(
-        f"{path} is damaged: {found}. It was left as it is. Set it aside together with its"
-        " -wal file, and restore the newest good backup"
+        f"{path} is damaged: {found}. It was left as it is. `holdfast doctor` looks at it, and"
+        " offers to restore the newest good backup or to save what can be read"
     )
 
 

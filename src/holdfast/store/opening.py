@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.store import faults
+from holdfast.store.backup.plan import finish
 from holdfast.store.inspection import APPLICATION_ID, has_log, inspect
 from holdfast.store.schema import Migration, migrate, migrations
 
@@ -16,7 +17,8 @@ _LOG_LIMIT = 64 * 1024 * 1024
 
 def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
     """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
-    with nothing written."""
+    with nothing written. A restore that was cut is carried to its end before."""
+    finish(path.parent)
     known = migrations()
     inspect(path, known=len(known), vfs=vfs)
     _make(path)

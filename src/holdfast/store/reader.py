@@ -19,11 +19,18 @@ T = TypeVar("T")
 
 
 class Reader(AbstractAsyncContextManager["Reader"]):
-    """Owns a reading connection and its thread; each read sees one snapshot of the file."""
+    """Owns a reading connection and its thread; each read sees one snapshot of the file.
 
-    def __init__(self, path: Path, *, vfs: str | None) -> None:
+    `on_damage` is told, in the reader's thread, of a page that cannot be what was written there.
+    """
+
+    def __init__(
+        self, path: Path, *, vfs: str | None, on_damage: Callable[[str], None] | None = None
+    ) -> None:
         self._path = path
         self._vfs = vfs
+        self._on_damage = on_damage
+        self._db: apsw.Connection | None = None
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._worker = Worker("store-reader", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
@@ -50,14 +57,20 @@ class Reader(AbstractAsyncContextManager["Reader"]):
         self._queue.put(Job(future, work))
         return future
 
+    def interrupt(self) -> None:
+        """What is being read fails at once."""
+        if self._db is not None:
+            self._db.interrupt()
+
     def _work(self, ready: Callable[[], None]) -> None:
-        db = open_reader(self._path, vfs=self._vfs)
+        db = self._db = open_reader(self._path, vfs=self._vfs)
         try:
             ready()
             while (job := self._queue.get()) is not None:
                 self._run(db, job)
                 settle(job.future.get_loop(), (job,))
         finally:
+            self._db = None
             db.close()
 
     def _run(self, db: apsw.Connection, job: Job) -> None:
@@ -67,6 +80,8 @@ class Reader(AbstractAsyncContextManager["Reader"]):
             job.result = job.work(cursor)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
             job.error = faults.explain(error, self._path)
+            if self._on_damage is not None and isinstance(error, faults.DAMAGE):
+                self._on_damage(str(error))
         finally:
             if db.in_transaction:
                 cursor.execute("ROLLBACK")

@@ -1,9 +1,13 @@
 """The store on SQLite: one file, one writer thread with group commit, a reader beside it."""
 
+import asyncio
+import threading
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+from holdfast.core.backup import Copied
 from holdfast.core.crash import Crash, never
 from holdfast.core.facts import StoreFacts
 from holdfast.core.ids import InboxId, SessionId
@@ -33,7 +37,7 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         self._index = SearchIndex(path.with_name(SEARCH_FILE), state=path, vfs=vfs)
         touched = Touched(self._index.touched)
         self._writer = Writer(path, vfs=vfs, crash=crash, touched=touched)
-        self._reader = Reader(path, vfs=vfs)
+        self._reader = Reader(path, vfs=vfs, on_damage=self._writer.refuse)
         SqliteJournal.__init__(self, self._writer)
         SqliteLibrary.__init__(self, self._reader)
         self._open = AsyncExitStack()
@@ -84,4 +88,33 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         On a connection of its own: it reads the whole file, and no other read waits for it.
         """
         async with Reader(self._path, vfs=self._vfs) as reader:
-            return await reader.read(reads.quick_check)
+            try:
+                return await reader.read(reads.quick_check)
+            except asyncio.CancelledError:
+                reader.interrupt()
+                raise
+
+    @property
+    def unclean(self) -> bool:
+        """Whether the process before this one ended without closing the file."""
+        return self._writer.unclean
+
+    async def examine(self) -> list[str]:
+        """`check`, and nothing is written any more if it finds something."""
+        if found := await self.check():
+            self._writer.refuse(found[0])
+        return found
+
+    async def copy_to(self, path: Path, *, tell: Callable[[Copied], None]) -> None:
+        """A copy of the whole file as it is at one instant, made beside whatever else is done.
+
+        `tell` is called by the thread that copies. Cancelling it leaves half a file there.
+        """
+        from holdfast.store.backup import copying  # noqa: PLC0415 - once a day
+
+        ended = threading.Event()
+        async with Reader(self._path, vfs=self._vfs) as reader:
+            try:
+                await reader.read(partial(copying.copy, to=path, ended=ended, tell=tell))
+            finally:
+                ended.set()

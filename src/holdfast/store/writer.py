@@ -1,6 +1,7 @@
 """The writer: the one thread that writes the file, committing whatever has queued up at once."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -15,10 +16,13 @@ from holdfast.core.facts import StoreFacts
 from holdfast.store import faults
 from holdfast.store.checkpoints import Checkpoints, scrub
 from holdfast.store.health import Health
+from holdfast.store.inspection import has_log
 from holdfast.store.jobs import Aside, Job, settle
 from holdfast.store.opening import open_writer
 from holdfast.store.touched import Touched
 from holdfast.store.worker import Worker
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -45,6 +49,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._damage: Exception | None = None  # once found, nothing is written any more
         self._health = Health()
+        self.unclean = False  # whether whoever had the file before has not closed it
 
     async def __aenter__(self) -> "Writer":
         loop = asyncio.get_running_loop()
@@ -72,6 +77,18 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._queue.put(Job(future, work))
         return future
 
+    def refuse(self, found: str) -> None:
+        """The file was found damaged: nothing is written to it any more. From any thread."""
+        if self._damage is None:
+            damage = apsw.CorruptError(found)
+            self._damage = damage
+            self._health.failed(faults.explain(damage, self._path))
+            log.error(
+                "%s; nothing is written any more.",
+                faults.damaged(self._path, found),
+                extra={"action": "damaged"},
+            )
+
     def scrub(self) -> asyncio.Future[None]:
         """Fold the log into the file and begin it anew, so that it holds nothing old."""
         if self._loop is None or self._worker.ended:
@@ -81,6 +98,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         return future
 
     def _work(self, ready: Callable[[], None]) -> None:
+        self.unclean = has_log(self._path)
         db = open_writer(self._path, vfs=self._vfs)
         try:
             if self._touched is not None:
@@ -173,7 +191,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         """Each of those who are not told yet gets an error of its own to raise."""
         if isinstance(error, faults.DAMAGE):
-            self._damage = error
+            self.refuse(str(error))
         if not isinstance(error, HoldfastError):  # what a write itself refused is no fault
             self._health.failed(faults.explain(error, self._path))
         for job in jobs:

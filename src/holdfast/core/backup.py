@@ -1,0 +1,39 @@
+"""A backup: what it says about itself, what may be in it, and what can be wrong with it."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+
+FORMAT = 1
+
+
+class BadBackup(HoldfastError):
+    """The file is no backup, or is not what it was when it was made."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The first thing in a backup, so that it can be told without unpacking the rest."""
+
+    format: int = FORMAT
+    version: str  # of the program that made it
+    schema: int
+    made_at: float
+    database_bytes: int
+    counts: Mapping[str, int]  # rows by table
+    last_active: float | None = None  # when the newest conversation in it was last used
+    workspaces: bool = False  # all of them; else only what people sent
+    secrets: bool = False
+
+    def told(self) -> str:
+        """What is in it, in the words of a person."""
+        sessions, messages = self.counts.get("sessions", 0), self.counts.get("messages", 0)
+        return f"{sessions} conversations, {messages} messages"
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the copying of a database has come, in pages."""
+
+    done: int
+    of: int

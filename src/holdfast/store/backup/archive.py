@@ -1,0 +1,211 @@
+"""The form of a backup: a compressed tar with a manifest first and the sums of all of it last."""
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+import msgspec
+
+from holdfast.core.backup import FORMAT, BadBackup, Manifest
+
+MANIFEST = "manifest.json"
+SUMS = "SHA256SUMS"
+_LEVEL = 4  # twice as quick as the usual 9 and hardly larger
+_PIECE = 1024 * 1024
+_LARGEST_NOTE = 64 * 1024 * 1024  # of manifest and sums, which are read into memory
+
+Tell = Callable[[int], None]
+"""Told of bytes as they are read."""
+
+
+class Source(NamedTuple):
+    """A file to be packed: its name in the archive, and a descriptor that is the archive's to
+    close."""
+
+    name: str
+    fd: int
+
+
+def write(out: IO[bytes], manifest: Manifest, sources: Iterable[Source], *, tell: Tell) -> None:
+    """Sums stand last because a stream knows them only then; in the form of `sha256sum`, so that
+    no program of ours is needed to check or to unpack one."""
+    sums: list[str] = []
+    with (
+        gzip.GzipFile(fileobj=out, mode="wb", compresslevel=_LEVEL, mtime=0, filename="") as gz,
+        tarfile.open(fileobj=gz, mode="w|", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        body = msgspec.json.format(msgspec.json.encode(manifest))
+        sums.append(_add_bytes(tar, MANIFEST, body, at=manifest.made_at))
+        for source in sources:
+            with open(source.fd, "rb") as file:
+                sums.append(_add_file(tar, source.name, file, tell))
+        _add_bytes(tar, SUMS, os.fsencode("".join(sums)), at=manifest.made_at)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """What a backup says about itself; nothing behind that is read."""
+    with _opened(path) as tar:
+        member = tar.next()
+        if member is None or member.name != MANIFEST:
+            raise BadBackup(f"{path} is no backup of Holdfast: it does not begin with a manifest")
+        return _manifest(path, _small(tar, member, path))
+
+
+def unpack(
+    path: Path, folder: Path, *, wanted: Callable[[str], bool], tell: Tell
+) -> tuple[Manifest, list[str]]:
+    """Read all of a backup, hold it against its sums, and write the wanted files into a folder;
+    the manifest and the names of those. `BadBackup`: what was written is not to be used."""
+    found: dict[str, str] = {}
+    written: list[str] = []
+    with _opened(path) as tar:
+        first = tar.next()
+        if first is None or first.name != MANIFEST:
+            raise BadBackup(f"{path} is no backup of Holdfast: it does not begin with a manifest")
+        body = _small(tar, first, path)
+        found[MANIFEST] = hashlib.sha256(body).hexdigest()
+        while (member := tar.next()) is not None:
+            if member.name == SUMS:
+                _compare(path, _parsed(_small(tar, member, path)), found)
+                return _manifest(path, body), written
+            _check_name(path, member)
+            to = folder / member.name if wanted(member.name) else None
+            found[member.name] = _take(tar, member, to, tell)
+            if to is not None:
+                written.append(member.name)
+    raise BadBackup(f"{path} is cut short: its sums, which stand last, are missing")
+
+
+def _add_bytes(tar: tarfile.TarFile, name: str, body: bytes, *, at: float) -> str:
+    info = _info(name, len(body), at)
+    tar.addfile(info, io.BytesIO(body))
+    return _line(hashlib.sha256(body).hexdigest(), name)
+
+
+def _add_file(tar: tarfile.TarFile, name: str, file: IO[bytes], tell: Tell) -> str:
+    status = os.fstat(file.fileno())
+    info = _info(name, status.st_size, status.st_mtime)
+    info.mode = status.st_mode & 0o700
+    reading = _Summed(file, status.st_size, tell)
+    tar.addfile(info, reading)
+    return _line(reading.sum.hexdigest(), name)
+
+
+def _info(name: str, size: int, at: float) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.size, info.mtime, info.mode = size, int(at), 0o600
+    return info
+
+
+class _Summed:
+    """A file that is summed up as it is read, and has the size it had at first whatever happens:
+    one that a command shortens meanwhile goes on with zeros, as a tar has to know it before."""
+
+    def __init__(self, file: IO[bytes], size: int, tell: Tell) -> None:
+        self._file = file
+        self._left = size
+        self._tell = tell
+        self.sum = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        piece = self._file.read(wanted).ljust(wanted, b"\0")
+        self._left -= wanted
+        self.sum.update(piece)
+        self._tell(wanted)
+        return piece
+
+
+def _line(digest: str, name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace("\n", "\\n")
+    mark = "" if escaped == name else "\\"
+    return f"{mark}{digest}  {escaped}\n"
+
+
+def _parsed(body: bytes) -> dict[str, str]:
+    sums = {}
+    for line in os.fsdecode(body).rstrip("\n").split("\n"):
+        digest, _, name = line.removeprefix("\\").partition("  ")
+        if line.startswith("\\"):
+            name = re.sub(r"\\([\\n])", lambda one: "\n" if one[1] == "n" else "\\", name)
+        sums[name] = digest
+    return sums
+
+
+def _compare(path: Path, told: dict[str, str], found: dict[str, str]) -> None:
+    if told == found:
+        return
+    wrong = sorted(name for name in told.keys() | found.keys() if told.get(name) != found.get(name))
+    raise BadBackup(
+        f"{path} is damaged: {wrong[0]!r} is not what was packed. Take another backup; "
+        "`holdfast backup list` has them all"
+    )
+
+
+def _check_name(path: Path, member: tarfile.TarInfo) -> None:
+    """Nothing is ever written outside the folder, whoever made the file."""
+    parts = PurePosixPath(member.name).parts
+    if not member.isfile() or not parts or parts[0] == "/" or ".." in parts:
+        raise BadBackup(f"{path} holds {member.name!r}, which no backup of Holdfast does")
+
+
+def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, to: Path | None, tell: Tell) -> str:
+    if to is None:
+        return _summed(tar, member, tell, keep=lambda piece: None)
+    to.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = (member.mode & 0o700) | 0o600
+    fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    with open(fd, "wb") as out:
+        return _summed(tar, member, tell, keep=out.write)
+
+
+def _summed(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, tell: Tell, *, keep: Callable[[bytes], object]
+) -> str:
+    reading, digest = tar.extractfile(member), hashlib.sha256()
+    assert reading is not None, "it is a file"
+    while piece := reading.read(_PIECE):
+        digest.update(piece)
+        keep(piece)
+        tell(len(piece))
+    return digest.hexdigest()
+
+
+def _small(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
+    file = tar.extractfile(member) if member.isfile() else None
+    if file is None or member.size > _LARGEST_NOTE:
+        raise BadBackup(f"{path} is no backup of Holdfast: its {member.name} is none")
+    return file.read()
+
+
+def _manifest(path: Path, body: bytes) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(body, type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise BadBackup(f"{path} has a manifest that cannot be read: {error}") from None
+    if manifest.format > FORMAT:
+        raise BadBackup(
+            f"{path} was made by Holdfast {manifest.version} in a newer form; use that version"
+        )
+    return manifest
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+            yield tar
+    except FileNotFoundError:
+        raise BadBackup(f"{path} is not there; `holdfast backup list` has those that are") from None
+    except (FileExistsError, NotADirectoryError):
+        raise BadBackup(f"{path} holds a file twice, which no backup of Holdfast does") from None
+    except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError) as error:
+        raise BadBackup(f"{path} is damaged or no backup of Holdfast: {error}") from None

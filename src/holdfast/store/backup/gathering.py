@@ -1,0 +1,77 @@
+"""Gathering what belongs into a backup besides the database, link by link."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.core.settings import CONFIG_FILE, ENV_FILE
+from holdfast.store.backup.archive import Source
+
+DATABASE = "state.db"
+MEMORY, WORKSPACES, SECRETS = "memory", "workspaces", "secrets"
+_UPLOADS = "uploads"
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def belongs(name: str) -> bool:
+    """Whether a file of that name is one that a backup puts into a home."""
+    first = name.split("/", 1)[0]
+    return name in (DATABASE, CONFIG_FILE, ENV_FILE) or (
+        first in (MEMORY, WORKSPACES, SECRETS) and first != name
+    )
+
+
+def gather(home: Path, *, workspaces: bool, secrets: bool) -> Iterator[Source]:
+    """Files as they are at this moment: the configuration, what memory providers keep, and what
+    people sent. With `workspaces` all that agents made, with `secrets` keys and tokens."""
+    yield from _single(home, CONFIG_FILE)
+    if secrets:
+        yield from _single(home, ENV_FILE)
+        yield from _below(home, SECRETS)
+    yield from _below(home, MEMORY)
+    if workspaces:
+        yield from _below(home, WORKSPACES)
+        return
+    for session in sorted(_folders(home / WORKSPACES)):
+        yield from _below(home, f"{WORKSPACES}/{session}/{_UPLOADS}")
+
+
+def _single(home: Path, name: str) -> Iterator[Source]:
+    try:
+        fd = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC)  # the owner's: a link is meant
+    except FileNotFoundError:
+        return
+    yield Source(name, fd)
+
+
+def _below(home: Path, folder: str) -> Iterator[Source]:
+    """Every plain file; no link is followed, for commands that nobody trusts may have made it."""
+    if any((home / part).is_symlink() for part in _parts(folder)):
+        return
+    top = home / folder
+    if not top.is_dir():
+        return
+    for place, folders, names, fd in os.fwalk(top, follow_symlinks=False):
+        folders.sort()
+        for name in sorted(names):
+            try:
+                opened = os.open(name, _READ, dir_fd=fd)
+            except OSError:
+                continue  # a link, or gone since
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                os.close(opened)
+                continue
+            yield Source(str(Path(place, name).relative_to(home)), opened)
+
+
+def _parts(folder: str) -> list[str]:
+    parts = folder.split("/")
+    return ["/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
+def _folders(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []

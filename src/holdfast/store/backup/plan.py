@@ -1,0 +1,118 @@
+"""A plan of moves by which files of a home are exchanged: written down first, and then carried
+out to its end, whoever is killed on the way."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import StoreUnusable
+from holdfast.store.syncing import sync
+
+PLAN = "restore.json"
+
+Step = Callable[[str], None]
+"""Told before each thing that is done; the fault tests end the process there."""
+
+
+def unwatched(_: str) -> None: ...
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """What happens at one place of the home; paths are taken from it.
+
+    What is there goes `aside` (""; it can be made anew, and is removed), and what was `staged`
+    takes its place (""; nothing does). A move whose staged file is gone was made before.
+    """
+
+    place: str
+    staged: str = ""
+    aside: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    room: str  # the folder with what was staged
+    moves: tuple[Move, ...]
+
+
+def commit(home: Path, plan: Plan, *, at: Step = unwatched) -> None:
+    """From the instant in which the plan is on the disk it will be carried out, by this process
+    or by the next that opens the store."""
+    at("write the plan")
+    draft = home / f"{PLAN}.new"
+    draft.write_bytes(msgspec.json.encode(plan))
+    sync(draft)
+    at("commit to the plan")
+    draft.rename(home / PLAN)
+    sync(home)
+    finish(home, at=at)
+
+
+def finish(home: Path, *, at: Step = unwatched) -> bool:
+    """Carry out the plan that was left here; False: there is none. To be called by the holder of
+    the home's lock alone, before the store is opened."""
+    path = home / PLAN
+    if not path.exists():
+        return False
+    try:
+        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        for move in plan.moves:
+            _carry_out(home, move, at)
+        sync(home)
+        at("forget the plan")
+        path.unlink()
+        sync(home)
+        shutil.rmtree(home / plan.room, ignore_errors=True)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StoreUnusable(
+            f"A restore was broken off, and cannot be ended: {path}: {error}. Nothing is lost: "
+            f"mend that and start again, or put the files that are named there back by hand"
+        ) from error
+    return True
+
+
+def _carry_out(home: Path, move: Move, at: Step) -> None:
+    if move.staged and not (home / move.staged).exists():
+        return
+    folder, name = _folder(home, move.place)
+    try:
+        if _there(name, folder):
+            at(f"set {move.place} aside")
+            if move.aside:
+                os.rename(name, home / move.aside, src_dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+        if move.staged:
+            at(f"put {move.place} in its place")
+            os.rename(home / move.staged, name, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _folder(home: Path, place: str) -> tuple[int, str]:
+    """The folder of a place, made where it is missing, and the name in it. No part of the way may
+    be a link: below `workspaces` commands may have made one that leads out of the home."""
+    *parts, name = place.split("/")
+    fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts:
+        below = _entered(part, fd)
+        os.close(fd)
+        fd = below
+    return fd, name
+
+
+def _entered(part: str, fd: int) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(part, 0o700, dir_fd=fd)
+    return os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=fd)
+
+
+def _there(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
