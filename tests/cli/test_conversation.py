@@ -19,7 +19,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.gateway.beginning import CUT_NOTE
+from holdfast.gateway.cut_notes import cut_note
 
 
 def record(seq: int, message: Message, *, turn: str = "t1") -> Happened:
@@ -126,7 +126,7 @@ def test_events_are_read_whatever_their_line_ends_and_unknown_ones_passed_over()
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
-        (CUT_NOTE, "· an interruption of the gateway cut this turn.\n"),
+        (cut_note("crash"), "· an interruption of the gateway cut the last turn.\n"),
         (
             NoteMessage(
                 text="[System note: the task “[look]” has ended. Its reply is below.]\n\nhi"

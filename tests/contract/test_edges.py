@@ -97,6 +97,7 @@ class Runners:
         return []
 
     async def end(self, session_id: SessionId) -> None: ...
+    async def detach(self) -> None: ...
     async def end_all(self) -> None:
         await self.at_the_end()
 

@@ -13,7 +13,7 @@ from holdfast.core.inbox import Inbound, InboxState
 from holdfast.core.message import UserMessage
 from holdfast.core.source import Source, build_session_key
 from holdfast.core.turn import BeginTurn
-from holdfast.gateway.beginning import CUT_NOTE
+from holdfast.gateway.cut_notes import cut_note
 from holdfast.platforms.simulated.wire import Faults
 from holdfast.store.sqlite import SqliteStore
 
@@ -128,7 +128,7 @@ async def cut_twice_in_one_turn(world: World, *texts: str) -> None:
             )
         )
         for _ in range(2):
-            await store.resume_turn(turn, session_id=session, note=CUT_NOTE, at=1.0)
+            await store.resume_turn(turn, session_id=session, note=cut_note("crash"), at=1.0)
 
 
 async def test_two_cuts_and_a_completed_turn_leave_the_session_with_no_count(

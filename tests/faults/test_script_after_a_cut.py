@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.gateway.beginning import CUT_NOTE
+from holdfast.gateway.cut_notes import cut_note
 from holdfast.models.misbehaving.script import Script
 from holdfast.models.misbehaving.strict import Conversation, StrictReader
 
+CUT = cut_note("crash").text
 ASKED = '[tool terminal {"command": "ls"}] [then] [text all done]'
 CALL = {"id": "c", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
 
@@ -17,7 +18,7 @@ def read(*messages: dict[str, Any]) -> Conversation:
 
 
 def test_a_note_before_the_first_reply_leaves_the_first_step_due() -> None:
-    parts = [{"type": "text", "text": text} for text in (ASKED, CUT_NOTE.text)]
+    parts = [{"type": "text", "text": text} for text in (ASKED, CUT)]
     conversation = read({"role": "user", "content": parts})
     step = Script().choose(conversation)
     assert conversation.asked == ASKED
@@ -30,7 +31,7 @@ def test_a_note_after_a_tool_result_leaves_the_second_step_due() -> None:
         {"role": "user", "content": ASKED},
         {"role": "assistant", "tool_calls": [CALL]},
         {"role": "tool", "tool_call_id": "c", "content": "a file"},
-        {"role": "user", "content": CUT_NOTE.text},
+        {"role": "user", "content": CUT},
     )
     step = Script().choose(conversation)
     assert step is not None
@@ -38,8 +39,8 @@ def test_a_note_after_a_tool_result_leaves_the_second_step_due() -> None:
 
 
 def test_a_note_in_front_of_a_users_text_is_not_part_of_what_was_asked() -> None:
-    assert read({"role": "user", "content": f"{CUT_NOTE.text}\n\nhello"}).asked == "hello"
+    assert read({"role": "user", "content": f"{cut_note('crash').text}\n\nhello"}).asked == "hello"
 
 
 def test_a_conversation_of_notes_alone_is_still_a_question() -> None:
-    assert read({"role": "user", "content": CUT_NOTE.text}).asked == CUT_NOTE.text
+    assert read({"role": "user", "content": CUT}).asked == CUT

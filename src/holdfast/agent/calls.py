@@ -9,7 +9,7 @@ from itertools import chain, groupby
 import msgspec
 
 from holdfast.agent.agent import Agent
-from holdfast.agent.work import Wish, Work
+from holdfast.agent.work import Parked, Wish, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ToolBegan, ToolEnded, ToolProgressed
 from holdfast.core.message import Outcome, ToolCall, ToolMessage
@@ -27,14 +27,19 @@ UNKNOWN = (
 async def run_calls(agent: Agent, work: Work, calls: Sequence[ToolCall]) -> None:
     """Run the calls in order; neighbours that only read run together.
 
-    Raises `Waiting` before the first that a person must allow; what stands before it is done.
+    Raises `Waiting` before the first that a person must allow, and `Parked` before the first
+    that is a successor's; what stands before it is done.
     """
     for place, together in enumerate(batches := list(_batches(agent, calls))):
+        if work.parking:
+            raise Parked
         if wishes := _wishes(agent, work, together):
             later = _wishes(agent, work, chain.from_iterable(batches[place + 1 :]))
             if refusal := await work.permit(wishes[0], later):
                 await _finish(agent, work, together[0], refusal)
                 continue
+        if work.parking:  # whoever allows a call may have taken their time
+            raise Parked
         fresh = [call.id for call in together if call.id not in work.unsettled]
         if fresh:
             await work.calling(fresh)

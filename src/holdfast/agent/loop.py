@@ -10,7 +10,7 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.asking import ask
 from holdfast.agent.calls import run_calls
 from holdfast.agent.vision import describe_pictures
-from holdfast.agent.work import Work
+from holdfast.agent.work import Parked, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import StepEnded
 from holdfast.core.ids import CallId
@@ -25,13 +25,16 @@ async def run_turn(agent: Agent, work: Work) -> Completed:
     """Run the turn to its final reply, which is returned uncommitted: its commit ends the turn.
 
     Raises `ModelFailed` where the model failed for good, `StoreError` where a step could not
-    be kept. May be cancelled at any await.
+    be kept, `Parked` at the first step boundary behind a wish for that. May be cancelled at any
+    await.
     """
     replies = work.replies_before
     while True:
         await run_calls(agent, work, open_calls(agent.messages))
         await _take_steers(agent, work)
         await describe_pictures(agent, work)
+        if work.parking:
+            raise Parked
         last_chance = replies >= agent.max_steps
         completed = await ask(agent, work, last_chance=last_chance)
         work.crash(CrashPoint.MODEL_REPLIED)

@@ -38,6 +38,11 @@ class Waiting(Exception):
     runs it lets the agent go, and runs the turn again from there."""
 
 
+class Parked(Exception):
+    """The turn stands at a step boundary, and goes on in a successor. All that it needs then is
+    in the log."""
+
+
 class Work(Protocol):
     """Each method that writes queues its write when it is called and resumes once it is durable.
 
@@ -77,6 +82,7 @@ class Work(Protocol):
     @property
     def auxiliary(self) -> Auxiliary: ...
 
+    parking: bool  # the next step is a successor's: stand at the next boundary
     compacting: bool  # a message that comes meanwhile must not cut it short
 
     def redact(self, text: str) -> str:

@@ -78,6 +78,8 @@ class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     previous: SessionId | None = None  # the one whose place it took then
 
     @property
+    note_owed: bool = False  # it was marked, and no turn of it has been told so
+    resume_reason: str | None = None
     def goes_on(self) -> bool:
         return not (self.suspended or self.ended)
 

@@ -32,7 +32,7 @@ from holdfast.core.session import (
     RunnerRow,
     Superseded,
 )
-from holdfast.core.stopping import StopRow
+from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 
 
@@ -82,7 +82,17 @@ class Journal(Protocol):
     def resume_turn(
         self, turn_id: TurnId, *, session_id: SessionId, note: NoteMessage, at: float
     ) -> Awaitable[None]:
-        """A cut turn goes on: the note joins the transcript and the session's cuts rise by one."""
+        """A cut turn goes on: the note joins the transcript, and a cut that nobody has counted
+        when the turn was left is counted."""
+        ...
+
+    def leave_turn(self, left: Left, *, at: float) -> Awaitable[None]:
+        """This process does not end the turn. One that is not parked is cut: its session is
+        marked, and the cut counted, in this commit."""
+        ...
+
+    def go_on_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Awaitable[None]:
+        """A turn that was left is run again by this process, and nothing is said of it."""
         ...
 
     def record_note(
@@ -150,6 +160,10 @@ class Journal(Protocol):
     ) -> Awaitable[bool]: ...
     def clear_resume_pending(self, route: SessionKey) -> Awaitable[bool]: ...
     def suspend_route(self, route: SessionKey) -> Awaitable[SessionId | None]:
+    def suspend_one(self, session_id: SessionId) -> Awaitable[bool]:
+        """False: there is none, or it was suspended already."""
+        ...
+
         """The session that the route points to, suspended; None: it points nowhere."""
         ...
 

@@ -1,6 +1,6 @@
 """The library: the reading half of the store, as the rooms see it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.approval import Approval, StandingRule
@@ -171,6 +171,10 @@ class Library(Protocol):
         ...
 
     async def open_stops(self) -> list[StopRow]:
+    async def recently_active(self, *, since: float) -> list[SessionId]:
+        """The sessions that can be gone on with, are not marked to be, and have no open turn."""
+        ...
+
         """The ends of processes that no successor has followed yet, the last first."""
         ...
 

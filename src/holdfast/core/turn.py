@@ -90,6 +90,7 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     prompt_shape: str = ""
     principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
     opening: Opening | None = None  # this turn tells why its session is fresh
+    note_paid: bool = False  # this turn tells of a cut that its session was marked with
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
 
@@ -135,6 +136,11 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     def waits(self) -> bool:
         """It stands at a step boundary, for a person's word: nothing of it was cut."""
         return self.set_aside or any(approval.pending for approval in self.approvals)
+
+    @property
+    def cut(self) -> bool:
+        """It stood at no step boundary when its process went."""
+        return not self.waits and self.left_as is not LeftAs.PARKED
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):

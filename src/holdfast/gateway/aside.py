@@ -1,5 +1,6 @@
 """A turn set aside: open in the log, with no agent, until it is gone on with or ended."""
 
+import asyncio
 from collections.abc import Collection, Sequence
 
 from holdfast.core.admission import Running, admit
@@ -7,10 +8,12 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.inbox import BusyMode, InboxEnd, InboxRow
 from holdfast.core.model import FellBack
 from holdfast.core.outbox import NewDelivery
+from holdfast.core.stopping import Left, LeftAs
 from holdfast.core.turn import EndTurn, OpenTurn
 from holdfast.gateway.endings import abandoned, stopped_aside
 from holdfast.gateway.finishing import until_durable, write_end
 from holdfast.gateway.house import House
+from holdfast.gateway.turn_log import leave
 from holdfast.gateway.waiting import TurnApprovals, until_woken
 
 
@@ -58,6 +61,15 @@ class Aside:
         self._approvals.withdraw(at=self._house.clock.now())
         self._approvals.wake()
         return True
+
+    def leave(self) -> asyncio.Future[None] | None:
+        """The gateway stops. One that waits for a person stands at a step boundary, and says so:
+        the answer may come to the log before the turn goes on. None: there is nothing to say."""
+        if self.stopped or self._ending is not None or not self.open_turn.waits:
+            return None
+        turn_id = self.open_turn.turn.id
+        left = Left(session_id=self.session_id, turn_id=turn_id, how=LeftAs.PARKED)
+        return leave(self._house, left)
 
     async def until_woken(self, waiting: Collection[InboxRow]) -> None:
         """Returns when there is an answer, or somebody has ended it. `waiting` is what came, and

@@ -6,21 +6,17 @@ from holdfast.agent.agent import Agent
 from holdfast.core.crash import CrashPoint
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
-from holdfast.core.message import Message, NoteMessage
+from holdfast.core.message import Message, NoteMessage, ToolMessage
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.reset import Opening
 from holdfast.core.turn import BeginTurn
 from holdfast.gateway.aside import Aside
+from holdfast.gateway.cut_notes import TAIL_NOTE, cut_note
 from holdfast.gateway.house import House
 from holdfast.gateway.opening import owner_of, told_to_model, told_to_people
 from holdfast.gateway.transcribing import opening_message
 from holdfast.gateway.turn import Turn
 from holdfast.gateway.waiting import TurnApprovals
-
-CUT_NOTE = NoteMessage(
-    text="[System note: an interruption of the gateway cut this turn. The history above is "
-    "intact. Look at the latest tool results first, then finish what was asked.]"
-)
 
 Recalled = tuple[InboxId, NoteMessage]
 
@@ -73,8 +69,10 @@ class Beginning:
         approvals: TurnApprovals,
         opening: Opening | None,
         recalled: Recalled | None,
+        cut: NoteMessage | None = None,
     ) -> Turn:
-        """Begin a turn with these messages; its first commit is on its way when this returns."""
+        """Begin a turn with these messages; its first commit is on its way when this returns.
+        `cut` tells of the turn before it, which was."""
         house = self._house
         turn = Turn(TurnId(house.new_id("turn")), agent, rows, house=house, approvals=approvals)
         turn.begin(
@@ -83,11 +81,12 @@ class Beginning:
                 session_id=self._session_id,
                 route=rows[0].route,
                 inbox_ids=turn.inbox_ids,
-                messages=_first_messages(agent, rows, opening, recalled),
+                messages=_first_messages(agent, rows, opening, recalled, cut),
                 prompt=agent.prompt,
                 prompt_shape=agent.prompt_shape,
                 principal=owner_of(rows[0], house.settings.sessions),
                 opening=opening,
+                note_paid=cut is not None,
                 deliveries=self._opening_notice(opening, rows[-1], turn.turn_id),
                 at=house.clock.now(),
             )
@@ -108,7 +107,8 @@ class Beginning:
         return (notice,)
 
     async def go_on(self, agent: Agent, aside: Aside, *, approvals: TurnApprovals) -> Turn:
-        """The turn that was set aside, with an agent again; one that was cut is told so."""
+        """The turn that was set aside, with an agent again; one that was cut is told so, and one
+        that was parked goes on as if nothing had happened."""
         open_turn = aside.open_turn
         turn = Turn(
             open_turn.turn.id,
@@ -119,26 +119,41 @@ class Beginning:
             resumed=open_turn,
             fallen=aside.fallen,
         )
-        if not open_turn.waits:
-            await self._note_cut(turn)
+        if open_turn.cut:
+            await self._note_cut(turn, cut_note(open_turn.left_as or "crash"))
+        elif open_turn.left_as is not None:
+            await self._go_on(turn)
         return turn
 
-    async def _note_cut(self, turn: Turn) -> None:
+    async def _note_cut(self, turn: Turn, note: NoteMessage) -> None:
         house = self._house
         durable = house.store.resume_turn(
-            turn.turn_id, session_id=self._session_id, note=CUT_NOTE, at=house.clock.now()
+            turn.turn_id, session_id=self._session_id, note=note, at=house.clock.now()
         )
-        turn.agent.remember(CUT_NOTE)
+        turn.agent.remember(note)
         await durable
         house.crash(CrashPoint.RESUME_COMMITTED)
 
+    async def _go_on(self, turn: Turn) -> None:
+        """Awaited: were its next cut taken for the parking before it, nobody would count it."""
+        at = self._house.clock.now()
+        await self._house.store.go_on_turn(turn.turn_id, session_id=self._session_id, at=at)
+
 
 def _first_messages(
-    agent: Agent, rows: Sequence[InboxRow], opening: Opening | None, recalled: Recalled | None
+    agent: Agent,
+    rows: Sequence[InboxRow],
+    opening: Opening | None,
+    recalled: Recalled | None,
+    cut: NoteMessage | None,
 ) -> tuple[Message, ...]:
     """What was recalled for the message stands in front; for one that was dropped, nowhere."""
     history = () if agent.messages else rows[0].inbound.history
     notes = (recalled[1],) if recalled and recalled[0] == rows[0].id else ()
     if opening is not None:
         notes = (told_to_model(opening), *notes)
+    if cut is None and agent.messages and isinstance(agent.messages[-1], ToolMessage):
+        cut = TAIL_NOTE
+    if cut is not None:
+        notes = (cut, *notes)
     return (*history, *notes, *(opening_message(row) for row in rows))

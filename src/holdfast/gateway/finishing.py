@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agent.work import Waiting
+from holdfast.agent.work import Parked, Waiting
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.inbox import OPEN, InboxEnd
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.session import CommandEffect
+from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.endings import answered, failed
 from holdfast.gateway.house import House
@@ -24,7 +25,8 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a store that failed is as
 
 
 async def run_agent(turn: Turn, house: House) -> bool:
-    """True: the turn waits for a person. Else it is closed, however that came about.
+    """True: the turn waits for a person. Else it is closed, however that came about: ended, or
+    left to a successor.
 
     Raises only where whoever runs it is cancelled.
     """
@@ -32,6 +34,10 @@ async def run_agent(turn: Turn, house: House) -> bool:
         end = await _end_of(turn, house)
     except Waiting:
         return not turn.closed
+    except Parked:
+        if not turn.closed:
+            turn.leave(LeftAs.PARKED)
+        return False
     # Somebody may have ended the turn in the very instant in which the agent was through.
     if not turn.closed:
         turn.end(end)
@@ -46,7 +52,7 @@ async def _end_of(turn: Turn, house: House) -> EndTurn:
         if _being_cancelled() or not (turn.closed or turn.interrupted):
             raise
         why = turn.interrupted
-    except Waiting:
+    except (Waiting, Parked):
         raise
     except HoldfastError as error:
         why = str(error)

@@ -37,6 +37,7 @@ from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
 from holdfast.gateway.standing import standing
+from holdfast.gateway.stop import InUse, Stop
 from holdfast.gateway.telling import Telling
 
 log = logging.getLogger(__name__)
@@ -68,8 +69,7 @@ class Gateway:
         self._tasks = self._household.tasks
         self._connections = Connections(tasks=self._tasks)
         self._stopping: asyncio.Task[None] | None = None
-        self._running: set[SessionId] = set()  # the sessions that had a lane when it began to stop
-        self._watching: asyncio.Task[None] | None = None  # the expiry
+        self._stop: Stop | None = None  # the one that is under way, or over
         self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
         self.delivery = Delivery(
@@ -202,6 +202,7 @@ class Gateway:
             delivery=self.delivery,
             runners=self._parts.runners,
             admit=self._admit_late,
+            suspend_recent=self.sessions.suspend_recently_active,
         )
         await self.house.memory.start()
         self._parts.progress("recovering")
@@ -215,7 +216,7 @@ class Gateway:
                 self.delivery.connected(platform)
             else:
                 self._doors.shut(platform, "it could not be connected; the log says why")
-        self._watching = self._tasks.create_task(self.expiry.run(), name="expiry")
+        self._household.stay(self.expiry.run(), name="expiry")
         self._parts.progress("running")
 
     async def stop(
@@ -237,62 +238,40 @@ class Gateway:
 
         `hurried`: nothing more is waited for, from the instant in which it is set.
         """
-        return [
-            Phase("close intake", 1, self._close_intake),
-            Phase("notify", 2, partial(self.telling.farewell, order)),
-            Phase("interrupt", 3, self._interrupt),
-            Phase("kill tools", 2, self._kill_tools),
-            Phase("finalise agents", 1.5, self._finalise_agents),
-            Phase("empty the cache", 0.5, self._empty_cache),
-            Phase("flush outbox", 2, self.delivery.flush),
-            Phase("disconnect platforms", 2, self._disconnect),
-            Phase("cancel tasks", 1.5, self._end_tasks),
-            Phase("close auxiliary clients", 1.5, self._close_auxiliary),
-        ]
+        self._stop = Stop(order, self._in_use(), hurried=hurried)
+        return self._stop.phases()
+
+    def _in_use(self) -> InUse:
+        return InUse(
+            house=self.house,
+            lanes=self.lanes,
+            intake=self.intake,
+            expiry=self.expiry,
+            delivery=self.delivery,
+            connections=self._connections,
+            household=self._household,
+            runners=self._parts.runners,
+            holders=self._parts.holders,
+            farewell=self.telling.farewell,
+            progress=self._parts.progress,
+        )
+
+    @property
+    def parked(self) -> int:
+        """Turns that a stop has left at a step boundary."""
+        return self._stop.draining.parked if self._stop else 0
+
+    @property
+    def interrupted(self) -> int:
+        """Turns that a stop has cut."""
+        return self._stop.draining.interrupted if self._stop else 0
+
+    async def quiet(self) -> None:
+        """Returns when no turn runs."""
+        await self.lanes.quiet()
 
     async def _close_session(self, session_id: SessionId) -> None:
         await self.closing.close(session_id)
-
-    async def _close_intake(self) -> None:
-        self.intake.close()
-        self._children.leave()
-        self.expiry.close()
-        # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
-        self._running = {lane.session_id for lane in self.lanes}
-
-    async def _interrupt(self) -> None:
-        try:
-            await self.lanes.close()
-        finally:
-            self.house.watchers.close()
-            self.house.feeds.close()
-
-    async def _finalise_agents(self) -> None:
-        await self.house.memory.finalise({*self._running, *self.house.cache})
-
-    async def _kill_tools(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for holder in (self._parts.runners, *self._parts.holders):
-                group.create_task(holder.end_all())
-
-    async def _empty_cache(self) -> None:
-        self.house.cache.clear()
-
-    async def _disconnect(self) -> None:
-        try:
-            await self._connections.close()
-        finally:
-            await self.delivery.close()
-
-    async def _end_tasks(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-        await self._auxiliary.close()  # a title that is still asked for is one of these tasks
-        await self._household.close()
-
-    async def _close_auxiliary(self) -> None:
-        """Memory's providers too, behind the tasks: a command that ends a session is one."""
-        await asyncio.gather(self._auxiliary.close(), self.house.memory.close())
 
     def _admit(self, accepted: Accepted) -> None:
         if not self.desk.take(accepted) and not self._take_word(accepted):

@@ -1,6 +1,8 @@
 """The household: the task group of a gateway, which outlives whoever started the gateway."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 
 class Household:
@@ -18,6 +20,11 @@ class Household:
         self._entered = asyncio.Event()
         self._leaving = asyncio.Event()
         self._holding: asyncio.Task[None] | None = None
+        self._staying: list[asyncio.Task[None]] = []
+
+    def stay(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """A task that is there as long as the house is: it ends when the household is closed."""
+        self._staying.append(self.tasks.create_task(work, name=name))
 
     async def open(self) -> None:
         self._holding = asyncio.create_task(self._hold(), name="household")
@@ -29,6 +36,8 @@ class Household:
         self._leaving.set()
         if self._holding is None:
             return
+        for task in self._staying:
+            task.cancel()
         try:
             await asyncio.shield(self._holding)
         except asyncio.CancelledError:

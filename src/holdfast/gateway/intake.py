@@ -30,15 +30,19 @@ class Gatehouse:
         self._house = house
         self._authority = authority
         self._admit = admit
-        self._open = False
+        self._open = self._shut = False
 
     def open(self) -> None:
         self._open = True
 
     def close(self) -> None:
         """From now on nothing is accepted: the platforms keep it. What is on its way into the
-        log is acknowledged once it is there, and is the next start's to run."""
+        log is acknowledged once it is there, and is the next start's to run. Only the children
+        of turns that may still finish are let in, until `shut`."""
         self._open = False
+
+    def shut(self) -> None:
+        self._open, self._shut = False, True
 
     async def accept(self, inbound: Inbound) -> Accepted:
         if not self._open:
@@ -65,10 +69,11 @@ class Gatehouse:
         return accepted
 
     def _accepted(self, done: asyncio.Future[Accepted]) -> None:
-        if done.cancelled() or done.exception() or not self._open:
+        if done.cancelled() or done.exception():
             return
         accepted = done.result()
-        if not accepted.duplicate:
+        child = accepted.row.inbound.child is not None
+        if not accepted.duplicate and (self._open or (child and not self._shut)):
             self.admit(accepted)
 
     def admit(self, accepted: Accepted) -> None:

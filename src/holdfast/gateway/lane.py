@@ -3,15 +3,18 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.agent.agent import Agent
+from holdfast.core.child import ChildKind
 from holdfast.core.errors import StoreError
 from holdfast.core.events import TurnStarted
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.inbox import InboxEnd, InboxRow
+from holdfast.core.message import NoteMessage
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.reset import Opening
+from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import LaneState, OpenTurn, TurnState, move
 from holdfast.gateway.admitting import act_on
 from holdfast.gateway.aside import Aside
@@ -49,7 +52,10 @@ class Lane:
         self.task: asyncio.Task[None] | None = None  # what runs it
         self.gate: Gate | None = None  # shut by who must have the session to themselves
         self.opening: Opening | None = None  # why it is fresh, until its people were told
+        self.note_owed: NoteMessage | None = None  # of a cut, until a turn was told of it
         self.approvals = TurnApprovals()  # what the present turn has asked people for
+        self.held = False  # the gateway stops: no turn begins here any more
+        self.stirred: Callable[[], None] | None = None  # told of each change while it stops
         self._house = house
         self._beginning = Beginning(session_id, house=house, fresh=fresh)
         self._mailbox = Mailbox(house.doors)
@@ -139,15 +145,41 @@ class Lane:
         steers.clear()
         return waiting
 
-    def cut(self) -> None:
-        """The gateway stops: results for the calls that die with it; the turn stays open."""
-        if self.turn is not None:
-            self.turn.cut()
+    @property
+    def works_for_another(self) -> bool:
+        """A turn elsewhere waits for what is done here: it is a child's lane."""
+        rows = self._turn.rows if self._turn else self._aside.rows if self._aside else self._mailbox
+        child = rows[0].inbound.child if rows else None
+        return child is not None and child.kind is ChildKind.WAITED
+
+    def park(self) -> None:
+        """The running turn stands at its next step boundary, or is found to stand at one."""
+        if self.turn is None:
+            return
+        self.turn.park()
+        if self.turn is None:
+            self._become(LaneState.PARKED)
+
+    def leave(self, mark: LeftAs) -> asyncio.Future[None] | None:
+        """The gateway is about to cut the running turn: it is marked, which is durable when what
+        is returned is done. One that is parked or waits was not cut. None: nothing is open."""
+        if self.turn is not None and self.turn.left is None:
+            self.turn.leave(mark)
+        if self._aside is not None:
+            return self._aside.leave()
+        return None if self._turn is None else self._turn.leaving
+
+    def cut(self, reason: str, *, detached: bool) -> bool:
+        """Interrupt the running turn, which stays open; False: none runs."""
+        turn = self.turn
+        if turn is not None:
+            turn.cut(reason, detached=detached)
+        return turn is not None
 
     async def run(self) -> None:
         """Answer until there is nothing to answer. A store that fails delays, and loses nothing."""
         wait = FIRST_WAIT
-        while self.gate or self._aside or self._mailbox:
+        while self._has_more:
             if self.gate is not None:
                 await self.gate.rest()
                 self.gate = None
@@ -166,11 +198,19 @@ class Lane:
                 wait = min(wait * 2, LONGEST_WAIT)
             self._become(LaneState.IDLE)
 
+    @property
+    def _has_more(self) -> bool:
+        """Who waits for a person waits on while the gateway stops: only a person ends that."""
+        waits = self._aside is not None and self._aside.open_turn.waits
+        return waits if self.held else bool(self.gate or self._aside or self._mailbox)
+
     async def _do_next(self) -> None:
         """Wait for whom the turn set aside waits for; then end it, or run what is next."""
         if self._aside is not None and self._aside.open_turn.waits:
             self._become(LaneState.WAITING)
             await self._aside.until_woken(self._mailbox)
+            if self.held and not self._aside.stopped:
+                await self._rest()
         self._become(LaneState.STARTING)
         if self._aside is not None and self._aside.stopped:
             await self._end_aside(self._aside)
@@ -225,12 +265,15 @@ class Lane:
             raise
 
     async def _next_turn(self, agent: Agent, first: InboxRow) -> Turn | None:
-        """Begun or gone on with; None: a command has ended what this agent was leased for."""
+        """Begun or gone on with; None: a command has ended what this agent was leased for, or the
+        gateway stops."""
+        if self.held:
+            return None
         if self._aside is not None:
             return await self._go_on(agent, self._aside)
         await self._mailbox.settled()
         recalled = await self._beginning.recall(first)
-        if not self._is_next(first):
+        if self.held or not self._is_next(first):
             return None
         self.approvals = TurnApprovals()
         return self._beginning.begin(
@@ -239,6 +282,7 @@ class Lane:
             approvals=self.approvals,
             opening=self.opening,
             recalled=recalled,
+            cut=self.note_owed,
         )
 
     async def _go_on(self, agent: Agent, aside: Aside) -> Turn:
@@ -257,8 +301,10 @@ class Lane:
         turn.emit(TurnStarted(self.session_id, turn.turn_id, bool(turn.resumed)))
         if not turn.closed and await run_agent(turn, self._house):
             self._set_aside(turn)
+        elif turn.left is not None and turn.ending is None:
+            await self._rest()
         elif await turn.has_begun():
-            self.opening = None
+            self.opening = self.note_owed = None
             await until_durable(turn.ended)
             name_session(turn, self._house)
         else:
@@ -279,7 +325,7 @@ class Lane:
 
     def _set_aside(self, turn: Turn) -> None:
         """It waits for a person, and has asked in the log: so it has begun there, too."""
-        self.opening = None
+        self.opening = self.note_owed = None
         open_turn = turn.set_aside()
         self._aside = Aside(open_turn, self.approvals, house=self._house, fallen=turn.fallen)
 
@@ -293,9 +339,17 @@ class Lane:
         self._mailbox.extendleft(reversed((*turn.rows, *turn.steers)))
         raise StoreError("the turn could not be begun")
 
+    async def _rest(self) -> None:
+        """What is next is a successor's. Until it is cancelled, it shows that it is parked."""
+        if self.state is not LaneState.PARKED:
+            self._become(LaneState.PARKED)
+        await asyncio.get_running_loop().create_future()
+
     def _is_next(self, row: InboxRow) -> bool:
         return bool(self._mailbox) and self._mailbox[0] is row
 
     def _become(self, state: LaneState) -> None:
         self.state = move(self.state, state)
         self._house.feeds.changed(self.session_id)
+        if self.stirred is not None:
+            self.stirred()

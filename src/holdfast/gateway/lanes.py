@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.inbox import InboxRow
+from holdfast.core.message import NoteMessage
 from holdfast.core.reset import Opening
+from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import LaneState, OpenTurn
 from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
@@ -24,7 +26,8 @@ class Lanes:
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
-        self._closed = False
+        self._watched = self._held = self._parking = self._closed = False
+        self.news = asyncio.Event()  # the state of a lane has changed, while somebody watches
         self.on_silence: Callable[[], None] = lambda: None  # told when a lane has gone away
 
     def __len__(self) -> int:
@@ -61,14 +64,20 @@ class Lanes:
         return settled
 
     def admit(
-        self, row: InboxRow, *, known: SessionId | None, opening: Opening | None = None
+        self,
+        row: InboxRow,
+        *,
+        known: SessionId | None,
+        opening: Opening | None = None,
+        note_owed: NoteMessage | None = None,
     ) -> None:
         """Give a message to the lane of its session. `known`: where the log has the route;
-        `opening`: why the session is fresh, to be told with its next turn.
+        `opening`: why the session is fresh, and `note_owed`: how it was cut, both to be told with
+        its next turn.
 
         One whose commit comes through while the gateway stops stays in the log for the next.
         """
-        if self._closed:
+        if not self._takes(row):
             return
         session_id = self._routes.get(row.route) or known
         fresh = session_id is None
@@ -76,6 +85,7 @@ class Lanes:
             session_id = SessionId(self._house.new_id("s"))
         lane = self._lanes.get(session_id) or self._open(session_id, fresh=fresh)
         lane.opening = opening or lane.opening
+        lane.note_owed = note_owed or lane.note_owed
         self._hold(row.route, lane)
         lane.admit(row)
 
@@ -120,18 +130,61 @@ class Lanes:
         for row in open_turn.rows:
             self._hold(row.route, lane)
 
+    async def quiet(self) -> None:
+        """Returns when no turn runs or is about to. Who waits for a person does not run."""
+        self._watch()
+        while self.count(LaneState.RUNNING) or self.count(LaneState.STARTING):
+            self.news.clear()
+            await self.news.wait()
+
+    def hold(self) -> None:
+        """The gateway stops: from now on no turn begins, but those that a running one waits for."""
+        self._held = True
+        self._watch()
+        for lane in self:
+            lane.held = not lane.works_for_another
+
+    def _watch(self) -> None:
+        """Every change is news from now on; as long as nobody waits for any, none is told."""
+        self._watched = True
+        for lane in self:
+            lane.stirred = self.news.set
+
+    def park(self) -> None:
+        """Every running turn stands at its next step boundary. A child that has not begun need
+        not: whoever waits for it is parked."""
+        self._parking = True
+        for lane in self:
+            lane.held = True
+            lane.park()
+
+    def leave(self, mark: LeftAs) -> list[asyncio.Future[None]]:
+        """Mark what still runs. All that is returned is done when it is durable how each open turn
+        is left."""
+        leaving = [lane.leave(mark) for lane in self]
+        return [one for one in leaving if one is not None]
+
+    def cut(self, reason: str, *, detached: bool) -> int:
+        """Interrupt every turn that runs, where it stands; how many did. None begins after this."""
+        self._closed = True
+        return sum(lane.cut(reason, detached=detached) for lane in self)
+
     async def close(self) -> None:
-        """Cut every turn where it stands and end every lane; all that is owed is in the log."""
+        """End every lane; all that is owed is in the log."""
         self._closed = True
         running = [lane.task for lane in self if lane.task]
-        for lane in self:
-            lane.cut()
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
+    def _takes(self, row: InboxRow) -> bool:
+        if self._closed or self._parking:
+            return False
+        return not self._held or row.inbound.child is not None
+
     def _open(self, session_id: SessionId, *, fresh: bool) -> Lane:
         lane = self._lanes[session_id] = Lane(session_id, house=self._house, fresh=fresh)
+        lane.stirred = self.news.set if self._watched else None
         lane.task = self._tasks.create_task(self._live(lane), name=f"lane {session_id}")
         return lane
 
@@ -146,6 +199,7 @@ class Lanes:
             for route in lane.routes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]
+            self.news.set()
             self.on_silence()
 
     def _holds(self, session_id: SessionId, route: SessionKey) -> bool:

@@ -1,7 +1,7 @@
 """Recovery: what an earlier process left open is gone on with, before anything new is taken."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.crash import CrashPoint
@@ -9,6 +9,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Accepted, InboxRow
 from holdfast.core.session import RunnerRow
 from holdfast.core.settings import CrashRecovery
+from holdfast.core.stopping import StopKind
 from holdfast.core.turn import OpenTurn
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.endings import abandoned
@@ -21,6 +22,7 @@ MAX_CUTS = 3  # the first run and two resumes
 # What follows from it is told when it is so, with the next message.
 STUCK = "This was interrupted {cuts} times and is given up."
 SUSPENDED = "The gateway stopped in the middle of this, and is set up not to go on with it."
+SET_ASIDE = "This was not finished before its conversation was set aside."
 
 
 class Adopter(Protocol):
@@ -42,12 +44,14 @@ class Recovery:
         delivery: Delivery,
         runners: Adopter,
         admit: Callable[[Accepted], None],
+        suspend_recent: Callable[[], Awaitable[int]],
     ) -> None:
         self._house = house
         self._lanes = lanes
         self._delivery = delivery
         self._runners = runners
         self._admit = admit
+        self._suspend_recent = suspend_recent
 
     async def run(self) -> None:
         """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
@@ -73,6 +77,7 @@ class Recovery:
         for open_turn in open_turns:
             if why := given_up[open_turn.turn.session_id]:
                 await self._give_up(open_turn, why)
+        await self._start_afresh()
         for row in queued:
             await self._readmit(row)
         if undelivered or open_turns or queued:
@@ -91,14 +96,37 @@ class Recovery:
         return session is not None and session.ended_at is not None
 
     async def _hopeless(self, open_turn: OpenTurn) -> str:
-        """Why a cut turn is not gone on with; "": it is. One that waits was not cut."""
-        if open_turn.waits:
-            return ""
-        if self._house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND:
-            return SUSPENDED
+        """Why a turn is not gone on with; "": it is. One that waits or is parked was not cut."""
         session = await self._house.store.session(open_turn.turn.session_id)
-        cuts = session.cuts + 1 if session else 1
+        if session is not None and session.suspended:
+            return SET_ASIDE
+        if not open_turn.cut:
+            return ""
+        crashed = open_turn.left_as is None
+        if crashed and self._begins_afresh:
+            return SUSPENDED
+        # What a process marked when it went it has counted too.
+        cuts = (session.cuts if session else 0) + crashed
         return STUCK.format(cuts=cuts) if cuts >= MAX_CUTS else ""
+
+    @property
+    def _begins_afresh(self) -> bool:
+        return self._house.settings.gateway.crash_recovery is CrashRecovery.SUSPEND
+
+    async def _start_afresh(self) -> None:
+        """F8, where it is set up so. A process that has said that it stops, and that it has
+        stopped, has died no unclean death."""
+        if not self._begins_afresh:
+            return
+        stops = await self._house.store.open_stops()
+        if any(one.stopped_at and one.order.kind is not StopKind.CRASH for one in stops):
+            return
+        if suspended := await self._suspend_recent():
+            log.warning(
+                "%d sessions begin afresh, since the last process died.",
+                suspended,
+                extra={"action": "suspended"},
+            )
 
     async def _adopt(self, given_up: Mapping[SessionId, str], left: Collection[SessionId]) -> None:
         """A runner is wanted by a turn that goes on, and by a session that can be gone on with."""

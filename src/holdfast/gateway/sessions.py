@@ -9,12 +9,14 @@ from typing import Any
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.inbox import InboxRow, Pointed
+from holdfast.core.message import NoteMessage
 from holdfast.core.reset import Opening, ResetPolicies, ResetPolicy, ResetReason, reset_due
 from holdfast.core.session import ProcessRow, SessionRow
 from holdfast.core.settings import SessionSettings
 from holdfast.core.source import Source, build_session_key, is_shared
 from holdfast.gateway.authorise import principal_of
 from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.cut_notes import cut_note
 from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
@@ -60,15 +62,17 @@ class SessionStore:
     def admit(self, row: InboxRow, *, known: SessionId | None, pointed: Pointed | None) -> None:
         """Give a message to the lane of its session; `pointed` is what its commit brought back,
         and `known` where there is none of that."""
+        note = _note_owed(pointed)
         if pointed is None or self._lanes.session_of(row.route) is not None:
-            self._lanes.admit(row, known=known)
+            here = pointed is not None and self._lanes.session_of(row.route) == pointed.session_id
+            self._lanes.admit(row, known=known, note_owed=note if here else None)
             return
         due = self._due(pointed, row.inbound.source, now=row.accepted_at)
         if row.inbound.note and pointed.goes_on:
             due = None  # it belongs there: a child of that session has brought it
         if due is None:
             fresh = self._untold(pointed)
-            self._lanes.admit(row, known=known, opening=fresh)
+            self._lanes.admit(row, known=known, opening=fresh, note_owed=note)
         elif due.reason is ResetReason.SUSPENDED or pointed.ended:
             self._leave(due)
             self._lanes.admit(row, known=None, opening=due)
@@ -208,6 +212,16 @@ class SessionStore:
         """False: nothing was pending, or the key is unknown."""
         return await self._house.store.clear_resume_pending(key)
 
+    async def suspend_recently_active(self, within: float = 120.0) -> int:
+        """F8: after an unclean death, what was said to last begins afresh, except where a session
+        is marked to be resumed; how many do. What they were is kept, as of any suspended one."""
+        store = self._house.store
+        found = await store.recently_active(since=self._house.clock.now() - within)
+        suspended = [one for one in found if await store.suspend_one(one)]
+        for session_id in suspended:
+            self._house.feeds.changed(session_id)
+        return len(suspended)
+
     async def suspend_session(self, key: SessionKey) -> bool:
         """What the key is next used for happens in a fresh session, also what waits behind a turn
         that runs on. False: the key is unknown."""
@@ -219,6 +233,13 @@ class SessionStore:
             self.admit(row, known=None, pointed=pointed)
         self._house.feeds.changed(session_id)
         return True
+
+
+def _note_owed(pointed: Pointed | None) -> NoteMessage | None:
+    """F6: what the next turn of a marked session is told, where no turn was there to resume."""
+    if pointed is None or not (pointed.note_owed and pointed.goes_on):
+        return None
+    return cut_note(pointed.resume_reason)
 
 
 def policies_of(settings: SessionSettings, *, zone: tzinfo | None) -> ResetPolicies:

@@ -13,6 +13,9 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.message import AssistantMessage, Outcome, ToolMessage
 from holdfast.core.model import Completed, FellBack
+from holdfast.core.projection import open_calls
+from holdfast.core.stopping import LeftAs
+from holdfast.core.tool import Replay
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
 from holdfast.gateway.house import House
 from holdfast.gateway.live import LiveStep
@@ -159,6 +162,39 @@ class Turn:
     def cut_calls(self) -> tuple[ToolMessage, ...]:
         return cut_results(self.agent.messages, self._log.started_calls)
 
+    @property
+    def left(self) -> LeftAs | None:
+        """How it is left to a successor; None: it is not."""
+        return self._log.left
+
+    @property
+    def _runs_without_us(self) -> bool:
+        """All that it waits for are calls that a successor can attach to."""
+        running = [c for c in open_calls(self.agent.messages) if c.id in self._log.started_calls]
+        return bool(running) and all(self._attachable(call.name) for call in running)
+
+    def _attachable(self, name: str) -> bool:
+        tool = self.agent.toolbox.by_name.get(name)
+        return tool is not None and tool.replay is Replay.ATTACH
+
+    @property
+    def leaving(self) -> asyncio.Future[None] | None:
+        """Done when it is durable how it is left."""
+        return self._log.leaving
+
+    def park(self) -> None:
+        """Stand at the next step boundary; one that stands at one already is left at once."""
+        self.work.parking = True
+        if self._runs_without_us:
+            self.leave(LeftAs.PARKED)
+
+    def leave(self, how: LeftAs) -> None:
+        """See `TurnLog.leave`. What was said first holds: one that was marked is not parked."""
+        if self.left is None:
+            self._log.leave(how)
+        else:
+            self._log.cut()
+
     def end(self, end: EndTurn) -> None:
         """Close the turn: `end` is on its way to the log."""
         self._log.end(end)
@@ -169,14 +205,17 @@ class Turn:
         """Returns once what closed the turn is durable. After a failure, asking writes again."""
         await self._log.ended()
 
-    def cut(self) -> None:
-        """The gateway kills what runs: those calls get their result, and the turn stays open."""
+    def cut(self, reason: str, *, detached: bool) -> None:
+        """The gateway interrupts it: the calls that die with it get their result, and the turn
+        stays open. `detached`: what a successor can attach to lives on."""
         for message in self.cut_calls():
             # Children have rows of their own: they go on in the successor, and so does their call.
-            if message.outcome is Outcome.CANCELLED and message.name != DELEGATE:
+            lives = message.name == DELEGATE or (detached and self._attachable(message.name))
+            if message.outcome is Outcome.CANCELLED and not lives:
                 writing = self._log.called(message)
                 writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._log.cut()
+        self.agent.interrupt(reason)
 
     def set_aside(self) -> OpenTurn:
         """All that is needed to go on with a turn that stands at a step boundary and waits."""

@@ -15,6 +15,7 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.outbox import NewDelivery
+from holdfast.core.stopping import Left, LeftAs
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, Usage
 from holdfast.gateway.house import House
 from holdfast.gateway.waiting import worked
@@ -22,6 +23,14 @@ from holdfast.gateway.waiting import worked
 
 class TurnClosed(HoldfastError):
     """The turn has ended; nothing more may be written in its name."""
+
+
+def leave(house: House, left: Left) -> asyncio.Future[None]:
+    """On its way to the log. A failure is nobody's to mend: the next start takes it for a crash."""
+    point = CrashPoint.TURN_PARKED if left.how is LeftAs.PARKED else CrashPoint.TURN_MARKED
+    durable = asyncio.ensure_future(house.store.leave_turn(left, at=house.clock.now()))
+    durable.add_done_callback(lambda done: house.crash(point) if worked(done) else None)
+    return durable
 
 
 class TurnLog:
@@ -49,6 +58,8 @@ class TurnLog:
         self._agent = agent
         self._house = house
         self._when_ended = when_ended  # called by the commit of the end
+        self.left: LeftAs | None = None  # how this process leaves it, where it does
+        self.leaving: asyncio.Future[None] | None = None  # that on its way to the log
         self._cut = False
         self._begun: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -59,7 +70,7 @@ class TurnLog:
 
     @property
     def closed(self) -> bool:
-        """Ended, or cut by a gateway that stops: either way nothing more is written."""
+        """Ended, or left by a gateway that stops: either way nothing more is written."""
         return self._cut or self.ending is not None
 
     def must_be_open(self) -> None:
@@ -182,6 +193,15 @@ class TurnLog:
         """The gateway stops: the turn stays open, and nothing more is written in its name."""
         self.must_be_open()
         self._cut = True
+
+    def leave(self, how: LeftAs) -> None:
+        """The gateway goes, and this is how it leaves the turn. One that is parked is closed: its
+        next step is a successor's. One that is marked may still come to its end until it is cut."""
+        self.must_be_open()
+        self.left = how
+        self._cut = how is LeftAs.PARKED
+        left = Left(session_id=self.session_id, turn_id=self.turn_id, how=how)
+        self.leaving = leave(self._house, left)
 
     def _write_end(self, end: EndTurn) -> asyncio.Future[None]:
         """Announced by the commit itself, so that what was committed first goes out first."""

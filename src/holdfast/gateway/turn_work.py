@@ -49,6 +49,7 @@ class TurnWork:
         approvals: TurnApprovals,
         fallen: FellBack | None,
     ) -> None:
+        self.parking = False
         self.compacting = False
         self.fallen = fallen  # why, and to whom, the first model gave the turn
         self.unsettled = frozenset(log.started_calls)

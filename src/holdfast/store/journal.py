@@ -28,7 +28,7 @@ from holdfast.core.message import (
 from holdfast.core.outbox import DeliveryState, NewDelivery
 from holdfast.core.reset import Opening
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
-from holdfast.core.stopping import StopRow
+from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 from holdfast.store.writer import Writer
 from holdfast.store.writes import (
@@ -125,6 +125,12 @@ class SqliteJournal:
         self,
         turn_id: TurnId,
         *,
+    def leave_turn(self, left: Left, *, at: float) -> Future[None]:
+        return self._submit(partial(turns.leave, left=left, at=at))
+
+    def go_on_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Future[None]:
+        return self._submit(partial(turns.go_on, place=Place(session_id, turn_id, at)))
+
         session_id: SessionId,
         message: NoteMessage,
         usage: Usage,
@@ -204,6 +210,9 @@ class SqliteJournal:
         return self._submit(partial(standing.suspend, route=route))
 
     def rename_session(self, session_id: SessionId, title: str) -> Future[None]:
+    def suspend_one(self, session_id: SessionId) -> Future[bool]:
+        return self._submit(partial(standing.suspend_one, session_id=session_id))
+
         return self._submit(partial(whole_sessions.rename, session_id=session_id, title=title))
 
     def retitle_session(

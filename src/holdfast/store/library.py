@@ -1,6 +1,6 @@
 """The reading half of the port: each method asks a reader, never the writer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from holdfast.core.approval import Approval, StandingRule
@@ -169,6 +169,9 @@ class SqliteLibrary:
         return await self._read(partial(busy.mode_of, session_id=session_id))
 
     async def open_stops(self) -> list[StopRow]:
+    async def recently_active(self, *, since: float) -> list[SessionId]:
+        return await self._read(partial(standing.recently_active, since=since))
+
         return await self._read(stopping.open_ones)
 
     async def last_stops(self, *, limit: int) -> list[StopRow]:

@@ -14,6 +14,7 @@ from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import rows
 from holdfast.store.writes import inbox, transcript
@@ -145,6 +146,7 @@ def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
 
 def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]) -> OpenTurn:
     taken = steps(cursor, turn.id)
+    left = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (turn.id,)).fetchall()[0][0]
     return OpenTurn(
         turn=turn,
         rows=running,
@@ -154,6 +156,7 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
         usage=transcript.taken(cursor, turn.id).usage,
         model_steps=sum(step.kind == "model" for step in taken),
         approvals=tuple(_approvals(cursor, "turn_id = ? ORDER BY number", turn.id)),
+        left_as=None if left is None else LeftAs(str(left)),
     )
 
 

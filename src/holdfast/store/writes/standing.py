@@ -2,6 +2,7 @@
 
 import apsw
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.inbox import Pointed
 from holdfast.core.reset import Opening
@@ -15,7 +16,7 @@ def pointed(cursor: apsw.Cursor, route: SessionKey) -> Pointed | None:
     """Where a route points, whether or not it can go on there."""
     row = cursor.execute(
         "SELECT s.id, s.active_at, s.suspended, s.ended_at, s.resume_pending, s.auto_reset_told,"
-        " s.auto_reset_reason, s.previous_id"
+        " s.auto_reset_reason, s.previous_id, s.note_owed, s.resume_reason"
         " FROM routes r JOIN sessions s ON s.id = r.session_id WHERE r.key = ?",
         (route,),
     ).fetchone()
@@ -29,6 +30,8 @@ def pointed(cursor: apsw.Cursor, route: SessionKey) -> Pointed | None:
         resume_pending=bool(row[4]),
         untold=rows.reset_reason(row[6]) if row[5] == 0 else None,
         previous=row[7],
+        note_owed=bool(row[8]),
+        resume_reason=row[9],
     )
 
 
@@ -38,8 +41,8 @@ def can_go_on(found: Pointed | None) -> SessionId | None:
 
 def mark(cursor: apsw.Cursor, *, route: SessionKey, reason: str, at: float) -> bool:
     cursor.execute(
-        "UPDATE sessions SET resume_pending = 1, resume_reason = ?2, last_resume_marked_at = ?3"
-        f" WHERE id = {_POINTED} AND NOT suspended AND ended_at IS NULL",
+        "UPDATE sessions SET resume_pending = 1, resume_reason = ?2, last_resume_marked_at = ?3,"
+        f" note_owed = 1 WHERE id = {_POINTED} AND NOT suspended AND ended_at IS NULL",
         (route, reason, at),
     )
     return bool(cursor.connection.changes())
@@ -47,9 +50,43 @@ def mark(cursor: apsw.Cursor, *, route: SessionKey, reason: str, at: float) -> b
 
 def clear(cursor: apsw.Cursor, *, route: SessionKey) -> bool:
     cursor.execute(
-        "UPDATE sessions SET resume_pending = NULL, resume_reason = NULL,"
+        "UPDATE sessions SET resume_pending = NULL, resume_reason = NULL, note_owed = NULL,"
         f" last_resume_marked_at = NULL WHERE id = {_POINTED} AND resume_pending",
         (route,),
+    )
+    return bool(cursor.connection.changes())
+
+
+def count_cut(cursor: apsw.Cursor, session_id: SessionId, *, reason: str, at: float) -> None:
+    """A turn of the session was cut, once more in a row. One that is suspended is not marked."""
+    cursor.execute(
+        "UPDATE sessions SET cuts = cuts + 1, resume_pending = 1, resume_reason = ?2,"
+        " last_resume_marked_at = ?3 WHERE id = ?1 AND NOT suspended",
+        (session_id, reason, at),
+    )
+
+
+def pay_note(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """The turn that tells of the cut has been told: nobody tells it again."""
+    cursor.execute("UPDATE sessions SET note_owed = NULL WHERE id = ?", (session_id,))
+
+
+def recently_active(cursor: apsw.Cursor, since: float) -> list[SessionId]:
+    """Those that could be gone on with and are not marked: a mark says that they shall be. One
+    with an open turn is its turn's to decide, and a child is its parent's."""
+    found = cursor.execute(
+        "SELECT id FROM sessions WHERE active_at >= ? AND NOT suspended AND ended_at IS NULL"
+        f" AND resume_pending IS NOT 1 AND route NOT GLOB '{HOUSE}:*' AND NOT EXISTS"
+        " (SELECT 1 FROM turns WHERE session_id = sessions.id AND state = 'open')",
+        (since,),
+    )
+    return [SessionId(str(row[0])) for row in found]
+
+
+def suspend_one(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
+    """False: there is no such session, or it was suspended already."""
+    cursor.execute(
+        "UPDATE sessions SET suspended = 1, cuts = 0 WHERE id = ? AND NOT suspended", (session_id,)
     )
     return bool(cursor.connection.changes())
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import apsw
 
 from holdfast.core.errors import StoreError
-from holdfast.core.ids import CallId, InboxId
+from holdfast.core.ids import CallId, InboxId, TurnId
 from holdfast.core.inbox import InboxEnd, InboxState
 from holdfast.core.message import (
     AssistantMessage,
@@ -15,6 +15,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.stopping import Left, LeftAs
 from holdfast.core.title import first_words
 from holdfast.core.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store import rows
@@ -48,6 +49,8 @@ def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
             cursor, begin.session_id, route=begin.route, opening=begin.opening, at=begin.at
         )
         outbox.add(cursor, begin.deliveries, at=begin.at)
+    if begin.note_paid:
+        standing.pay_note(cursor, begin.session_id)
     sessions.keep_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_shape)
     _open(cursor, place)
     for message in begin.messages:
@@ -94,15 +97,39 @@ def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: User
 
 
 def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
-    _must_be_open(cursor, place)
+    """What a process marked when it left it was counted then; what it could not mark is now."""
+    crashed = _left_as(cursor, place) is None
     seq = transcript.append(cursor, note, place)
     transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
-    cursor.execute(
-        "UPDATE sessions SET cuts = cuts + 1, resume_pending = 1,"
-        " resume_reason = coalesce(resume_reason, 'crash'),"
-        " last_resume_marked_at = coalesce(last_resume_marked_at, ?) WHERE id = ?",
-        (place.at, place.session_id),
-    )
+    if crashed:
+        standing.count_cut(cursor, place.session_id, reason="crash", at=place.at)
+    standing.pay_note(cursor, place.session_id)
+    _here_again(cursor, place)
+
+
+def leave(cursor: apsw.Cursor, *, left: Left, at: float) -> None:
+    """The process that runs it goes, and says how it leaves it."""
+    place = Place(left.session_id, TurnId(left.turn_id), at)
+    _must_be_open(cursor, place)
+    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (left.how.value, left.turn_id))
+    if left.how is not LeftAs.PARKED:
+        standing.count_cut(cursor, left.session_id, reason=left.how.value, at=at)
+
+
+def go_on(cursor: apsw.Cursor, *, place: Place) -> None:
+    """As if nothing had happened; whoever cuts it from now on has cut it anew."""
+    _must_be_open(cursor, place)
+    _here_again(cursor, place)
+
+
+def _here_again(cursor: apsw.Cursor, place: Place) -> None:
+    cursor.execute("UPDATE turns SET left_as = NULL WHERE id = ?", (place.turn_id,))
+
+
+def _left_as(cursor: apsw.Cursor, place: Place) -> str | None:
+    _must_be_open(cursor, place)
+    found = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (place.turn_id,)).fetchall()
+    return None if found[0][0] is None else str(found[0][0])
 
 
 def note(cursor: apsw.Cursor, *, place: Place, message: NoteMessage, usage: Usage) -> None:
@@ -125,7 +152,7 @@ def end(cursor: apsw.Cursor, end: EndTurn) -> None:
     cursor.execute(
         "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts),"
         " resume_pending = iif(?3, NULL, resume_pending),"
-        " resume_reason = iif(?3, NULL, resume_reason),"
+        " resume_reason = iif(?3, NULL, resume_reason), note_owed = iif(?3, NULL, note_owed),"
         " last_resume_marked_at = iif(?3, NULL, last_resume_marked_at) WHERE id = ?4",
         (end.at, end.state is TurnState.ANSWERED, settled, end.session_id),
     )
