@@ -108,20 +108,17 @@ class HttpListener:
             self._sites.append(site)
             await site.start()
 
-    async def leave(self) -> tuple[socket.socket, ...]:
-        """A successor will listen here: accept nobody any more. Returns copies of the sockets,
-        which are the caller's: as long as one of them is open, nobody is refused.
+    async def leave(self) -> None:
+        """A successor will listen here: accept nobody any more, and keep the sockets open.
 
         Who connects from now on waits in the kernel's queue. Who is connected already can read
         on; what would change something is sent away, to that queue: 503, and the connection is
         closed. Nothing of such a request was done.
         """
         self._leaving = True
-        copies = tuple(sock.dup() for sock in self.sockets)
         sites, self._sites = self._sites, []
         for site in sites:
             await site.stop()
-        return copies
 
     async def _say_goodbye(self, request: web.Request, response: web.StreamResponse) -> None:
         if self._leaving:

@@ -44,8 +44,10 @@ def note_of(home: Path, *, address: str) -> Note:
     return Note(pid=pid, start_time=start_time(pid), home=str(home), address=address)
 
 
-def give(to: Path, note: Note, sockets: Sequence[socket.socket], *, paths: Paths) -> None:
+def give(to: Path, note: Note, sockets: Sequence[socket.socket], *, paths: Paths) -> int:
     """Dial a successor that waits at `to`, and return when it has the sockets. Blocks.
+
+    What is returned is a descriptor of its process, which tells whether it is still there.
 
     Only a socket in the home's own private folder is dialled, and only one of this user: what
     asks us may be anybody who can open the control socket, and what it names may be anything.
@@ -55,14 +57,23 @@ def give(to: Path, note: Note, sockets: Sequence[socket.socket], *, paths: Paths
         connection.settimeout(ANSWERS_WITHIN)
         try:
             connection.connect(str(to))
-            _check_peer(connection)
-            body = msgspec.json.encode(note)
-            socket.send_fds(connection, [body], [sock.fileno() for sock in sockets])
-            taken = connection.recv(1)
+            # While it is connected its pid is its own, and cannot have been given out again.
+            successor = os.pidfd_open(_check_peer(connection))
         except OSError as error:
+            raise NotHanded(f"{to} cannot be dialled: {error}") from None
+        try:
+            _pass_on(connection, note, sockets)
+        except (OSError, NotHanded) as error:
+            os.close(successor)
             raise NotHanded(f"{to} did not take the sockets: {error}") from None
-    if taken != _TAKEN:
-        raise NotHanded(f"whoever waited at {to} went away before it had the sockets")
+    return successor
+
+
+def _pass_on(connection: socket.socket, note: Note, sockets: Sequence[socket.socket]) -> None:
+    fds = [sock.fileno() for sock in sockets]
+    socket.send_fds(connection, [msgspec.json.encode(note)], fds)
+    if connection.recv(1) != _TAKEN:
+        raise NotHanded("whoever waited there has gone")
 
 
 def _check(to: Path, paths: Paths) -> None:
@@ -105,6 +116,13 @@ class Reception:
     def __exit__(self, *exc: object) -> None:
         self._listener.close()
         self.path.unlink(missing_ok=True)
+
+    def give_up(self) -> None:
+        """Whoever waits in `receive` is told that nothing will come: somebody dialled, and it was
+        not the giver."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nobody:
+            nobody.setblocking(False)
+            nobody.connect_ex(str(self.path))
 
     def receive(self, *, giver: int, within: float) -> tuple[Note, list[socket.socket]]:
         """What the process `giver` hands over. Blocks. Raises `NotHanded` where it does not, or

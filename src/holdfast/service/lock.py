@@ -58,7 +58,10 @@ class HomeLock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock at once or raise `HomeInUse`, which says who has it."""
+        """Take the lock at once or raise `HomeInUse`, which says who has it. Once it is ours a
+        second call does nothing."""
+        if self._fd is not None:
+            return
         try:
             self._fd = _lock(self._home)
         except BlockingIOError:

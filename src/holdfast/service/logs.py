@@ -31,14 +31,18 @@ def logging_to(
     *,
     redact: Callable[[str], str],
     stream: TextIO | None = None,
+    unattended: bool = False,
 ) -> Iterator[Flush]:
-    """Log to `stream` (standard error) and to `file` while the context is open.
+    """Log to `stream` (standard error) and to `file` while the context is open; `unattended`: to
+    the file alone, where there is one, for nobody reads the stream and it would only grow.
 
     Every text passes `redact` before it is written. Lines are written by a thread of their own;
     when it cannot keep up, lines are dropped and their number is logged. What was queued when
     the context closes is written first; the function that is given writes it before.
     """
     handlers = _writers(file, settings, redact=redact, stream=stream or sys.stderr)
+    if unattended:
+        handlers = handlers[-1:]
     records = Records(QUEUE_LENGTH)
     front = _Front(records)
     listener = logging.handlers.QueueListener(records, *handlers)
