@@ -1,10 +1,18 @@
-"""`holdfast run`: start the gateway in the foreground."""
+"""`holdfast run`: start the gateway in the foreground, or in place of the one that runs."""
 
+import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli.home import chosen_home, home_option
+
+if TYPE_CHECKING:
+    import socket
+
+    from holdfast.config import Config
+    from holdfast.service.lock import HomeLock
 
 
 @click.command("run")
@@ -12,24 +20,52 @@ from holdfast.cli.home import chosen_home, home_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Listen here instead; 0: any free port."
 )
-def command(port: int | None) -> None:
+@click.option(
+    "--replace", is_flag=True, help="Take the place of the gateway that runs, without a gap."
+)
+@click.option("--unattended", is_flag=True, hidden=True)
+def command(port: int | None, replace: bool, unattended: bool) -> None:
     """Start the gateway and stay in front of it; Ctrl-C ends it.
 
     Without any configuration it listens on 127.0.0.1:8787 and answers with a demo model that
-    needs no key.
+    needs no key. With --replace, a gateway that runs in this home hands over to this one: who
+    connects meanwhile waits, what runs goes on, and nothing is lost.
 
     \b
     Examples:
       holdfast run
+      holdfast run --replace
       holdfast run --home /srv/bot --port 9000
       HOLDFAST_MODEL_PROVIDER=openai HOLDFAST_MODEL_NAME=gpt-5 \\
         HOLDFAST_MODEL_API_KEY=env:OPENAI_API_KEY holdfast run
     """
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
+    from holdfast.config.surroundings import handed_down  # noqa: PLC0415 - as above
+    from holdfast.service.sockets import VARIABLES, adopt  # noqa: PLC0415 - as above
 
+    sockets = adopt(handed_down(VARIABLES), pid=os.getpid())
     home = chosen_home()
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
     from holdfast.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
+    from holdfast.service.ground import Ground  # noqa: PLC0415 - as above
+    from holdfast.service.lock import HomeLock  # noqa: PLC0415 - as above
 
-    sys.exit(run(config))
+    lock = HomeLock(home)
+    if replace:
+        sockets = [*sockets, *_taken_over(config, lock)]
+    sys.exit(run(config, Ground(lock=lock, sockets=sockets, unattended=unattended)))
+
+
+def _taken_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":
+    from holdfast.cli.replacing import Delegated, Replacement  # noqa: PLC0415 - few replace
+
+    try:
+        return Replacement(config, lock=lock, tell=_tell).take_over()
+    except Delegated as delegated:
+        click.echo(str(delegated))
+        sys.exit(0)
+
+
+def _tell(text: str) -> None:
+    click.echo(f"  {text}", err=True)

@@ -12,6 +12,7 @@ from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.facts import Snapshot
 from holdfast.core.ids import SessionId
 from holdfast.core.library import Library
+from holdfast.service.handover import NotHanded
 from holdfast.service.paths import Paths, private_dir
 
 _MOST = 1000
@@ -49,6 +50,7 @@ class ControlSocket:
                 web.post("/login", self._login),
                 web.post("/stop", self._doorway.stop),
                 web.post("/restart", self._doorway.restart),
+                web.post("/handover", self._doorway.handover),
             ]
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
@@ -98,7 +100,7 @@ async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
     except web.HTTPError as error:
         return _json({"error": error.text}, status=error.status)
-    except RestartRefused as error:
+    except (RestartRefused, NotHanded) as error:
         return _json({"error": str(error)}, status=409)
     except StoreError as error:
         return _json({"error": f"the store cannot be read: {error}"}, status=503)

@@ -1,5 +1,7 @@
 """Departing: a stop or a restart asked for on the machine itself, and followed to its end."""
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Literal, TypeVar
 
 import msgspec
@@ -11,6 +13,10 @@ from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 
 Asked = TypeVar("Asked")
 
+# Gives what a successor needs to the one that waits at the path, and goes; or says which
+# supervisor is to be asked instead.
+HandOver = Callable[[Path, StopOrder], Awaitable[str]]
+
 
 class StopAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     now: bool = False
@@ -20,6 +26,10 @@ class RestartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     mode: Literal["now", "when_idle"] | None = None
 
 
+class HandoverAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: str  # a private socket of the successor, in the home's folder of sockets
+
+
 class Doorway:
     """What the control socket lets the owner of the home do to the process.
 
@@ -27,8 +37,11 @@ class Doorway:
     is near the end of the stop and not the end itself, which only the kernel can tell.
     """
 
-    def __init__(self, lifecycle: Lifecycle, *, progress: Progress, clock: Clock) -> None:
+    def __init__(
+        self, lifecycle: Lifecycle, *, hand_over: HandOver, progress: Progress, clock: Clock
+    ) -> None:
         self._lifecycle = lifecycle
+        self._hand_over = hand_over
         self._progress = progress
         self._clock = clock
 
@@ -44,6 +57,14 @@ class Doorway:
         asked = await _read(request, RestartAsked)
         order = self._order(StopKind.RESTART, now=asked.mode == "now")
         await self._lifecycle.restart(order, when_idle=asked.mode == "when_idle")
+        return await self._follow(request)
+
+    async def handover(self, request: web.Request) -> web.StreamResponse:
+        """For a successor that waits: see `service/handover.py`."""
+        asked = await _read(request, HandoverAsked)
+        order = StopOrder(kind=StopKind.REPLACE, by=AskedBy.SUCCESSOR, at=self._clock.now())
+        if supervisor := await self._hand_over(Path(asked.to), order):
+            return web.json_response({"supervisor": supervisor})
         return await self._follow(request)
 
     def _order(self, kind: StopKind, *, now: bool) -> StopOrder:

@@ -67,6 +67,7 @@ class StatusThread:
             return
         self._wake.close()
         self._thread.join()
+        self._thread = None  # left twice, it must not remove the socket of a successor
         self._socket_path.unlink(missing_ok=True)
 
     def publish(self, snapshot: Snapshot) -> None:

@@ -39,7 +39,7 @@ async def run_phases(
         progress(phase.name)
         await _run(phase, inside)
         took[phase.name] = round(now() - began, 4)
-    log.debug(
+    log.info(
         "All phases have ended, in %.2f s.",
         sum(took.values()),
         extra={"action": "phases", "seconds": took},

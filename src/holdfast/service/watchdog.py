@@ -9,7 +9,7 @@ import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
-from typing import Any
+from typing import Any, Self
 
 from holdfast.service import exits
 
@@ -21,27 +21,33 @@ _BACKSTOP = _FLUSH + 1.0  # later than the thread, which can tell more
 
 
 class Watchdog:
-    """Owns the thread that waits for the deadline of a stop.
+    """Owns the thread that waits for the deadline of a stop; leaving its context disarms it.
 
     `flush` writes what was logged, within so many seconds. Should the interpreter itself stand
     still, so that no thread of it can run, the stacks go to standard error and the process ends
     a little later.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, flush: Callable[[float], object]
-    ) -> None:
-        self._loop = loop
+    def __init__(self, *, flush: Callable[[float], object]) -> None:
         self._flush = flush
         self._armed: threading.Event | None = None
 
-    def arm(self, seconds: float, *, code: int = exits.FAILED) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.disarm()
+
+    def arm(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, *, code: int = exits.FAILED
+    ) -> None:
         """End the process with this code in so many seconds; what was armed before is off."""
         self.disarm()
         off = self._armed = threading.Event()
-        threading.Thread(
-            target=self._wait, args=(off, seconds, code), name="stop watchdog", daemon=True
-        ).start()
+        waiting = threading.Thread(
+            target=self._wait, args=(loop, off, seconds, code), name="stop watchdog", daemon=True
+        )
+        waiting.start()
         faulthandler.dump_traceback_later(seconds + _BACKSTOP, exit=True, file=_STDERR)
 
     def disarm(self) -> None:
@@ -50,14 +56,16 @@ class Watchdog:
             self._armed = None
             faulthandler.cancel_dump_traceback_later()
 
-    def _wait(self, off: threading.Event, seconds: float, code: int) -> None:
+    def _wait(
+        self, loop: asyncio.AbstractEventLoop, off: threading.Event, seconds: float, code: int
+    ) -> None:
         if off.wait(seconds):
             return
         log.critical(
             "The stop hangs: it has taken longer than %g s, and the process is ended. What was "
             "accepted is in the store. Where everything stood:\n%s",
             seconds,
-            where_all_stand(self._loop),
+            where_all_stand(loop),
             extra={"action": "stop_hangs"},
         )
         self._flush(_FLUSH)

@@ -1,0 +1,46 @@
+"""What a process stands on, and what it has begun: handed from its start to its stop."""
+
+from dataclasses import dataclass
+
+from holdfast.control.control_socket import ControlSocket
+from holdfast.control.listener import HttpListener
+from holdfast.control.status_thread import StatusThread
+from holdfast.core.secret import Secret
+from holdfast.gateway.gateway import Gateway
+from holdfast.models.pool import ModelPool
+from holdfast.service.ground import Ground
+from holdfast.service.intent import Intent, IntentFile, Recorded
+from holdfast.service.signals import Signals
+from holdfast.service.watchdog import Watchdog
+from holdfast.store.sqlite import SqliteStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footing:
+    """What is there before the event loop turns, and when it has stopped."""
+
+    ground: Ground
+    status: StatusThread
+    signals: Signals
+    watchdog: Watchdog
+    intent: IntentFile
+    before: Intent | None  # what the intent was when this process came
+    token: Secret
+
+    @property
+    def ran(self) -> bool:
+        """The process before this one was ready once, and nobody had asked it to stop."""
+        ran = (Recorded.RUNNING, Recorded.DRAINING)
+        return self.before is not None and self.before.state in ran
+
+
+@dataclass(slots=True)
+class Begun:
+    """What a start has entered so far, which a stop has to leave."""
+
+    store: SqliteStore | None = None
+    models: ModelPool | None = None
+    listener: HttpListener | None = None
+    control: ControlSocket | None = None
+    gateway: Gateway | None = None
+    ready: bool = False

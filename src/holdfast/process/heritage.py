@@ -1,0 +1,86 @@
+"""Heritage: what a process leaves to the one that follows it, and who is to start that one."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.config import Config
+from holdfast.core.errors import HoldfastError, RestartRefused
+from holdfast.core.settings import SupervisorChoice
+from holdfast.core.stopping import StopKind
+from holdfast.service import afterwards, handover, sockets, succession, successor
+from holdfast.service.notify import Notifier
+from holdfast.service.paths import Paths
+from holdfast.service.process import gone
+from holdfast.service.supervisor import parent_name, supervisor
+
+
+class Heritage:
+    """Owns copies of the listening sockets, from the instant in which the listener lets go of them
+    to the end: at no time does nobody listen. Knows who waits for them, if somebody does."""
+
+    def __init__(self, config: Config, *, notifier: Notifier) -> None:
+        self._config = config
+        self._notifier = notifier
+        self._sockets: Sequence[socket.socket] = ()
+        self._waiting: int | None = None  # a descriptor of the process that has taken them
+        self.supervisor = supervisor(
+            config.settings.gateway.supervisor,
+            config.environ,
+            pid=os.getpid(),
+            parent=parent_name(),
+        )
+
+    async def check(self) -> None:
+        """Raises `RestartRefused` where a successor would not start."""
+        try:
+            await successor.check(
+                self._config.home, environ=self._config.environ, options=self._options
+            )
+        except OSError as error:
+            raise RestartRefused(f"the successor cannot even be asked: {error}.") from None
+
+    async def give(self, to: Path, listening: Sequence[socket.socket], *, address: str) -> None:
+        """Give the listening sockets to a process that waits for them. Raises `NotHanded`."""
+        home = self._config.home
+        note = handover.note_of(home, address=address)
+        self._waiting = await asyncio.to_thread(
+            handover.give, to, note, listening, paths=Paths(home)
+        )
+
+    def keep(self, copies: Sequence[socket.socket]) -> None:
+        """These go to the successor, by way of whoever starts it."""
+        self._sockets = copies
+        if self.supervisor is SupervisorChoice.SYSTEMD:
+            fds = [sock.fileno() for sock in copies]
+            self._notifier.tell("FDSTORE=1", f"FDNAME={sockets.NAME}", fds=fds)
+
+    async def arrange(self, kind: StopKind) -> int:
+        """The exit code of this process: a successor is asked for, or started."""
+        if self._waiting is not None and gone(self._waiting, within=0):
+            # It had our sockets, and died before it had the lock: another one is needed.
+            kind = StopKind.RESTART
+        return await afterwards.arrange(
+            kind, supervisor=self.supervisor, environ=self._config.environ, start=self._start
+        )
+
+    async def _start(self) -> None:
+        home = self._config.home
+        try:
+            succession.start_successor(
+                home, environ=self._config.environ, sockets=self._sockets, options=self._options
+            )
+        except OSError as error:
+            raise HoldfastError(f"its starter cannot be started: {error}") from None
+        if sys.stdout.isatty():
+            print(succession.farewell(home), flush=True)
+
+    @property
+    def _options(self) -> list[str]:
+        """What this process was told on its command line, and its successor is told again."""
+        if self._config.origins.get("gateway.port") != "the command line":
+            return []
+        return ["--port", str(self._config.settings.gateway.port)]

@@ -1,0 +1,125 @@
+"""Starting: the parts of a gateway are entered one after the other, until it takes messages."""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.control.departing import Doorway
+from holdfast.control.greeting import greeting
+from holdfast.core.settings import SandboxMode
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.lives import KEPT, Lives
+from holdfast.models.choice import Chosen
+from holdfast.models.pool import ModelPool
+from holdfast.process.footing import Begun, Footing
+from holdfast.process.wiring import Wiring, bench_facts
+from holdfast.runner.runners import Runners
+from holdfast.service.notify import Notifier
+from holdfast.service.stalling import Stall
+from holdfast.store.sqlite import SqliteStore
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One start. It may be cancelled anywhere: what it had entered by then is in `begun`."""
+
+    wiring: Wiring
+    footing: Footing
+    begun: Begun
+    lives: Lives
+    doorway: Doorway
+    notifier: Notifier
+    stall: Stall
+    watch: Callable[[Gateway], None]  # from here on it can break
+
+    async def run(self) -> None:
+        """Returns when the gateway takes messages, and whoever started it was greeted."""
+        store = await self._open_store()
+        pool = await self._open_models()
+        model = await self.wiring.model()
+        runners = self.wiring.runners(store)
+        await self._come_to("trying the sandbox")
+        if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
+            await runners.probe()
+        gateway = await self._open_doors(store, pool, model=model, runners=runners)
+        self.watch(gateway)
+        await gateway.start()
+        await self._be_ready(gateway, store)
+        await self._greet(runners, model)
+
+    async def _come_to(self, phase: str) -> None:
+        self.wiring.progress(phase)
+        await self.stall.inside(phase)
+
+    async def _open_store(self) -> SqliteStore:
+        await self._come_to("opening the store")
+        store = self.begun.store = await self.wiring.store().__aenter__()
+        self.wiring.facts.read(store)
+        await self._come_to("looking back")
+        await self.lives.look_back(store, ran=self.footing.ran)
+        return store
+
+    async def _open_models(self) -> ModelPool:
+        await self._come_to("choosing a model")
+        pool = self.begun.models = await ModelPool().__aenter__()
+        return pool
+
+    async def _open_doors(
+        self, store: SqliteStore, pool: ModelPool, *, model: Chosen, runners: Runners
+    ) -> Gateway:
+        """Both listeners. Until the gateway has started, whoever asks is told to wait."""
+        wiring = self.wiring
+        api = wiring.api(store)
+        gateway = wiring.gateway(store, pool, model=model, runners=runners, api=api)
+        room = wiring.room(gateway, store, runners)
+        wiring.facts.add(gateway.snapshot, lambda: bench_facts(store, runners))
+        await self._come_to("opening the listeners")
+        listener = wiring.listener(room, api, inherited=self.footing.ground.sockets)
+        self.begun.listener = await listener.__aenter__()
+        wiring.facts.add(lambda: {"address": listener.address})
+        self.footing.ground.lock.announce(listener.address)
+        control = wiring.control_socket(store, link=self._link, doorway=self.doorway)
+        self.begun.control = await control.__aenter__()
+        self.begun.gateway = gateway
+        return gateway
+
+    async def _be_ready(self, gateway: Gateway, store: SqliteStore) -> None:
+        assert self.begun.listener is not None, "it was opened before the gateway was started"
+        await self._come_to("telling who waits")
+        await gateway.telling.came_back()
+        await store.prune_stops(keep=KEPT)
+        await self.begun.listener.accept()
+        self.footing.intent.running()
+        self.begun.ready = True
+        self.wiring.progress("running")
+        self.notifier.tell("READY=1", f"MAINPID={os.getpid()}")
+        log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
+
+    async def _greet(self, runners: Runners, model: Chosen) -> None:
+        """Tell the person who started it; by now it is known whether commands are confined."""
+        await runners.probe()
+        settings = self.wiring.config.settings
+        off = settings.runner.sandbox is SandboxMode.OFF
+        print(
+            greeting(
+                home=self.wiring.config.home,
+                address=self._address,
+                wanted_port=settings.gateway.port,
+                link=self._link(),
+                model=model.choice,
+                unsandboxed="runner.sandbox is off" if off else runners.why_unsandboxed,
+            ),
+            flush=True,
+        )
+
+    @property
+    def _address(self) -> str:
+        return self.begun.listener.address if self.begun.listener is not None else ""
+
+    def _link(self) -> str:
+        """One that opens on this machine, also where the gateway listens on every address."""
+        here = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        return self.wiring.login.link(here)

@@ -1,0 +1,195 @@
+"""Wiring: how the parts of a gateway fit together, as the configuration has it."""
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp.web import RouteDef
+
+from holdfast.agent.memory.guarded import Limits
+from holdfast.agent.memory.notes import Notes
+from holdfast.agent.memory.providers import load_providers
+from holdfast.config import Config
+from holdfast.control.control_socket import ControlSocket
+from holdfast.control.departing import Doorway
+from holdfast.control.facts import Facts
+from holdfast.control.listener import HttpListener
+from holdfast.control.login import Login
+from holdfast.control.login_pages import LoginPages
+from holdfast.control.metrics import Metrics
+from holdfast.control.page import site
+from holdfast.control.status_thread import StatusThread
+from holdfast.control.v1 import mount
+from holdfast.control.v1.pulse import Pulse
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.shared import SharedReads
+from holdfast.core.crash import Crash
+from holdfast.core.ports import Clock, Lifecycle, NewId, Platform
+from holdfast.core.secret import Secret
+from holdfast.core.settings import PlatformSettings
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.parts import Parts
+from holdfast.gateway.redaction import Redaction
+from holdfast.models.choice import Chosen, choose
+from holdfast.models.pool import ModelPool
+from holdfast.models.voices import Voices
+from holdfast.platforms.api.platform import ApiPlatform
+from holdfast.platforms.web import WebPlatform
+from holdfast.runner.runners import Runners
+from holdfast.runner.sandbox import WORKSPACE
+from holdfast.service.paths import Paths
+from holdfast.store.sqlite import SqliteStore
+from holdfast.tools.judging.on_demand import JudgeOnDemand
+from holdfast.workshop import Workshop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """Makes the parts and enters none of them: when each lives is the process's to say."""
+
+    config: Config
+    token: Secret
+    clock: Clock
+    new_id: NewId
+    crash: Crash
+    facts: Facts
+    status: StatusThread
+    lifecycle: Lifecycle
+    progress: Callable[[str], None]
+    login: Login
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.config.home)
+
+    def store(self) -> SqliteStore:
+        return SqliteStore(self.paths.db, crash=self.crash)
+
+    async def model(self) -> Chosen:
+        """The model that answers, chosen where the settings leave that open."""
+        origin = self.config.origins.get("model.provider", "")
+        return await choose(self.config.settings.model, origin=origin)
+
+    def runners(self, store: SqliteStore) -> Runners:
+        return Runners(
+            self.config.home,
+            self.config.settings.runner,
+            clock=self.clock,
+            on_started=store.save_runner,
+            on_ended=store.end_runner,
+        )
+
+    def api(self, store: SqliteStore) -> ApiPlatform:
+        return ApiPlatform(self.token, library=store, new_id=self.new_id)
+
+    def gateway(
+        self,
+        store: SqliteStore,
+        pool: ModelPool,
+        *,
+        model: Chosen,
+        runners: Runners,
+        api: ApiPlatform,
+    ) -> Gateway:
+        config = self.config
+        settings = msgspec.structs.replace(config.settings, model=model.settings)
+        voices = Voices(model.settings, pool, secrets=config.secrets)
+        notes = self._notes(store)
+        workshop = Workshop(settings, home=config.home, store=store, notes=notes, clock=self.clock)
+        return Gateway(
+            Parts(
+                settings=settings,
+                store=store,
+                platforms=[api, WebPlatform(), *self._platforms()],
+                runners=runners,
+                toolbox=workshop.toolbox,
+                holders=[workshop.browsers],
+                lease=voices.lease,
+                model=model.choice,
+                api_key=config.secret("model.api_key"),
+                secrets=[*config.secrets.values(), self.token],
+                clock=self.clock,
+                new_id=self.new_id,
+                crash=self.crash,
+                progress=self.progress,
+                lifecycle=self.lifecycle,
+                judge=JudgeOnDemand(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
+                notes=notes,
+                memory_providers=load_providers(
+                    settings.memory.providers, notes=notes, home=config.home
+                ),
+                memory_limits=Limits(prefetch=settings.memory.prefetch_timeout),
+            )
+        )
+
+    def _notes(self, store: SqliteStore) -> Notes:
+        redact = Redaction([*self.config.secrets.values(), self.token])
+        room = self.config.settings.memory.max_chars
+        return Notes(store, clock=self.clock, redact=redact, room=room)
+
+    def _platforms(self) -> Iterator[Platform]:
+        simulated = self.config.settings.platforms.get("simulated")
+        if simulated is not None and simulated.enabled and simulated.base_url:
+            from holdfast.platforms.simulated.remote import (  # noqa: PLC0415 - few open this door
+                RemoteSimulatedPlatform,
+            )
+
+            yield RemoteSimulatedPlatform(simulated.base_url)
+
+    def room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
+        return Room(
+            gateway=gateway,
+            store=store,
+            runners=runners,
+            home=self.config.home,
+            login=self.login,
+            clock=self.clock,
+            new_id=self.new_id,
+            redact=gateway.house.redact,
+            pulse=Pulse(),
+            shared=SharedReads(store),
+            ready=lambda: self.facts.running,
+            fresh=self.facts.fresh,
+            document=self.status.outside.document,
+        )
+
+    def listener(
+        self, room: Room, api: ApiPlatform, *, inherited: Sequence[socket.socket]
+    ) -> HttpListener:
+        return HttpListener(
+            self.config.settings.gateway,
+            routes=self._routes(room, api),
+            metrics=Metrics(room.store, fresh=room.fresh, document=room.document),
+            token=self.token,
+            ready=room.ready,
+            port_chosen="gateway.port" in self.config.origins,
+            inherited=inherited,
+        )
+
+    def _routes(self, room: Room, api: ApiPlatform) -> list[RouteDef]:
+        wanted = self.config.settings.platforms.get("api", PlatformSettings())
+        return [
+            *(api.routes() if wanted.enabled else ()),
+            *mount.routes(room),
+            *LoginPages(self.login).routes(),
+            *site.routes(),
+        ]
+
+    def control_socket(
+        self, store: SqliteStore, *, link: Callable[[], str], doorway: Doorway
+    ) -> ControlSocket:
+        return ControlSocket(
+            self.paths, library=store, fresh=self.facts.fresh, link=link, doorway=doorway
+        )
+
+
+def bench_facts(store: SqliteStore, runners: Runners) -> dict[str, Any]:
+    """How the writing goes; and whether commands are confined, as far as it was tried."""
+    return {
+        "store": store.facts,
+        "runners": runners.live,
+        "sandboxed": runners.sandboxed,
+        "why_unsandboxed": runners.why_unsandboxed,
+    }

@@ -1,0 +1,42 @@
+"""Afterwards: when a process has stopped, whoever is to start the next one is asked for it."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import SupervisorChoice
+from holdfast.core.stopping import StopKind
+from holdfast.service import exits
+from holdfast.service.supervisor import ask_systemd, own_cgroup, unit
+
+log = logging.getLogger(__name__)
+
+AGAIN = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
+
+
+async def arrange(
+    kind: StopKind,
+    *,
+    supervisor: SupervisorChoice,
+    environ: Mapping[str, str],
+    start: Callable[[], Awaitable[None]],
+) -> int:
+    """The exit code of this process. `start` starts a successor where nobody else would."""
+    if kind is not StopKind.RESTART:
+        return exits.OK
+    if supervisor not in (SupervisorChoice.SYSTEMD, SupervisorChoice.NONE):
+        return AGAIN
+    try:
+        if supervisor is SupervisorChoice.SYSTEMD:
+            await ask_systemd(unit(environ, cgroup=own_cgroup()), environ)
+        else:
+            await start()
+    except HoldfastError as error:
+        log.error(
+            "A successor could not be arranged for: %s. Ending with %d, which asks for it.",
+            error,
+            AGAIN,
+            extra={"action": "successor_not_arranged"},
+        )
+        return AGAIN
+    return exits.OK
