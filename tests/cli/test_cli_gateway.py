@@ -1,9 +1,8 @@
-"""The commands that ask a gateway: one that runs, one that hangs, and none."""
+"""The client of the control socket: what it sends, and what it says when it is refused."""
 
 import json
-import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
@@ -12,14 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.control.client import ControlClient, ControlRefused, GatewayDown
-from holdfast.control.heartbeat import Heartbeat
-from holdfast.control.status_thread import StatusThread
-from holdfast.service import exits
-from holdfast.service.clock import SystemClock
-from holdfast.service.lock import HomeLock
 from holdfast.service.paths import Paths, private_dir
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -66,49 +58,6 @@ def control(paths: Paths) -> Iterator[None]:
         finally:
             server.shutdown()
             thread.join()
-
-
-def test_status_without_a_gateway_says_how_to_start_one(cli: Cli, paths: Paths) -> None:
-    down = cli("status")
-    assert down.returncode == exits.GATEWAY_DOWN == 3
-    assert "No gateway is running" in down.stderr
-    assert "holdfast run" in down.stderr
-    down = cli("status", "--json")
-    assert down.returncode == 3
-    assert json.loads(down.stdout)["state"] == "down"
-
-
-def test_status_names_a_holder_that_does_not_answer_yet(cli: Cli, paths: Paths) -> None:
-    with HomeLock(paths.home):
-        down = cli("status")
-        assert "has held this home since" in down.stderr
-        assert json.loads(cli("status", "--json").stdout)["held_by"]["purpose"] == "gateway"
-
-
-def test_status_shows_a_running_gateway(cli: Cli, paths: Paths, control: None) -> None:
-    with StatusThread(paths, clock=SystemClock()) as status:
-        status.publish({"state": "running", "address": "http://127.0.0.1:8787"})
-        shown = cli("status")
-        document = json.loads(cli("status", "--json").stdout)
-    assert shown.returncode == 0
-    assert "is running" in shown.stdout
-    assert "http://127.0.0.1:8787" in shown.stdout
-    assert "answered 3" in shown.stdout
-    assert document["snapshot"]["ledger"] == {"answered": 3}
-
-
-def test_status_of_a_hanging_gateway_fails_and_says_so(cli: Cli, paths: Paths) -> None:
-    class Loopless:
-        def call_later(self, *args: Any) -> None:
-            """A loop that never turns."""
-
-    with StatusThread(paths, clock=SystemClock(), hanging_after=0.0) as status:
-        status.publish({"state": "running"})
-        with Heartbeat(Loopless(), clock=SystemClock()) as heart:  # type: ignore[arg-type]
-            status.watch(heart)
-            shown = cli("status")
-    assert shown.returncode == exits.FAILED
-    assert "is hanging" in shown.stdout
 
 
 def test_the_client_posts_json_and_raises_what_the_gateway_says(

@@ -1,11 +1,11 @@
 """Status from its thread: it answers whatever the event loop does."""
 
 import asyncio
-import json
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from holdfast.control.client import GatewayDown, read_status
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.status_thread import StatusThread
+from holdfast.core.facts import Snapshot
 from holdfast.service.clock import SystemClock
 from holdfast.service.paths import Paths
 
@@ -36,11 +37,12 @@ def test_it_answers_before_anything_is_published(status: StatusThread, paths: Pa
 
 
 def test_it_serves_what_was_published_last(status: StatusThread, paths: Paths) -> None:
-    status.publish({"state": "running", "sessions": 1})
-    status.publish({"state": "draining", "sessions": 2})
+    status.publish(Snapshot(state="running", outbox=1))
+    status.publish(Snapshot(state="stopping", phase="draining", outbox=2))
     document = read_status(paths)
-    assert document["state"] == "draining"
-    assert document["snapshot"] == {"state": "draining", "sessions": 2}
+    assert document["state"] == "stopping"
+    assert (document["snapshot"]["phase"], document["snapshot"]["outbox"]) == ("draining", 2)
+    assert document["seen"] < 60
 
 
 def test_it_says_hanging_while_the_loop_is_blocked_and_recovers(
@@ -54,7 +56,7 @@ def test_it_says_hanging_while_the_loop_is_blocked_and_recovers(
         seen.append(read_status(paths)["state"])
 
     async def gateway() -> dict[str, float]:
-        status.publish({"state": "running"})
+        status.publish(Snapshot(state="running"))
         with Heartbeat(asyncio.get_running_loop(), clock=SystemClock(), tick=0.05) as heart:
             status.watch(heart)
             await asyncio.sleep(0.12)
@@ -87,10 +89,10 @@ def test_a_socket_left_by_a_killed_process_is_replaced(paths: Paths) -> None:
 
 
 def test_a_client_that_never_reads_delays_no_other(status: StatusThread, paths: Paths) -> None:
-    status.publish({"state": "running", "filler": "x" * 5_000_000})
+    status.publish(Snapshot(state="running", phase="x" * 5_000_000))
     with socket.socket(socket.AF_UNIX) as lazy:
         lazy.connect(str(paths.status_socket))
-        status.publish({"state": "running"})
+        status.publish(Snapshot(state="running"))
         assert read_status(paths, timeout=10)["state"] == "running"
 
 
@@ -100,7 +102,7 @@ def test_the_socket_is_its_owners_alone(status: StatusThread, paths: Paths) -> N
 
 
 def test_many_ask_at_once(status: StatusThread, paths: Paths) -> None:
-    status.publish({"state": "running"})
+    status.publish(Snapshot(state="running"))
     answers: list[str] = []
 
     def ask() -> None:
@@ -114,10 +116,54 @@ def test_many_ask_at_once(status: StatusThread, paths: Paths) -> None:
     assert answers == ["running"] * 32
 
 
-def test_a_snapshot_of_odd_things_is_still_json(status: StatusThread, paths: Paths) -> None:
-    status.publish({"state": "running", "where": Path("/x"), "n": {1: 2.5}})
-    assert read_status(paths)["snapshot"]["where"] == "/x"
-    assert json.dumps(read_status(paths))
+async def test_the_loop_is_asked_before_it_is_spoken_for(
+    status: StatusThread, paths: Paths
+) -> None:
+    """Law 9: what is served is of this instant, not of the last time that something changed."""
+    counted = count(1)
+
+    async def fresh() -> Snapshot:
+        return Snapshot(state="running", outbox=next(counted))
+
+    status.ask(asyncio.get_running_loop(), fresh)
+    for expected in (1, 2, 3):
+        document = await asyncio.to_thread(read_status, paths)
+        assert document["snapshot"]["outbox"] == expected
+
+
+async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_word(
+    status: StatusThread, paths: Paths
+) -> None:
+    """Law 14: whoever asks does not wait for the loop; and the loop, back again, is asked again."""
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def fresh() -> Snapshot:
+        asked.set()
+        await answer.wait()
+        return Snapshot(state="running", outbox=2)
+
+    status.publish(Snapshot(state="running", outbox=1))
+    status.ask(asyncio.get_running_loop(), fresh)
+    first = await asyncio.to_thread(read_status, paths)
+    second = await asyncio.to_thread(read_status, paths)
+    assert asked.is_set() and first["snapshot"]["outbox"] == second["snapshot"]["outbox"] == 1
+    assert second["seen"] > first["seen"] >= 0
+    answer.set()
+    async with asyncio.timeout(10):
+        while (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] != 2:
+            pass
+
+
+async def test_facts_that_cannot_be_gathered_keep_nobody_from_an_answer(
+    status: StatusThread, paths: Paths, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fresh() -> Snapshot:
+        raise RuntimeError("a bug")
+
+    status.ask(asyncio.get_running_loop(), fresh)
+    for _ in range(2):
+        assert (await asyncio.to_thread(read_status, paths))["state"] == "starting"
+    assert "a bug" in caplog.text
 
 
 def test_a_deep_home_is_served_too(tmp_path: Path) -> None:

@@ -2,22 +2,23 @@
 
 import http.client
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from holdfast.control.status_socket import (
+    STATUS_TIMEOUT,
+    GatewayDown,
+    connect,
+    read_document,
+)
 from holdfast.core.errors import HoldfastError
-from holdfast.service.paths import Paths, check_owner
+from holdfast.service.paths import Paths
 
-STATUS_TIMEOUT = 2.0
+__all__ = ["ControlClient", "ControlRefused", "GatewayDown", "read_status", "refusal"]
+
 CONTROL_TIMEOUT = 15.0
-
-
-class GatewayDown(HoldfastError):
-    """No gateway answers for this home."""
 
 
 class ControlRefused(HoldfastError):
@@ -30,15 +31,8 @@ class ControlRefused(HoldfastError):
 
 def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
     """The status document; raises `GatewayDown` when nobody serves one."""
-    try:
-        with _connect(paths.status_socket, paths, timeout=timeout) as connection:
-            pieces = iter(lambda: connection.recv(65536), b"")
-            document = json.loads(b"".join(pieces))
-    except (TimeoutError, ConnectionError, json.JSONDecodeError) as error:
-        raise GatewayDown(
-            f"The gateway of {paths.home} has a status socket that does not answer: {error}"
-        ) from None
-    assert isinstance(document, dict)
+    document = json.loads(read_document(paths, timeout=timeout))
+    assert isinstance(document, dict), "the status socket speaks in objects"
     return document
 
 
@@ -106,30 +100,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self._limit = timeout
 
     def connect(self) -> None:
-        self.sock = _connect(self._paths.control_socket, self._paths, timeout=self._limit)
-
-
-def _connect(path: Path, paths: Paths, *, timeout: float) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(timeout)
-    try:
-        # Under /tmp somebody else may have made the directory, to be told what we ask.
-        check_owner(path.parent)
-        connection.connect(str(path))
-    except (FileNotFoundError, ConnectionRefusedError):
-        connection.close()
-        raise GatewayDown(
-            f"No gateway is running for {paths.home}. Start it with `holdfast run`."
-        ) from None
-    except PermissionError:
-        connection.close()
-        raise HoldfastError(
-            f"{path} may not be opened by this user; ask as the user who runs the gateway."
-        ) from None
-    except (OSError, HoldfastError):
-        connection.close()
-        raise
-    return connection
+        self.sock = connect(self._paths.control_socket, self._paths, timeout=self._limit)
 
 
 def _decoded(content: bytes, status: int) -> Any:

@@ -1,0 +1,153 @@
+"""The rows of a status: one name and one line for each thing that an operator asks about."""
+
+from collections.abc import Iterator
+
+import click
+
+from holdfast.cli.output import duration
+from holdfast.cli.screen import safe
+from holdfast.core.facts import Document, GroundFacts, PlatformFacts, Snapshot, StoreFacts
+
+_WIDTH = 10
+_BACKLOG = {
+    "until_acked": "it keeps messages for us",
+    "history_since": "its history is read",
+    "none": "nothing is kept while we are away",
+}
+
+
+def facts(document: Document, *, now: float) -> Iterator[str]:
+    snapshot = document.snapshot
+    yield from _row("home", document.home)
+    yield from _row("address", snapshot.address)
+    yield from _row("supervisor", snapshot.supervisor)
+    yield from _row("model", _model(snapshot.model))
+    yield from _row("turns", _turns(snapshot, now))
+    yield from _row("outbox", _outbox(snapshot, now))
+    for index, platform in enumerate(snapshot.platforms):
+        yield from _row("platforms" if index == 0 else "", _platform(platform, now))
+    for index, home in enumerate(snapshot.homes):
+        address = home.address
+        told = f"{address.platform}:{address.account} in chat {address.chat_id}"
+        yield from _row("told in" if index == 0 else "", told)
+    yield from _row("agents", _agents(snapshot))
+    yield from _row("commands", _commands(snapshot))
+    yield from _row("messages", _ledger(snapshot))
+    yield from _row("loop", _loop(document))
+    yield from _row("store", _store(snapshot.store, document.ground))
+    yield from _row("machine", _machine(document.ground))
+
+
+def _row(name: str, value: str) -> Iterator[str]:
+    if value:
+        yield f"  {click.style(name.ljust(_WIDTH), dim=True)}  {safe(value)}"
+
+
+def _model(model: dict[str, str]) -> str:
+    if not model:
+        return ""
+    provider = model.get("provider", "")
+    name = model.get("name") or provider
+    return name if name == provider else f"{name} ({provider})"
+
+
+def _turns(snapshot: Snapshot, now: float) -> str:
+    if not snapshot.turns:
+        return ""
+    told = [f"{n} {state}" for state, n in snapshot.turns.items() if n and state != "idle"]
+    told += [f"{n} {kind} children" for kind, n in snapshot.children.items() if n]
+    if snapshot.queued:
+        oldest = "" if snapshot.queued_since is None else f" for {_ago(snapshot.queued_since, now)}"
+        told.append(f"{snapshot.queued} queued{oldest}")
+    return ", ".join(told) or "none"
+
+
+def _outbox(snapshot: Snapshot, now: float) -> str:
+    if snapshot.outbox_since is None:
+        return "empty" if snapshot.turns else ""
+    return f"{snapshot.outbox} owed, the first for {_ago(snapshot.outbox_since, now)}"
+
+
+def _platform(platform: PlatformFacts, now: float) -> str:
+    name = f"{platform.name}:{platform.account}"
+    if platform.error:
+        return f"{name} not connected: {platform.error}"
+    if platform.here:
+        return f"{name} here"
+    backlog = _BACKLOG.get(platform.backlog, platform.backlog)
+    if platform.proven_at is None:
+        return f"{name} not proven yet; {backlog}"
+    word = "connected" if platform.connected(now) else "silent"
+    return f"{name} {word}, answered {_ago(platform.proven_at, now)} ago; {backlog}"
+
+
+def _agents(snapshot: Snapshot) -> str:
+    agents = snapshot.agents
+    if not agents.most:
+        return ""
+    return (
+        f"{agents.cached} of {agents.most} kept, {agents.mid_turn} mid-turn, "
+        f"{size(agents.bytes)}; {agents.hits} found, {agents.misses} built"
+    )
+
+
+def _commands(snapshot: Snapshot) -> str:
+    confined = {
+        True: "confined",
+        False: f"NOT confined: {snapshot.why_unsandboxed or 'the sandbox is off'}",
+        None: "not tried yet",
+    }
+    return f"{snapshot.runners} runners, {confined[snapshot.sandboxed]}" if snapshot.turns else ""
+
+
+def _ledger(snapshot: Snapshot) -> str:
+    ledger = dict(snapshot.ledger)
+    accepted = ledger.pop("accepted", 0)
+    ends = ", ".join(f"{n} {state}" for state, n in ledger.items() if n)
+    return f"{accepted} accepted: {ends}" if ends else ""
+
+
+def _loop(document: Document) -> str:
+    loop = document.loop
+    if loop is None:
+        return ""
+    return (
+        f"turned {duration(loop.age)} ago; at worst {loop.worst_minute:.2f} s late in the last "
+        f"minute, {loop.worst:.2f} s ever"
+    )
+
+
+def _store(store: StoreFacts, ground: GroundFacts) -> str:
+    if not store.schema:
+        return ""
+    told = f"{size(ground.database)}, log {size(ground.database_log)}, schema {store.schema}"
+    if store.committed_ago is None:
+        return f"{told}; nothing was written yet"
+    return (
+        f"{told}; last commit {duration(store.committed_ago)} ago, in "
+        f"{store.commit_seconds * 1000:.0f} ms (slowest {store.slowest * 1000:.0f} ms)"
+    )
+
+
+def _machine(ground: GroundFacts) -> str:
+    told = []
+    if ground.disk_free is not None and ground.disk_size:
+        share = 100 * ground.disk_free / ground.disk_size
+        told.append(f"{size(ground.disk_free)} of disk free ({share:.0f} %)")
+    if ground.memory is not None:
+        told.append(f"{size(ground.memory)} of memory used")
+    if ground.files is not None:
+        told.append(f"{ground.files} files open")
+    return ", ".join(told)
+
+
+def size(bytes_: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if bytes_ < 1000 or unit == "GB":
+            return f"{bytes_:.0f} {unit}" if unit == "B" else f"{bytes_:.1f} {unit}"
+        bytes_ /= 1000
+    raise AssertionError("the last unit takes all")
+
+
+def _ago(at: float, now: float) -> str:
+    return duration(max(0.0, now - at))
