@@ -1,0 +1,182 @@
+"""A machine with a supervisor of its own: fakes first on its PATH, a home, and real gateways."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.service.paths import Paths
+
+REPO = Path(__file__).parents[2]
+FAKES = Path(__file__).parent / "fakes"
+HOLDFAST = Path(sys.executable).with_name("holdfast")
+SPEED = 20.0  # the fake waits this much shorter between restarts
+WITHIN = 40.0
+
+
+@dataclass
+class Machine:
+    """Owns a folder with a PATH of fakes, a person's home and a gateway's; `cli` runs there."""
+
+    root: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def bin(self) -> Path:
+        return self.root / "bin"
+
+    @property
+    def runtime(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "ann" / ".holdfast"
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.home)
+
+    @property
+    def units(self) -> Path:
+        return self.root / "ann/.config/systemd/user"
+
+    @property
+    def unit(self) -> Path:
+        return self.units / "holdfast.service"
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.bin}:{os.environ['PATH']}",
+            "HOME": str(self.root / "ann"),
+            "USER": "ann",
+            "LANG": "C.UTF-8",
+            "XDG_RUNTIME_DIR": str(self.runtime),
+            "SYSTEMD_UNIT_PATH": str(self.root / "machine"),
+            "PYTHONPATH": f"{Path(holdfast.__file__).parents[1]}:{REPO}",
+            **self.variables,
+        }
+
+    def cli(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [HOLDFAST, *words], env=self.environ, capture_output=True, text=True, timeout=WITHIN
+        )
+        assert code is None or done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.said}"
+        return done
+
+    def fake(self, name: str, source: Path) -> None:
+        """A program of that name, run by this interpreter and nothing around it."""
+        self.bin.mkdir(exist_ok=True)
+        program = self.bin / name
+        program.write_text(f"#!{sys.executable} -IS\n{source.read_text()}")
+        program.chmod(0o755)
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """What the fakes were called with, in order; looking at things is left out."""
+        file = self.runtime / "calls"
+        calls = (
+            [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        )
+        return [call for call in calls if not {"show", "--version", "print"} & set(call)]
+
+    @property
+    def events(self) -> list[str]:
+        file = self.runtime / "events"
+        return file.read_text().splitlines() if file.exists() else []
+
+    @property
+    def said(self) -> str:
+        texts = [self.runtime / "journal", self.runtime / "events", self.paths.log_file]
+        return "\n".join(
+            f"--- {file}:\n{file.read_text()[-4000:]}" for file in texts if file.exists()
+        )
+
+    def until(self, fact: Callable[[], Any]) -> Any:
+        end = time.monotonic() + WITHIN
+        while not (found := fact()):
+            assert time.monotonic() < end, self.said
+            time.sleep(0.02)
+        return found
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """In a short path: sockets are in it."""
+    root = Path(tempfile.mkdtemp(prefix="hf-", dir="/tmp"))
+    for folder in ("bin", "run", "ann", "machine"):
+        (root / folder).mkdir(mode=0o700)
+    machine = Machine(root)
+    machine.variables["HOLDFAST_MODEL_PROVIDER"] = "demo"
+    machine.fake("systemctl", FAKES / "client.py")
+    machine.fake("systemd-run", FAKES / "client.py")
+    try:
+        yield machine
+    finally:
+        shutil.rmtree(root)
+
+
+@dataclass
+class Systemd:
+    """A machine on which the fake systemd runs, as a process."""
+
+    machine: Machine
+
+    def show(self, name: str = "holdfast.service") -> dict[str, str]:
+        said = subprocess.run(
+            ["systemctl", "--user", "show", name],
+            env=self.machine.environ,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        return dict(line.split("=", 1) for line in said.splitlines())
+
+    @property
+    def pid(self) -> int:
+        return int(self.show()["MainPID"])
+
+    def is_running(self, *, but: int = 0) -> bool:
+        """The unit is ready, in another process than that one."""
+        shown = self.show()
+        return shown["SubState"] == "running" and shown["MainPID"] not in ("0", str(but))
+
+
+@pytest.fixture
+def systemd(machine: Machine) -> Iterator[Systemd]:
+    manager = subprocess.Popen(
+        [sys.executable, FAKES / "manager.py", machine.runtime, machine.units, str(SPEED)],
+        env=machine.environ | {"HOLDFAST_GATEWAY_PORT": "0"},
+        cwd=REPO,
+        stdout=subprocess.PIPE,
+    )
+    assert manager.stdout is not None
+    try:
+        assert manager.stdout.readline() == b"listening\n"
+        yield Systemd(machine)
+    finally:
+        _end_all_below(manager.pid)
+        manager.kill()
+        manager.communicate()
+
+
+def _end_all_below(pid: int) -> None:
+    from tests.service.fakes.descent import descendants  # noqa: PLC0415 - needs REPO on the path
+
+    for below in descendants(pid, spared=set()):
+        try:
+            os.kill(below, signal.SIGKILL)
+        except ProcessLookupError:
+            continue

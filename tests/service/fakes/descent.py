@@ -1,0 +1,27 @@
+"""Descent: who comes from whom, as the kernel tells it."""
+
+from pathlib import Path
+
+
+def descendants(root: int, *, spared: set[int]) -> list[int]:
+    """All that descend from a process, but for those that are spared and what comes from them."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (parent := _parent(entry)) is not None:
+            children.setdefault(parent, []).append(int(entry.name))
+    found, todo = [], [root]
+    while todo:
+        for pid in children.get(todo.pop(), []):
+            if pid not in spared:
+                found.append(pid)
+                todo.append(pid)
+    return found
+
+
+def _parent(entry: Path) -> int | None:
+    try:
+        stat = (entry / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat[stat.rindex(")") + 2 :].split()
+    return None if fields[0] in "ZX" else int(fields[1])

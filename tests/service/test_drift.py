@@ -1,0 +1,116 @@
+"""Drift: an installed unit that disagrees with the configuration is told, with what mends it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.settings import GatewaySettings
+from holdfast.service import systemd_unit
+from holdfast.service.calling import Ran
+from holdfast.service.drift import drift, wrong, wrong_job
+from holdfast.service.fitting import needed, unit_drift
+from holdfast.service.installed import Supervision
+from holdfast.service.launchd_plist import read, render
+from holdfast.service.unit import Scope, Unit, stop_seconds_needed
+
+UNIT = Unit(
+    name="holdfast",
+    scope=Scope.USER,
+    home=Path("/home/ann/.holdfast"),
+    program=(sys.executable, "-m", "holdfast.cli"),
+    stop_seconds=90,
+)
+FILE = Path("/home/ann/.config/systemd/user/holdfast.service")
+TEXT = systemd_unit.render(UNIT, version=252)
+
+
+def test_what_was_just_written_fits() -> None:
+    assert wrong(TEXT, unit=UNIT) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "broken"),
+    [
+        ("TimeoutStopSec=90", "TimeoutStopSec=1min 29s", "89 s", False),
+        ("TimeoutStopSec=90", "TimeoutStopSec=soon", "no time", False),
+        (f"ExecStart={sys.executable}", "ExecStart=/bin/sh", "another program", False),
+        (f"ExecStart={sys.executable}", "ExecStart=-/nowhere/x", "/nowhere/x", True),
+        ("ExecStart=", "#", "starts nothing", True),
+        ("/home/ann/.holdfast\nW", "/srv/other\nW", "another home, /srv/other", False),
+        ("RestartForceExitStatus=75", "", "RestartForceExitStatus=75", False),
+        ("RestartPreventExitStatus=78", "", "RestartPreventExitStatus=78", False),
+        ("Type=notify", "Type=simple", "Type=notify", False),
+        ("KillMode=mixed", "", "KillMode=mixed", False),
+    ],
+)
+def test_each_disagreement_is_told(before: str, after: str, told: str, broken: bool) -> None:
+    """E2: a stop timeout too short, another program, another home, exit codes that are missing."""
+    assert before in TEXT
+    (found,) = wrong(TEXT.replace(before, after), unit=UNIT)
+    assert told in found.what
+    assert found.broken is broken
+
+
+def test_the_sentence_names_the_file_and_the_command_that_mends_it() -> None:
+    """E2."""
+    found = wrong(TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5"), unit=UNIT)
+    (told,) = drift(found, unit=UNIT, file=FILE)
+    assert told.startswith(f"{FILE} gives a stop 5 s")
+    assert "`holdfast gateway install --force`" in told
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        TEXT.replace("RestartForceExitStatus=75", "RestartForceExitStatus=TEMPFAIL 75"),
+        TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=infinity"),
+        TEXT.replace("TimeoutStopSec=90", "TimeoutStopSec=5\nTimeoutStopSec=2min"),
+        TEXT.replace(" gateway run", " \\\n  # as a comment\n  gateway run"),
+    ],
+)
+def test_other_ways_to_write_the_same_fit_too(same: str) -> None:
+    assert wrong(same, unit=UNIT) == []
+
+
+def test_a_property_list_is_held_against_it_likewise() -> None:
+    """E2."""
+    document = read(render(UNIT))
+    assert wrong_job(document, unit=UNIT) == []
+    assert "5 s" in wrong_job(document | {"ExitTimeOut": 5}, unit=UNIT)[0].what
+    assert wrong_job(document | {"KeepAlive": True}, unit=UNIT)
+    assert wrong_job({}, unit=UNIT)[1].broken
+
+
+def _where(tmp_path: Path) -> Supervision:
+    def nobody(argv: object) -> Ran:
+        raise AssertionError(f"called {argv}")
+
+    return Supervision(environ={"HOME": str(tmp_path), "PATH": ""}, user_id=0, call=nobody)
+
+
+def test_the_drift_of_a_home_reads_files_and_calls_nobody(tmp_path: Path) -> None:
+    """E2: a longer drain than the unit was written for."""
+    home, settings = tmp_path / ".holdfast", GatewaySettings()
+    where = _where(tmp_path)
+    assert unit_drift(home, settings, where=where) == []
+    unit = needed(home, settings, environ=where.environ, scope=Scope.USER)
+    file = where.folder(Scope.USER) / "holdfast.service"
+    file.parent.mkdir(parents=True)
+    file.write_text(systemd_unit.render(unit, version=252))
+    assert unit_drift(home, settings, where=where) == []
+    longer = GatewaySettings(restart_drain_timeout=300)
+    (told,) = unit_drift(home, longer, where=where)
+    assert f"{stop_seconds_needed(longer):g} s" in told
+
+
+def test_what_systemctl_edit_put_over_it_counts(tmp_path: Path) -> None:
+    home, where = tmp_path / ".holdfast", _where(tmp_path)
+    longer = GatewaySettings(restart_drain_timeout=300)
+    unit = needed(home, GatewaySettings(), environ=where.environ, scope=Scope.USER)
+    file = where.folder(Scope.USER) / "holdfast.service"
+    over = file.with_name("holdfast.service.d") / "override.conf"
+    over.parent.mkdir(parents=True)
+    file.write_text(systemd_unit.render(unit, version=252))
+    over.write_text("[Service]\nTimeoutStopSec=10min\n")
+    assert unit_drift(home, longer, where=where) == []

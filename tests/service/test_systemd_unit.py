@@ -1,0 +1,240 @@
+"""Units for systemd: what is written is what systemd reads, whatever a home is called."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import GatewaySettings
+from holdfast.service import systemd_unit, systemd_words, unit_file
+from holdfast.service.unit import Scope, Unit, name_for, stop_seconds_needed
+
+NEWEST, OLD = 257, 252
+PROGRAM = "/usr/bin/env"
+UNIT = Unit(
+    name="holdfast",
+    scope=Scope.USER,
+    home=Path("/home/ann/.holdfast"),
+    program=(PROGRAM,),
+    stop_seconds=90,
+)
+LIBRARY = Path("/usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-252.so")
+CUNESCAPE_UNQUOTE = 1 << 1 | 1 << 5
+
+# Everything that a path can have and a unit can keep.
+paths = (
+    st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1)
+    .map(lambda text: "/srv/" + text.replace("/", "-") + "x")
+    .map(Path)
+)
+awkward = st.sampled_from(list(" \"'\\%$;#=@-ü日")).map(str)
+homes = st.one_of(
+    paths, st.lists(awkward, min_size=1).map(lambda some: Path(f"/a/{''.join(some)}z"))
+)
+
+
+def unit(**changes: object) -> Unit:
+    return msgspec.structs.replace(UNIT, **changes)
+
+
+def verified(text: str, folder: Path, *, user: bool = False) -> str:
+    """What the real systemd-analyze has to say against a unit."""
+    file = folder / "holdfast.service"
+    file.write_text(text)
+    (folder / "run").mkdir(exist_ok=True)
+    done = subprocess.run(
+        ["systemd-analyze", *(["--user"] if user else []), "verify", file],
+        env={"XDG_RUNTIME_DIR": str(folder / "run"), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr + ("" if done.returncode == 0 else f"ended with {done.returncode}")
+
+
+needs_systemd = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
+
+
+@given(home=homes, version=st.sampled_from([OLD, NEWEST]), scope=st.sampled_from(Scope))
+def test_any_home_is_read_back_as_it_was_written(home: Path, version: int, scope: Scope) -> None:
+    """Spaces, quotes, `%`, `$`, backslashes, other alphabets: the same home comes out again."""
+    written = unit(home=home, scope=scope)
+    text = systemd_unit.render(written, version=version)
+    assert unit_file.command(text) == list(written.command)
+    assert unit_file.home(text) == home
+    folder = (unit_file.value(text, "WorkingDirectory") or "").removeprefix("-")
+    assert folder.replace("%%", "%") == str(home)
+    assert unit_file.environment(text)["HOLDFAST_UNIT"] == "holdfast.service"
+
+
+@given(program=homes)
+def test_any_program_is_read_back_as_it_was_written(program: Path) -> None:
+    """Also one whose name systemd itself would not take."""
+    written = unit(program=(str(program), "-m", "holdfast.cli"))
+    assert unit_file.command(systemd_unit.render(written, version=OLD)) == list(written.command)
+
+
+@pytest.mark.skipif(not LIBRARY.exists(), reason="systemd 252's library is not here")
+@given(words=st.lists(homes.map(str), min_size=1, max_size=4))
+def test_systemds_own_code_takes_our_words_apart_as_we_do(words: list[str]) -> None:
+    line = " ".join(systemd_words.quoted(word) for word in words)
+    found = [word.replace("%%", "%") for word in _extracted(line)]
+    assert found == words == systemd_words.split(line)
+
+
+def _extracted(line: str) -> list[str]:
+    extract = ctypes.CDLL(str(LIBRARY)).extract_first_word
+    rest, word, words = ctypes.c_char_p(line.encode()), ctypes.c_char_p(), []
+    while extract(ctypes.byref(rest), ctypes.byref(word), None, CUNESCAPE_UNQUOTE) > 0:
+        assert word.value is not None
+        words.append(word.value.decode())
+    return words
+
+
+@needs_systemd
+@pytest.mark.parametrize("scope", Scope)
+@pytest.mark.parametrize(
+    "name",
+    ["plain", "with space", "per%cent", "dol$lar", "quo\"te's", "back\\slash", "ümläut 日本"],
+)
+def test_the_real_systemd_finds_nothing_wrong(tmp_path: Path, name: str, scope: Scope) -> None:
+    """The issue: units are checked with `systemd-analyze verify`."""
+    program = tmp_path / name / "holdfast"
+    program.parent.mkdir()
+    program.symlink_to("/bin/true")
+    user = "daemon" if scope is Scope.SYSTEM else ""
+    written = unit(
+        home=tmp_path / name, scope=scope, program=(str(program),), user=user, group=user
+    )
+    text = systemd_unit.render(written, version=OLD)
+    assert verified(text, tmp_path, user=scope is Scope.USER) == ""
+
+
+@needs_systemd
+def test_the_real_systemd_would_have_said_so(tmp_path: Path) -> None:
+    """The check above can fail: a quote that is left open is found."""
+    text = systemd_unit.render(UNIT, version=OLD).replace("--home ", '--home "')
+    assert "quoting" in verified(text, tmp_path)
+
+
+@pytest.mark.parametrize("home", ["/srv/new\nline", "/srv/end ", "/srv/end\\", "/srv/\udcff"])
+def test_a_home_that_no_unit_can_keep_is_refused(home: str) -> None:
+    with pytest.raises(HoldfastError, match="Choose another --home"):
+        systemd_unit.render(unit(home=Path(home)), version=OLD)
+
+
+def test_the_lines_that_a_restart_and_a_stop_stand_on_are_there() -> None:
+    """E1: exit codes, readiness, the watchdog, the kept descriptors, and time to clean up."""
+    text = systemd_unit.render(UNIT, version=NEWEST)
+    wanted = {
+        "Type": "notify",
+        "NotifyAccess": "main",
+        "Restart": "on-failure",
+        "RestartForceExitStatus": "75",
+        "RestartPreventExitStatus": "78",
+        "TimeoutStopSec": "90",
+        "WatchdogSec": "120",
+        "KillMode": "mixed",
+        "FileDescriptorStoreMax": "16",
+        "StartLimitIntervalSec": "0",
+        "OOMPolicy": "continue",
+        "WantedBy": "default.target",
+    }
+    assert {key: unit_file.value(text, key) for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("drain", "park", "needed"), [(0, 10, 90), (300, 10, 340), (50, 10, 90), (50.5, 10, 90.5)]
+)
+def test_a_stop_gets_the_time_it_may_need(drain: float, park: float, needed: float) -> None:
+    """E1: TimeoutStopSec is max(90, drain + park + 30)."""
+    settings = GatewaySettings(restart_drain_timeout=drain, park_timeout=park)
+    assert stop_seconds_needed(settings) == needed
+    text = systemd_unit.render(unit(stop_seconds=needed), version=OLD)
+    assert unit_file.stop_seconds(text) == needed
+
+
+@pytest.mark.parametrize(
+    ("version", "user", "waits"),
+    [
+        (NEWEST, "", {"RestartSec": "1", "RestartSteps": "8", "RestartMaxDelaySec": "60"}),
+        (OLD, "", {"RestartSec": "5"}),
+        (NEWEST, "bot", {"RestartSec": "2"}),
+    ],
+)
+def test_failing_starts_wait_as_long_as_the_installed_systemd_can_make_them(
+    version: int, user: str, waits: dict[str, str]
+) -> None:
+    text = systemd_unit.render(unit(user=user, scope=Scope.SYSTEM), version=version)
+    keys = ("RestartSec", "RestartSteps", "RestartMaxDelaySec")
+    found = {key: unit_file.value(text, key) for key in keys}
+    assert found == {key: waits.get(key) for key in keys}
+
+
+def test_a_system_unit_has_a_user_a_state_directory_and_waits_for_the_network() -> None:
+    text = systemd_unit.render(
+        unit(scope=Scope.SYSTEM, home=Path("/var/lib/holdfast"), user="bot", group="bots"),
+        version=OLD,
+    )
+    keys = ("User", "Group", "StateDirectory", "After", "WantedBy", "ProtectSystem")
+    assert [unit_file.value(text, key) for key in keys] == [
+        "bot",
+        "bots",
+        "holdfast",
+        "network-online.target",
+        "multi-user.target",
+        "full",
+    ]
+
+
+def test_nothing_that_would_break_bubblewrap_is_asked_for() -> None:
+    """Namespaces, mounts, /proc and the host's name are what a sandbox is made of."""
+    text = systemd_unit.render(unit(scope=Scope.SYSTEM), version=NEWEST)
+    breaking = (
+        "RestrictNamespaces",
+        "SystemCallFilter",
+        "ProtectProc",
+        "ProtectKernelTunables",
+        "ProtectKernelLogs",
+        "ProtectHostname",
+        "PrivateUsers",
+        "PrivateTmp",
+        "MemoryDenyWriteExecute",
+    )
+    assert [key for key in breaking if unit_file.value(text, key) is not None] == []
+    setuid = systemd_unit.render(unit(confined=False), version=NEWEST)
+    assert unit_file.value(setuid, "NoNewPrivileges") is None
+
+
+@pytest.mark.parametrize(
+    ("home", "wanted", "name"),
+    [
+        ("/home/ann/.holdfast", "", "holdfast"),
+        ("/srv/bot", "", "holdfast-bot"),
+        ("/srv/my bot!", "", "holdfast-my-bot"),
+        ("/srv/bot", "family", "holdfast-family"),
+        ("/srv/bot", "holdfast-family.service", "holdfast-family"),
+    ],
+)
+def test_each_home_has_a_unit_of_its_own(home: str, wanted: str, name: str) -> None:
+    usual = [Path("/home/ann/.holdfast")]
+    assert name_for(Path(home), usual=usual, wanted=wanted) == name
+
+
+def test_homes_without_a_letter_have_different_units_too() -> None:
+    names = {name_for(Path(home), usual=[]) for home in ("/srv/日", "/srv/本")}
+    assert len(names) == 2
+
+
+@pytest.mark.parametrize("wanted", ["a b", "a/b", "-", "x" * 100])
+def test_a_name_that_is_none_is_refused(wanted: str) -> None:
+    with pytest.raises(HoldfastError, match="--name"):
+        name_for(Path("/srv/bot"), usual=[], wanted=wanted)
