@@ -1,0 +1,139 @@
+"""The pages of a SQLite file, read one by one without SQLite: a bad one spoils no other."""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import IO, NamedTuple
+
+from holdfast.store.salvage.records import Unreadable, Value, decode, varint
+
+_HEADER = 100
+_SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
+_USUAL = 4096
+
+
+class Kind(IntEnum):
+    INNER_INDEX = 2
+    INNER_TABLE = 5
+    LEAF_INDEX = 10
+    LEAF_TABLE = 13
+
+
+class Entry(NamedTuple):
+    """A row as it stands in a page; an index, and a table that is one, has no rowid."""
+
+    rowid: int | None
+    values: list[Value]
+
+
+class Page(NamedTuple):
+    """`broken`: so many cells of it could not be read."""
+
+    kind: Kind
+    entries: list[Entry]
+    children: list[int]
+    broken: int
+
+
+class Pages:
+    """Owns the knowledge which pages of a file were read as part of something."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        header = file.read(_HEADER).ljust(_HEADER, b"\0")
+        self.size = _SIZES.get(struct.unpack_from(">H", header, 16)[0], _USUAL)
+        self._usable = self.size - header[20]
+        self.version: int = struct.unpack_from(">I", header, 60)[0]
+        self._free: int = struct.unpack_from(">I", header, 32)[0]
+        self.count = file.seek(0, 2) // self.size
+        self.seen: set[int] = set()
+
+    def page(self, number: int) -> Page:
+        """All that can be read of a page of a tree; `Unreadable`: it is none, or was read before,
+        as no sound tree has a page twice."""
+        data = self._read(number)
+        start = _HEADER if number == 1 else 0
+        kind = _kind(data[start])
+        inner = kind in (Kind.INNER_INDEX, Kind.INNER_TABLE)
+        cells = struct.unpack_from(">H", data, start + 3)[0]
+        first = start + (12 if inner else 8)
+        if first + 2 * cells > self.size:
+            raise Unreadable("it tells of more cells than it can hold")
+        entries: list[Entry] = []
+        children: list[int] = []
+        broken = 0
+        for (offset,) in struct.iter_unpack(">H", data[first : first + 2 * cells]):
+            try:
+                self._cell(data, offset, kind, entries, children)
+            except Unreadable:
+                broken += 1
+        if inner:
+            children.append(struct.unpack_from(">I", data, start + 8)[0])
+        return Page(kind, entries, children, broken)
+
+    def freelist(self) -> Iterator[int]:
+        """The pages that hold nothing, as far as the list of them can be followed."""
+        trunk = self._free
+        while trunk:
+            try:
+                data = self._read(trunk)
+            except Unreadable:
+                return
+            yield trunk
+            following, leaves = struct.unpack_from(">II", data)
+            if leaves > self.size // 4 - 2:
+                return
+            yield from struct.unpack_from(f">{leaves}I", data, 8)
+            trunk = following
+
+    def _cell(
+        self, data: bytes, at: int, kind: Kind, entries: list[Entry], children: list[int]
+    ) -> None:
+        if kind in (Kind.INNER_INDEX, Kind.INNER_TABLE):
+            if at + 4 > len(data):
+                raise Unreadable("a cell goes beyond the end")
+            children.append(struct.unpack_from(">I", data, at)[0])
+            at += 4
+        if kind is Kind.INNER_TABLE:
+            return
+        size, at = varint(data, at)
+        rowid = None
+        if kind is Kind.LEAF_TABLE:
+            rowid, at = varint(data, at)
+        entries.append(Entry(rowid, decode(self._payload(data, at, size, kind))))
+
+    def _payload(self, data: bytes, at: int, size: int, kind: Kind) -> bytes:
+        usable = self._usable
+        most = usable - 35 if kind is Kind.LEAF_TABLE else (usable - 12) * 64 // 255 - 23
+        if not 0 < size <= self.count * self.size:
+            raise Unreadable("a row is larger than the file")
+        if size <= most:
+            return data[at : at + size]
+        least = (usable - 12) * 32 // 255 - 23
+        here = least + (size - least) % (usable - 4)
+        here = here if here <= most else least
+        pieces = [data[at : at + here]]
+        if at + here + 4 > len(data):
+            raise Unreadable("a row goes beyond its page")
+        following = struct.unpack_from(">I", data, at + here)[0]
+        left = size - here
+        while left > 0:
+            overflow = self._read(following)
+            pieces.append(overflow[4 : 4 + min(left, usable - 4)])
+            left -= usable - 4
+            following = struct.unpack_from(">I", overflow)[0]
+        return b"".join(pieces)
+
+    def _read(self, number: int) -> bytes:
+        if not 1 <= number <= self.count or number in self.seen:
+            raise Unreadable(f"there is no page {number} left")
+        self.seen.add(number)
+        self._file.seek((number - 1) * self.size)
+        return self._file.read(self.size)
+
+
+def _kind(byte: int) -> Kind:
+    try:
+        return Kind(byte)
+    except ValueError:
+        raise Unreadable("it is no page of a tree") from None

@@ -1,0 +1,138 @@
+"""Salvage: a new store of all that can be read of a damaged one, and a count of what cannot."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreUnusable
+from holdfast.store.inspection import APPLICATION_ID
+from holdfast.store.salvage.homeless import give_rows
+from holdfast.store.salvage.layout import layouts
+from holdfast.store.salvage.pages import Pages
+from holdfast.store.salvage.records import Value
+from holdfast.store.salvage.trees import Found, Tell, Trees
+from holdfast.store.schema import migrate, migrations
+
+
+class Salvaged(msgspec.Struct, frozen=True, kw_only=True):
+    """`lost_pages` and `about_lost` (rows, by table) are of what was there and is not any more;
+    where a whole page is lost the rows are an estimate, from what others of its table hold."""
+
+    rows: Mapping[str, int]
+    lost_pages: int
+    about_lost: Mapping[str, int]
+
+    def told(self) -> str:
+        """In the words of a person."""
+        kept = f"{self.rows.get('sessions', 0)} conversations, {self.rows.get('messages', 0)}"
+        lost = ", ".join(f"{count} {table}" for table, count in self.about_lost.items())
+        missing = f"about {lost} are lost" if lost else "nothing that people said is known lost"
+        return f"{kept} messages were saved; {missing}"
+
+
+def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
+    """Read the damaged file, which is left as it is, into a new one; `StoreUnusable`: nothing can
+    be read. To be called by the holder of the home's lock, with nobody else at the file."""
+    work = new.with_name("damaged")
+    _copy(damaged, work)
+    with open(work, "rb") as file:
+        pages = Pages(file)
+        version = min(pages.version or len(migrations()), len(migrations()))
+        trees = Trees(pages, layouts(version), tell=tell)
+        kept = _fill(new, trees, version)
+    work.unlink()
+    if not kept:
+        raise StoreUnusable(
+            f"{damaged} holds nothing that can be read any more. It was left as it is: restore the"
+            " newest good backup"
+        )
+    return Salvaged(
+        rows=dict(kept),
+        lost_pages=sum(trees.lost.values()) + trees.unplaced,
+        about_lost=_estimate(trees),
+    )
+
+
+def _copy(damaged: Path, work: Path) -> None:
+    """With the log folded in, where SQLite can still do that: it does not look into the pages."""
+    log = damaged.with_name(damaged.name + "-wal")
+    shutil.copyfile(damaged, work)
+    if not log.exists():
+        return
+    shutil.copyfile(log, work.with_name(work.name + "-wal"))
+    with suppress(apsw.Error):
+        db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            db.close()
+    for suffix in ("-wal", "-shm"):
+        work.with_name(work.name + suffix).unlink(missing_ok=True)
+
+
+def _fill(new: Path, trees: Trees, version: int) -> Counter[str]:
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    db = apsw.Connection(str(new))
+    kept: Counter[str] = Counter()
+    try:
+        db.pragma("application_id", APPLICATION_ID)
+        for migration in migrations()[:version]:
+            migrate(db, migration)
+        with db:
+            for found in trees.walk():
+                (kept if _insert(db, found) else trees.broken)[found.layout.table] += 1
+            _count_on(db, trees.sequences)
+            kept["sessions"] += give_rows(db)
+    finally:
+        db.close()
+    return kept
+
+
+def _insert(db: apsw.Connection, found: Found) -> bool:
+    """False: it makes no sense, or contradicts the schema or a row that is there."""
+    row = found.layout.row(found.entry.rowid, found.entry.values)
+    if not _sensible(row):
+        return False
+    names, places = ", ".join(row), ", ".join("?" * len(row))
+    statement = f"INSERT OR IGNORE INTO {found.layout.table} ({names}) VALUES ({places})"
+    try:
+        db.execute(statement, tuple(row.values()))
+    except apsw.ConstraintError:
+        return False
+    return db.changes() > 0
+
+
+def _sensible(row: Mapping[str, Value]) -> bool:
+    """A page that was lost in the middle of a long text leaves one that looks like a text."""
+    if any(isinstance(value, str) and "\0" in value for value in row.values()):
+        return False
+    body = row.get("body")
+    try:
+        return not isinstance(body, str) or bool(msgspec.json.decode(body))
+    except msgspec.DecodeError:
+        return False
+
+
+def _count_on(db: apsw.Connection, sequences: Mapping[str, int]) -> None:
+    """A number that was given out is not given out again, also where its row is lost."""
+    for table, number in sequences.items():
+        given = db.execute("SELECT max(seq) FROM sqlite_sequence WHERE name = ?", (table,)).get
+        db.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+        db.execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)",
+            (table, max(given or 0, number)),
+        )
+
+
+def _estimate(trees: Trees) -> dict[str, int]:
+    gone = Counter(trees.broken)
+    for table, count in trees.lost.items():
+        if trees.leaves[table] and table not in ("sqlite_schema", "sqlite_sequence"):
+            gone[table] += round(count * trees.rows[table] / trees.leaves[table])
+    return {table: count for table, count in gone.items() if count}
