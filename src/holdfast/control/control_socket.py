@@ -69,6 +69,7 @@ class ControlSocket:
     async def __aexit__(self, *exc: object) -> None:
         self._doorway.close()  # or the stream of whoever follows the stop would be waited for
         await self._open.aclose()
+        self._path.unlink(missing_ok=True)
 
     async def _status(self, request: web.Request) -> web.Response:
         return _json(await self._fresh())

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
 from holdfast.control.progress import Progress
+from holdfast.control.v1.views import RestartAsked, RestartMode, StopAsked
 from holdfast.core.ports import Clock, Lifecycle
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 
@@ -16,14 +17,6 @@ Asked = TypeVar("Asked")
 # Gives what a successor needs to the one that waits at the path, and goes; or says which
 # supervisor is to be asked instead.
 HandOver = Callable[[Path, StopOrder], Awaitable[str]]
-
-
-class StopAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    now: bool = False
-
-
-class RestartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    mode: Literal["now", "when_idle"] | None = None
 
 
 class HandoverAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,8 +48,8 @@ class Doorway:
 
     async def restart(self, request: web.Request) -> web.StreamResponse:
         asked = await _read(request, RestartAsked)
-        order = self._order(StopKind.RESTART, now=asked.mode == "now")
-        await self._lifecycle.restart(order, when_idle=asked.mode == "when_idle")
+        order = self._order(StopKind.RESTART, now=asked.mode is RestartMode.NOW)
+        await self._lifecycle.restart(order, when_idle=asked.mode is RestartMode.WHEN_IDLE)
         return await self._follow(request)
 
     async def handover(self, request: web.Request) -> web.StreamResponse:

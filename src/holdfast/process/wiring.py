@@ -150,6 +150,7 @@ class Wiring:
             redact=gateway.house.redact,
             pulse=Pulse(),
             shared=SharedReads(store),
+            lifecycle=self.lifecycle,
             ready=lambda: self.facts.running,
             fresh=self.facts.fresh,
             document=self.status.outside.document,

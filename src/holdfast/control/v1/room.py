@@ -16,7 +16,7 @@ from holdfast.control.v1.views import SessionView
 from holdfast.core.bench import Bench
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.ids import SessionId
-from holdfast.core.ports import Clock, NewId, Store
+from holdfast.core.ports import Clock, Lifecycle, NewId, Store
 from holdfast.core.session import ProcessRow, SessionRow
 from holdfast.core.source import place_of
 from holdfast.core.turn import LaneState
@@ -46,6 +46,7 @@ class Room:
     redact: Redaction
     pulse: Pulse
     shared: SharedReads
+    lifecycle: Lifecycle
     ready: Callable[[], bool]
     fresh: Callable[[], Coroutine[Any, Any, Snapshot]]
     document: Callable[[Snapshot], Document]  # reads the disk: in a thread

@@ -6,10 +6,11 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.approval import ApprovalState, Scope
-from holdfast.core.facts import GroundFacts, LoopFacts, Problem, Snapshot
+from holdfast.core.facts import LoopFacts, MachineFacts, Problem, Snapshot
 from holdfast.core.inbox import BusyMode, InboxState
 from holdfast.core.memory import About
 from holdfast.core.message import Message
+from holdfast.core.stopping import StopKind
 from holdfast.core.turn import LaneState, TurnState, Usage
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -202,6 +203,26 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool
 
 
+class RestartMode(StrEnum):
+    NOW = "now"  # no turn is waited for, not even to the end of its step
+    WHEN_IDLE = "when_idle"  # once no turn runs
+
+
+class RestartAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    mode: RestartMode | None = None
+
+
+class StopAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    now: bool = False
+
+
+class Departing(msgspec.Struct, frozen=True, kw_only=True):
+    """The gateway goes. `waits`: once no turn runs; it goes on until then."""
+
+    kind: StopKind
+    waits: bool
+
+
 class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     command: str
@@ -265,7 +286,7 @@ class Status(Snapshot, frozen=True, kw_only=True):
     started_at: float
     uptime: float
     loop: LoopFacts | None
-    ground: GroundFacts
+    machine: MachineFacts
     problems: tuple[Problem, ...]
 
 
