@@ -60,7 +60,10 @@ def run() -> None:
         cli.main(prog_name="holdfast")
     except HoldfastError as error:
         click.echo(f"{click.style('error:', fg='red')} {error}", err=True)
-        sys.exit(exit_code(error))
+        from holdfast.config.surroundings import surroundings  # noqa: PLC0415 - as in exit_code
+        from holdfast.service.launchd_exit import exit_for  # noqa: PLC0415 - as above
+
+        sys.exit(exit_for(exit_code(error), surroundings()))
 
 
 def exit_code(error: HoldfastError) -> int:

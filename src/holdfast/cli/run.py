@@ -49,12 +49,14 @@ def command(port: int | None, replace: bool, unattended: bool) -> None:
     config = load(home, overrides={} if port is None else {"gateway.port": port})
     from holdfast.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
     from holdfast.service.ground import Ground  # noqa: PLC0415 - as above
+    from holdfast.service.launchd_exit import exit_for  # noqa: PLC0415 - as above
     from holdfast.service.lock import HomeLock  # noqa: PLC0415 - as above
 
     lock = HomeLock(home)
     if replace:
         sockets = [*sockets, *_taken_over(config, lock)]
-    sys.exit(run(config, Ground(lock=lock, sockets=sockets, unattended=unattended)))
+    code = run(config, Ground(lock=lock, sockets=sockets, unattended=unattended))
+    sys.exit(exit_for(code, config.environ))
 
 
 def _taken_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":

@@ -37,6 +37,7 @@ from holdfast.models.pool import ModelPool
 from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
+from holdfast.process.supervised import scopes_of
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
 from holdfast.service.paths import Paths
@@ -79,6 +80,7 @@ class Wiring:
             clock=self.clock,
             on_started=store.save_runner,
             on_ended=store.end_runner,
+            scopes=scopes_of(self.config, clock=self.clock),
         )
 
     def api(self, store: SqliteStore) -> ApiPlatform:

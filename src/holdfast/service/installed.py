@@ -8,7 +8,6 @@ import msgspec
 
 from holdfast.service.calling import Call, caller
 from holdfast.service.keeping import Keeper
-from holdfast.service.launchctl import Launchd
 from holdfast.service.systemctl import Systemd
 from holdfast.service.unit import NAME, Scope
 
@@ -73,6 +72,8 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
 
     def _keeper(self, file: Path, scope: Scope) -> Keeper:
         if self.launchd:
+            from holdfast.service.launchctl import Launchd  # noqa: PLC0415 - brings XML with it
+
             return Launchd(file=file, scope=scope, user_id=self.user_id, call=self.call)
         return Systemd(file=file, scope=scope, call=self.call)
 
