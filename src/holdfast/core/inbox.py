@@ -76,10 +76,10 @@ class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resume_pending: bool = False
     untold: ResetReason | None = None  # why it is fresh, where nobody was told yet
     previous: SessionId | None = None  # the one whose place it took then
-
-    @property
     note_owed: bool = False  # it was marked, and no turn of it has been told so
     resume_reason: str | None = None
+
+    @property
     def goes_on(self) -> bool:
         return not (self.suspended or self.ended)
 
