@@ -1,0 +1,553 @@
+"""Chapter D: who hears that the gateway goes, who hears that it is back, where, and how often."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.contract.conftest import Call, HeldClock, Until, World
+
+from holdfast.agent.delegation import Delegate
+from holdfast.core.errors import RestartRefused
+from holdfast.core.ids import InboxId
+from holdfast.core.inbox import InboxState
+from holdfast.core.judgement import Judgement, Level
+from holdfast.core.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.settings import DelegateSettings, GatewaySettings, PlatformSettings
+from holdfast.core.source import ChatType
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.tool import Arguments, Replay
+from holdfast.core.turn import LaneState
+from holdfast.gateway.departure import Departure
+from holdfast.gateway.restarting import Restarting
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Sent
+from holdfast.store.sqlite import SqliteStore
+
+GROUP = ChatType.GROUP
+
+
+class Telling(World):
+    """A world whose chats are told, in a process that is asked to go as a real one is."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.service = ChatService(restart_notices=True)
+        self.configure(operators=("ann",))
+        self.refused = ""  # why no successor could start
+        self.while_checked: Callable[[], Awaitable[None] | None] = lambda: None
+        self.rests = asyncio.Event()
+        self._lives = itertools.count(1)
+
+    def configure(self, **simulated: Any) -> None:
+        wanted = PlatformSettings(**{"allow": ("ann", "bob"), "operators": ("ann",)} | simulated)
+        self.settings = msgspec.structs.replace(
+            self.settings,
+            platforms={"simulated": wanted},
+            gateway=GatewaySettings(park_timeout=0),  # it is long, and nothing here comes of it
+        )
+
+    async def start(self) -> None:
+        self.departure = Departure()
+        self.lifecycle = Restarting(self.departure, check=self._check, quiet=self.rests.wait)
+        await super().start()
+        await self.gateway.telling.came_back()
+
+    async def _check(self) -> None:
+        if (checking := self.while_checked()) is not None:
+            await checking
+        if self.refused:
+            raise RestartRefused(self.refused)
+
+    async def goes(self, order: StopOrder | None = None, **counted: int) -> StopOrder:
+        """It stops by this order, or by the one that it was given, as a process does."""
+        if order is not None:
+            self.departure.ask(order)
+        async with asyncio.timeout(10):
+            order = await self.departure.asked()
+        row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", **counted)
+        await self.store.record_stop(row)
+        await self.gateway.stop(order, hurried=self.departure.hurried)
+        await self.stop()
+        return order
+
+    async def crashes(self) -> None:
+        """It dies, and the next one finds that out as it starts."""
+        await self.die()
+        await World.start(self)
+        order = self.order(StopKind.CRASH, AskedBy.NOBODY)
+        row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", interrupted=1)
+        await self.store.record_stop(row)
+        await self.gateway.telling.came_back()
+
+    def order(self, kind: StopKind = StopKind.RESTART, by: AskedBy = AskedBy.CLI) -> StopOrder:
+        return StopOrder(kind=kind, by=by, at=self.clock.now())
+
+    async def works(self, text: str, number: int, **more: Any) -> str:
+        """Somebody asks for something, and the turn that answers runs."""
+        message = self.say(text, **more)
+        await self.model.asked(number)
+        return message
+
+    async def outbox(self) -> list[DeliveryRow]:
+        return await self.store.undelivered()
+
+
+def heard(sent: list[Sent]) -> list[tuple[str, str | None, str | None]]:
+    """Where each message came: chat, thread, and what it replies to."""
+    outgoing = [each.outgoing for each in sent]
+    return [(each.chat_id, each.thread_id, each.reply_to) for each in outgoing]
+
+
+def told(world: World) -> list[Sent]:
+    return list(world.service.ledger().sent)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[Telling]:
+    world = Telling(tmp_path / "state.db")
+    await world.start()
+    yield world
+    await world.stop()
+
+
+@pytest.mark.parametrize(
+    ("kind", "goes"),
+    [(StopKind.RESTART, "restarting"), (StopKind.STOP, "shutting down")],
+)
+async def test_each_chat_with_a_running_turn_is_told_in_its_own_thread(
+    world: Telling, kind: StopKind, goes: str
+) -> None:
+    """D1: before the drain, that it goes and that it will try to resume; no other chat."""
+    world.model.say("done")
+    world.say("earlier", chat="quiet")
+    await world.sent(1)
+    await world.works("one", 2, chat="a")
+    await world.works("two", 3, chat="b", chat_type=GROUP, thread="t9")
+    await world.goes(world.order(kind))
+    notices = told(world)[1:]
+    assert sorted(heard(notices), key=str) == [("a", None, None), ("b", "t9", None)]
+    for notice in notices:
+        assert goes in notice.outgoing.text
+        assert "try to resume" in notice.outgoing.text
+
+
+async def test_they_are_told_before_the_drain(world: Telling) -> None:
+    """D1, C1: the turn that is waited for may still answer, and its people know by then."""
+    await world.works("one", 1)
+    going = asyncio.create_task(world.goes(world.order()))
+    await world.sent(1)
+    assert world.states.index("notify") == world.states.index("close intake") + 1
+    await going
+
+
+async def test_people_of_one_group_are_told_together(world: Telling) -> None:
+    """D1: one message per chat and thread, also where each person has a turn of their own."""
+    await world.works("mine", 1, chat="group", chat_type=GROUP, user="ann")
+    await world.works("and mine", 2, chat="group", chat_type=GROUP, user="bob")
+    await world.works("a thread", 3, chat="group", chat_type=GROUP, user="bob", thread="t")
+    await world.goes(world.order())
+    assert sorted(heard(told(world)), key=str) == [("group", "t", None), ("group", None, None)]
+
+
+async def test_home_hears_of_a_stop_that_nobody_in_a_chat_asked_for(world: Telling) -> None:
+    """D1: each home channel, and once where a turn runs there too."""
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    await world.goes(world.order(StopKind.STOP))
+    assert [each.outgoing.text for each in told(world)[1:]] == ["The gateway is shutting down."]
+    await world.start()
+    await world.works("busy here", 1, chat="hall")
+    await world.goes(world.order())
+    (last,) = told(world)[2:]
+    assert last.outgoing.chat_id == "hall"
+    assert "restarting" in last.outgoing.text
+    assert "try to resume" in last.outgoing.text
+
+
+async def test_who_waits_for_a_person_and_who_comes_to_look_is_not_told(
+    world: Telling, call: Call, until: Until
+) -> None:
+    """D1: a turn that waits for an approval is not interrupted, and the API's clients ask."""
+
+    class Asks:
+        def judge(self, command: str) -> Judgement:
+            return Judgement(level=Level.DANGEROUS, why="It might.")
+
+    await world.stop()
+    world.judge = Asks()
+    world.levers[Replay.SAFE].command = _command  # type: ignore[attr-defined]
+    await world.start()
+    world.model.say([call("safe")])
+    world.say("something dangerous")
+    await until(lambda: world.gateway.lanes.count(LaneState.WAITING) == 1)
+    before = len(await world.sent(1))
+    await world.accept("over the API")
+    await world.model.asked(2)
+    await world.goes(world.order())
+    assert told(world)[before:] == []
+
+
+def _command(arguments: Arguments) -> str | None:
+    return "anything"
+
+
+async def test_the_people_of_a_background_child_are_told(world: Telling, until: Until) -> None:
+    """D1: its work is cut too, and it has no chat but theirs."""
+    await world.stop()
+    world.more_tools = [Delegate(DelegateSettings())]
+    await world.start()
+    world.say("/background look into it", chat="a")
+    await world.model.asked(1)
+    await world.sent(1)
+    await world.goes(world.order())
+    assert heard(told(world)[1:]) == [("a", None, None)]
+
+
+async def test_a_farewell_that_could_not_be_sent_is_never_sent_late(
+    world: Telling, until: Until
+) -> None:
+    """D1: the platform is down during the stop; the successor lets it go."""
+    await world.works("one", 1)
+    world.service.set_faults(Faults(disconnected=True))
+    await world.goes(world.order())
+    world.service.set_faults(Faults())
+    world.model.say("the answer")
+    await world.start()
+    texts = await world.texts(1)
+    assert "gateway" not in texts[0]
+    await until(lambda: _nothing_owed(world))
+    assert len(told(world)) == 1
+    assert (await world.store.outbox_ledger())[DeliveryState.FAILED] == 1
+
+
+async def _nothing_owed(world: Telling) -> bool:
+    return not await world.outbox()
+
+
+async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
+    world: Telling, caplog: pytest.LogCaptureFixture
+) -> None:
+    """C1: what is owed there is in the store, and is no reason to stay until the deadline."""
+    await world.works("one", 1)
+    world.service.set_faults(Faults(disconnected=True))
+    await world.goes(world.order())
+    assert [row.kind for row in await _left_in(world)] == [DeliveryKind.FAREWELL]
+    assert not [record for record in caplog.records if "took longer" in record.message]
+    world.service.set_faults(Faults())
+    await world.start()
+
+
+async def _left_in(world: Telling) -> list[DeliveryRow]:
+    async with SqliteStore(world.path) as store:
+        return await store.undelivered()
+
+
+async def test_restart_in_a_chat_is_answered_by_the_notice(world: Telling) -> None:
+    """D2: it replies to that very message, in its thread, and is the only one there; home hears
+    of neither end."""
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    await world.works("one", 1, chat="ops", chat_type=GROUP, thread="t", user="bob")
+    await world.works("two", 2, chat="elsewhere")
+    asked = world.say("/restart", chat="ops", chat_type=GROUP, thread="t")
+    order = await world.goes(parked=2)
+    assert order.by is AskedBy.CHAT
+    notices = told(world)[1:]
+    assert sorted(heard(notices), key=str) == [("elsewhere", None, None), ("ops", "t", asked)]
+    (answer,) = [each for each in notices if each.outgoing.chat_id == "ops"]
+    assert answer.outgoing.text.startswith("Restarting … 2 turns are interrupted")
+    assert "try to resume" in answer.outgoing.text
+    await world.start()
+    (back,) = (await world.sent(4))[3:]
+    assert heard([back]) == [("ops", "t", asked)]
+    assert back.outgoing.text == "The gateway is back; 2 conversations go on."
+    assert (await world.ledger())["answered"] == 2
+
+
+async def test_restart_in_a_chat_of_two_replies_too(world: Telling) -> None:
+    """D2, D3: nothing runs, so nothing is said of an interruption."""
+    asked = world.say("/restart")
+    await world.goes()
+    (notice,) = told(world)
+    assert heard([notice]) == [("home", None, asked)]
+    assert notice.outgoing.text == "Restarting …"
+    await world.start()
+    (back,) = (await world.sent(2))[1:]
+    assert heard([back]) == [("home", None, asked)]
+    assert back.outgoing.text == "The gateway is back."
+
+
+async def test_a_restart_notice_that_was_not_sent_in_time_stays_unsent(world: Telling) -> None:
+    """D1, D2: also where it is the answer to a command; that it is back is told."""
+    world.while_checked = lambda: world.service.set_faults(Faults(disconnected=True))
+    asked = world.say("/restart")
+    await world.goes()
+    world.service.set_faults(Faults())
+    await world.start()
+    (only,) = await world.sent(1)
+    assert (only.outgoing.text, only.outgoing.reply_to) == ("The gateway is back.", asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "by"),
+    [
+        (StopKind.RESTART, AskedBy.CLI),
+        (StopKind.RESTART, AskedBy.PAGE),
+        (StopKind.RESTART, AskedBy.SIGNAL),
+        (StopKind.REPLACE, AskedBy.SUCCESSOR),
+        (StopKind.SIGNAL, AskedBy.SIGNAL),
+    ],
+)
+async def test_home_hears_that_it_is_back(world: Telling, kind: StopKind, by: AskedBy) -> None:
+    """D4: after a restart that nobody in a chat asked for; once, whoever starts when."""
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    await world.goes(world.order(kind, by))
+    await world.start()
+    (back,) = (await world.sent(3))[2:]
+    assert heard([back]) == [("hall", None, None)]
+    assert back.outgoing.text == "The gateway is back."
+    assert await world.store.open_stops() == []
+    await world.goes(world.order(StopKind.STOP))
+    await world.start()
+    assert len(told(world)) == 4  # and the farewell of this stop
+
+
+async def test_a_start_after_a_stop_that_was_meant_tells_nobody(world: Telling) -> None:
+    """D4: nobody waits for it."""
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    await world.goes(world.order(StopKind.STOP))
+    before = len(told(world))
+    await world.start()
+    assert await world.outbox() == []
+    assert len(told(world)) == before
+
+
+async def test_a_successor_that_dies_at_once_tells_it_once(world: Telling, until: Until) -> None:
+    """D4: the news and the end of the stop are one commit, and what is owed is sent once."""
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    await world.goes(world.order())
+    world.service.set_faults(Faults(disconnected=True))
+    await world.start()
+    assert [row.kind for row in await world.outbox()] == [DeliveryKind.NOTICE]
+    await world.die()
+    world.service.set_faults(Faults())
+    await world.start()
+    (back,) = (await world.sent(3))[2:]
+    assert back.outgoing.text == "The gateway is back."
+    await until(lambda: _nothing_owed(world))
+    assert len(told(world)) == 3
+
+
+async def test_a_platform_that_comes_late_hears_it_late(world: Telling) -> None:
+    """D4: what is owed to it waits in the outbox."""
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    await world.goes(world.order())
+    world.service.set_faults(Faults(disconnected=True))
+    await world.start()
+    assert len(told(world)) == 2
+    world.service.set_faults(Faults())
+    (back,) = (await world.sent(3))[2:]
+    assert back.outgoing.text == "The gateway is back."
+
+
+async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(world: Telling) -> None:
+    """The spec is silent: once, with what goes on; again when ten minutes have passed."""
+    await world.stop()
+    world.clock = clock = HeldClock()
+    world.configure(home="hall")
+    await world.start()
+    crash = "The gateway was interrupted and is back; 1 conversation goes on."
+
+    def heard_of_crashes() -> int:
+        return sum(sent.outgoing.text == crash for sent in told(world))
+
+    for minutes, times in ((0, 1), (4, 1), (8, 1), (12, 2), (16, 2)):
+        clock.at = 1_800_000_000.0 + minutes * 60
+        await world.crashes()
+        await world.gateway.delivery.flush()
+        assert heard_of_crashes() == times
+    await world.goes(world.order())
+    await world.start()
+    await world.gateway.delivery.flush()
+    assert told(world)[-1].outgoing.text == "The gateway is back."
+
+
+@pytest.mark.parametrize("how", ["by its settings", "by itself"])
+async def test_a_platform_can_opt_out(tmp_path: Path, how: str) -> None:
+    """D5: neither running chats nor home hear anything there; a command is answered all the
+    same."""
+    world = Telling(tmp_path / "state.db")
+    if how == "by its settings":
+        world.configure(restart_notices=False, home="hall")
+    else:
+        world.configure(home="hall")
+        world.service = ChatService(restart_notices=False)
+    await world.start()
+    await world.works("one", 1)
+    asked = world.say("/restart", chat="ops")
+    await world.goes()
+    assert heard(told(world)) == [("ops", None, asked)]
+    await world.start()
+    await world.goes(world.order())
+    await world.start()
+    assert await world.outbox() == []
+    assert len(told(world)) == 1
+    await world.stop()
+
+
+async def test_each_account_has_a_home_of_its_own(world: Telling) -> None:
+    """D1, D4: what /sethome said goes before the configuration, and holds in the next life."""
+    await world.stop()
+    other = ChatService(restart_notices=True)
+    world.configure(home="lobby/t1")
+    world.more_doors = [SimulatedPlatform(other, account="second")]
+    await world.start()
+    homes = world.gateway.homes
+    assert {(h.address.account, h.address.chat_id, h.address.thread_id) for h in homes.all()} == {
+        ("default", "lobby", "t1"),
+        ("second", "lobby", "t1"),
+    }
+    world.say("/sethome", chat="hall", chat_type=GROUP, thread="t2")
+    assert "home channel of simulated now" in (await world.texts(1))[0]
+    await world.goes(world.order())
+    await world.start()
+    assert heard((await world.sent(3))[1:]) == [("hall", "t2", None), ("hall", "t2", None)]
+    elsewhere = (await other.ledger_with(sent=2, wait=10)).sent
+    assert heard(list(elsewhere)) == [("lobby", "t1", None), ("lobby", "t1", None)]
+    world.say("/sethome off", chat="anywhere")
+    assert "is lobby/t1 now, as platforms.simulated.home says" in (await world.texts(4))[3]
+    assert {home.address.chat_id for home in world.gateway.homes.all()} == {"lobby"}
+
+
+async def test_sethome_off_without_a_configured_one_leaves_none(world: Telling) -> None:
+    world.say("/sethome", chat="hall")
+    await world.sent(1)
+    world.say("/sethome off", chat="hall")
+    assert "has no home channel now" in (await world.texts(2))[1]
+    assert world.gateway.homes.all() == []
+    assert await world.store.homes() == []
+
+
+async def test_a_chat_that_is_fetched_is_no_home(world: Telling) -> None:
+    ended = await world.end_of(await world.accept("/sethome"))
+    assert "cannot be a home channel" in ended.text
+    ended = await world.end_of(await world.accept("/sethome away"))
+    assert "/sethome knows no 'away'" in ended.text
+    assert world.gateway.homes.all() == []
+
+
+async def test_a_restart_that_is_refused_says_why_and_goes_on(world: Telling) -> None:
+    """A successor that could not start is not begun: the running gateway goes on."""
+    world.refused = "holdfast.toml, line 3: gateway.prot is not a key Holdfast knows."
+    asked = world.say("/restart", chat="ops")
+    (answer,) = await world.sent(1)
+    assert answer.outgoing.text == f"Not restarted: {world.refused}"
+    assert asked
+    assert world.departure.order is None
+    world.model.say("still here")
+    world.say("are you?")
+    assert (await world.texts(2))[1] == "still here"
+
+
+async def test_a_restart_when_idle_waits_for_the_turns(world: Telling, until: Until) -> None:
+    await world.works("one", 1)
+    asked = world.say("/restart when-idle", chat="ops")
+    (promise,) = await world.sent(1)
+    assert promise.outgoing.text.startswith("The gateway restarts as soon as nothing runs; 1 turn")
+    assert world.departure.order is None
+    world.model.say("done")
+    await world.sent(2)
+    world.rests.set()
+    await world.goes()
+    assert len(told(world)) == 2
+    await world.start()
+    (back,) = (await world.sent(3))[2:]
+    assert heard([back]) == [("ops", None, asked)]
+
+
+async def test_a_restart_now_waits_for_nothing(world: Telling, until: Until) -> None:
+    world.say("/restart now")
+    await until(lambda: world.departure.order is not None)
+    assert world.departure.hurried.is_set()
+    assert (await world.goes()).now
+
+
+async def test_only_operators_restart_and_set_a_home(world: Telling) -> None:
+    """Law 12: default deny, and the refusal names the key."""
+    world.say("/restart", user="bob")
+    world.say("/sethome", user="bob")
+    for text in await world.texts(2):
+        assert "platforms.simulated.operators" in text
+    world.say("/restart maybe")
+    assert "/restart knows no 'maybe'" in (await world.texts(3))[2]
+    assert world.departure.order is None
+
+
+async def test_nobody_who_could_restart_it_is_said(tmp_path: Path) -> None:
+    world = World(tmp_path / "state.db")
+    await world.start()
+    ended = await world.end_of(await world.accept("/restart"))
+    assert "restart it where it was started" in ended.text
+    await world.stop()
+
+
+async def test_a_restart_typed_over_the_api_is_answered_there(world: Telling) -> None:
+    """D2: who fetches the answer finds it, and nothing is owed to them when it is back."""
+    ended = await world.end_of(await world.accept("/restart"))
+    assert ended.text == "Restarting …"
+    await world.goes()
+    await world.start()
+    assert await world.outbox() == []
+
+
+async def test_a_restart_that_a_crash_cut_off_restarts_nobody(world: Telling, until: Until) -> None:
+    """Law 8: it was typed to the process that died. The next one drops it, as does the one after;
+    so does one that the platform gives again."""
+    world.service.set_faults(Faults(duplicates=1))
+    checked, never = asyncio.Event(), asyncio.Event()
+
+    async def hangs() -> None:
+        checked.set()
+        await never.wait()
+
+    world.while_checked = hangs
+    asked = world.say("/restart")
+    await checked.wait()
+    await world.die()
+    checked.clear()
+    for _ in range(3):
+        await world.start()
+        (said,) = world.service.ledger().said
+        await until(lambda: world.service.ledger().said[0].given >= 2)
+        row = await world.store.inbox_row(InboxId(1))
+        assert (row.inbound.message_id, row.state) == (asked, InboxState.SUPERSEDED)
+        assert world.departure.order is None
+        await world.stop()
+    assert said.acked
+    assert not checked.is_set()
+    assert told(world) == []
+    await world.start()
+
+
+async def test_what_an_agent_says_is_never_a_restart(world: Telling, call: Call) -> None:
+    """Law 8: neither its reply, nor the task or the reply of a child, nor what a person asks it to
+    say again."""
+    await world.stop()
+    world.more_tools = [Delegate(DelegateSettings())]
+    await world.start()
+    task = json.dumps({"tasks": [{"task": "/restart"}], "background": True})
+    world.model.say([call("delegate", task)], "/restart", "/restart now", "/restart")
+    world.say("go on")
+    await world.sent(2)
+    assert world.departure.order is None
+    assert world.lifecycle.waiting is None
