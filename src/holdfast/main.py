@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from holdfast.agent.memory.providers import BadProvider
 from holdfast.config import Config
@@ -60,7 +62,7 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
     with (
         logging_to(paths.log_file, config.settings.log, redact=redact, unattended=alone) as flush,
         _warned(config),
-        StatusThread(paths, clock=clock) as status,
+        StatusThread(paths, clock=clock, drift=partial(_drift, config)) as status,
         Watchdog(flush=flush) as watchdog,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
@@ -74,6 +76,17 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
             token=token,
         )
         return runner.run(Life(config, footing=footing).live())
+
+
+def _drift(config: Config) -> list[str]:
+    from holdfast.service.fitting import unit_drift  # noqa: PLC0415 - no start waits for it
+    from holdfast.service.installed import supervision  # noqa: PLC0415 - as above
+
+    where = supervision(config.environ, user_id=os.getuid())
+    try:
+        return unit_drift(config.home, config.settings.gateway, where=where)
+    except OSError as error:
+        return [f"The unit of this gateway cannot be read: {error}."]
 
 
 @contextmanager

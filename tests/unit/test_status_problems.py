@@ -7,7 +7,7 @@ from holdfast.control.problems import problems
 from holdfast.core.facts import (
     PROVEN_FOR,
     Document,
-    GroundFacts,
+    MachineFacts,
     Level,
     LoopFacts,
     PlatformFacts,
@@ -27,7 +27,7 @@ FINE = Document(
     started_at=NOW - 3600,
     uptime=3600,
     loop=LoopFacts(age=0.2, lag=0, worst_minute=0.01, worst=0.5),
-    ground=GroundFacts(disk_free=50 * GB, disk_size=100 * GB, files=20, most_files=1000),
+    machine=MachineFacts(disk_free=50 * GB, disk_size=100 * GB, files=20, most_files=1000),
     snapshot=Snapshot(
         state="running",
         since=NOW - 3600,
@@ -82,37 +82,37 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
             "the disk is full",
         ),
         (
-            {"ground": GroundFacts(disk_free=400 * 1024**2, disk_size=2 * GB)},
+            {"machine": MachineFacts(disk_free=400 * 1024**2, disk_size=2 * GB)},
             "disk_low",
             Level.WARNING,
             "400 MB",
         ),
         (
-            {"ground": GroundFacts(disk_free=4 * GB, disk_size=100 * GB)},
+            {"machine": MachineFacts(disk_free=4 * GB, disk_size=100 * GB)},
             "disk_low",
             Level.WARNING,
             "4 %",
         ),
         (
-            {"ground": GroundFacts(disk_free=1024**2, disk_size=100 * GB)},
+            {"machine": MachineFacts(disk_free=1024**2, disk_size=100 * GB)},
             "disk_low",
             Level.PROBLEM,
             "1 MB",
         ),
         (
-            {"ground": GroundFacts(database_log=300 * 1024**2)},
+            {"machine": MachineFacts(database_log=300 * 1024**2)},
             "long_log",
             Level.WARNING,
             "300 MB",
         ),
         (
-            {"ground": GroundFacts(files=950, most_files=1000)},
+            {"machine": MachineFacts(files=950, most_files=1000)},
             "files_low",
             Level.WARNING,
             "950 of at most 1000",
         ),
         (
-            {"ground": GroundFacts(drift=("The unit gives a stop 10 s.",))},
+            {"machine": MachineFacts(drift=("The unit gives a stop 10 s.",))},
             "unit_drift",
             Level.WARNING,
             "The unit gives a stop 10 s.",
@@ -165,7 +165,7 @@ def test_each_wrong_is_told(
         {"restarts": (crash(10), crash(60), crash(5000))},
         {"platforms": simulated(NOW - PROVEN_FOR + 5)},
         {"platforms": simulated(None), "since": NOW - 5},  # it has just begun
-        {"ground": GroundFacts()},  # a system that does not say
+        {"machine": MachineFacts()},  # a system that does not say
     ],
 )
 def test_what_is_over_or_only_beginning_is_not_told(changes: dict[str, object]) -> None:
@@ -190,7 +190,7 @@ def test_a_hanging_loop_is_told_with_how_long_and_not_as_a_slow_one() -> None:
 
 def test_the_worst_comes_first() -> None:
     loop = LoopFacts(age=9, lag=8, worst_minute=8, worst=8)
-    ground = GroundFacts(disk_free=GB, disk_size=100 * GB, drift=("The unit is old.",))
-    document = msgspec.structs.replace(FINE, state="hanging", loop=loop, ground=ground)
+    machine = MachineFacts(disk_free=GB, disk_size=100 * GB, drift=("The unit is old.",))
+    document = msgspec.structs.replace(FINE, state="hanging", loop=loop, machine=machine)
     levels = [problem.level for problem in problems(document, now=NOW)]
     assert levels == [Level.PROBLEM, Level.WARNING, Level.WARNING]

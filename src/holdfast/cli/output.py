@@ -46,6 +46,14 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
+def size(bytes_: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if bytes_ < 1000 or unit == "GB":
+            return f"{bytes_:.0f} {unit}" if unit == "B" else f"{bytes_:.1f} {unit}"
+        bytes_ /= 1000
+    raise AssertionError("the last unit takes all")
+
+
 def brief(value: Any) -> str:
     """A value on one line. Of a table, what is nought is left out, and its name leads."""
     if isinstance(value, dict):

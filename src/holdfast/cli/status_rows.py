@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import click
 
-from holdfast.cli.output import duration
+from holdfast.cli.output import duration, size
 from holdfast.cli.screen import safe
-from holdfast.core.facts import Document, GroundFacts, PlatformFacts, Snapshot, StoreFacts
+from holdfast.core.facts import Document, MachineFacts, PlatformFacts, Snapshot, StoreFacts
 
 _WIDTH = 10
 _BACKLOG = {
@@ -34,8 +34,8 @@ def facts(document: Document, *, now: float) -> Iterator[str]:
     yield from _row("commands", _commands(snapshot))
     yield from _row("messages", _ledger(snapshot))
     yield from _row("loop", _loop(document))
-    yield from _row("store", _store(snapshot.store, document.ground))
-    yield from _row("machine", _machine(document.ground))
+    yield from _row("store", _store(snapshot.store, document.machine))
+    yield from _row("machine", _machine(document.machine))
 
 
 def _row(name: str, value: str) -> Iterator[str]:
@@ -117,10 +117,10 @@ def _loop(document: Document) -> str:
     )
 
 
-def _store(store: StoreFacts, ground: GroundFacts) -> str:
+def _store(store: StoreFacts, machine: MachineFacts) -> str:
     if not store.schema:
         return ""
-    told = f"{size(ground.database)}, log {size(ground.database_log)}, schema {store.schema}"
+    told = f"{size(machine.database)}, log {size(machine.database_log)}, schema {store.schema}"
     if store.committed_ago is None:
         return f"{told}; nothing was written yet"
     return (
@@ -129,24 +129,16 @@ def _store(store: StoreFacts, ground: GroundFacts) -> str:
     )
 
 
-def _machine(ground: GroundFacts) -> str:
+def _machine(machine: MachineFacts) -> str:
     told = []
-    if ground.disk_free is not None and ground.disk_size:
-        share = 100 * ground.disk_free / ground.disk_size
-        told.append(f"{size(ground.disk_free)} of disk free ({share:.0f} %)")
-    if ground.memory is not None:
-        told.append(f"{size(ground.memory)} of memory used")
-    if ground.files is not None:
-        told.append(f"{ground.files} files open")
+    if machine.disk_free is not None and machine.disk_size:
+        share = 100 * machine.disk_free / machine.disk_size
+        told.append(f"{size(machine.disk_free)} of disk free ({share:.0f} %)")
+    if machine.memory is not None:
+        told.append(f"{size(machine.memory)} of memory used")
+    if machine.files is not None:
+        told.append(f"{machine.files} files open")
     return ", ".join(told)
-
-
-def size(bytes_: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if bytes_ < 1000 or unit == "GB":
-            return f"{bytes_:.0f} {unit}" if unit == "B" else f"{bytes_:.1f} {unit}"
-        bytes_ /= 1000
-    raise AssertionError("the last unit takes all")
 
 
 def _ago(at: float, now: float) -> str:

@@ -80,18 +80,18 @@ def _store(now: Snapshot) -> Iterator[str]:
 
 
 def _process(document: Document) -> Iterator[str]:
-    ground, loop = document.ground, document.loop
+    machine, loop = document.machine, document.loop
     lag = 0.0 if loop is None else loop.lag
     yield from _single("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", lag)
     yield from _single("holdfast_uptime_seconds", "Since the start.", document.uptime)
-    yield from _single("holdfast_database_bytes", "The database.", ground.database)
-    yield from _single("holdfast_database_log_bytes", "Its log.", ground.database_log)
-    if ground.disk_free is not None:
-        yield from _single("holdfast_disk_free_bytes", "Left for the home.", ground.disk_free)
-    if ground.memory is not None:
-        yield from _single("holdfast_memory_bytes", "Resident memory.", ground.memory)
-    if ground.files is not None:
-        yield from _single("holdfast_open_files", "Open files.", ground.files)
+    yield from _single("holdfast_database_bytes", "The database.", machine.database)
+    yield from _single("holdfast_database_log_bytes", "Its log.", machine.database_log)
+    if machine.disk_free is not None:
+        yield from _single("holdfast_disk_free_bytes", "Left for the home.", machine.disk_free)
+    if machine.memory is not None:
+        yield from _single("holdfast_memory_bytes", "Resident memory.", machine.memory)
+    if machine.files is not None:
+        yield from _single("holdfast_open_files", "Open files.", machine.files)
     problems = dict.fromkeys((problem.code for problem in document.problems), 1)
     yield from _family("holdfast_problem", "What is wrong.", "code", problems)
 

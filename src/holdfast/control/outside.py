@@ -5,8 +5,8 @@ import os
 import msgspec
 
 from holdfast import __version__
-from holdfast.control.ground import Ground
 from holdfast.control.heartbeat import Heartbeat
+from holdfast.control.machine import Drift, Machine
 from holdfast.control.problems import problems
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.ports import Clock
@@ -19,13 +19,15 @@ class Outside:
     """Owns when the process began, and whose heart it listens to. It reads the disk: to be asked
     by any thread but the event loop's."""
 
-    def __init__(self, paths: Paths, *, clock: Clock, hanging_after: float = HANGING_AFTER) -> None:
+    def __init__(
+        self, paths: Paths, *, clock: Clock, drift: Drift, hanging_after: float = HANGING_AFTER
+    ) -> None:
         self._home = str(paths.home)
         self._clock = clock
         self._hanging_after = hanging_after
         self._started_at = clock.now()
         self._heartbeat: Heartbeat | None = None
-        self.ground = Ground(paths)
+        self._machine = Machine(paths, drift=drift)
 
     def watch(self, heartbeat: Heartbeat) -> None:
         """Judge by this heartbeat from now on whether the gateway hangs."""
@@ -46,7 +48,7 @@ class Outside:
             uptime=now - self._started_at,
             seen=seen,
             loop=loop,
-            ground=self.ground.look(),
+            machine=self._machine.look(),
             snapshot=snapshot,
         )
         return msgspec.structs.replace(document, problems=problems(document, now=now))

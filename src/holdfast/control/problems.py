@@ -61,8 +61,8 @@ def _store(document: Document) -> Iterator[Problem]:
             what=f"The store cannot be written: {store.error}.",
             remedy="Messages are refused until it can; those that were accepted wait.",
         )
-    if document.ground.database_log > LONGEST_LOG:
-        size = document.ground.database_log / _MB
+    if document.machine.database_log > LONGEST_LOG:
+        size = document.machine.database_log / _MB
         yield Problem(
             level=Level.WARNING,
             code="long_log",
@@ -72,7 +72,7 @@ def _store(document: Document) -> Iterator[Problem]:
 
 
 def _disk(document: Document) -> Iterator[Problem]:
-    free, size = document.ground.disk_free, document.ground.disk_size
+    free, size = document.machine.disk_free, document.machine.disk_size
     if free is None or size is None or (free >= LEAST_DISK and free >= LEAST_SHARE * size):
         return
     yield Problem(
@@ -132,16 +132,16 @@ def _crashes(document: Document, now: float) -> Iterator[Problem]:
 
 
 def _files(document: Document) -> Iterator[Problem]:
-    ground = document.ground
-    if ground.files and ground.most_files and ground.files > 0.9 * ground.most_files:
+    machine = document.machine
+    if machine.files and machine.most_files and machine.files > 0.9 * machine.most_files:
         yield Problem(
             level=Level.WARNING,
             code="files_low",
-            what=f"{ground.files} of at most {ground.most_files} files are open.",
+            what=f"{machine.files} of at most {machine.most_files} files are open.",
             remedy="Give the process more (`ulimit -n`, or LimitNOFILE= in its unit).",
         )
 
 
 def _drift(document: Document) -> Iterator[Problem]:
-    for sentence in document.ground.drift:
+    for sentence in document.machine.drift:
         yield Problem(level=Level.WARNING, code="unit_drift", what=sentence)

@@ -12,6 +12,7 @@ from typing import Any, Self
 import msgspec
 
 from holdfast.control.heartbeat import Heartbeat
+from holdfast.control.machine import Drift
 from holdfast.control.outside import HANGING_AFTER, Outside
 from holdfast.core.facts import Snapshot
 from holdfast.core.ports import Clock
@@ -34,7 +35,15 @@ class StatusThread:
     stream.
     """
 
-    def __init__(self, paths: Paths, *, clock: Clock, hanging_after: float = HANGING_AFTER) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        clock: Clock,
+        drift: Drift = tuple,
+        hanging_after: float = HANGING_AFTER,
+    ) -> None:
+        """`drift` reads, when asked, where an installed unit disagrees with the configuration."""
         self._socket_path = paths.status_socket
         self._clock = clock
         self._published: tuple[Snapshot, float] = (Snapshot(), clock.monotonic())
@@ -45,7 +54,7 @@ class StatusThread:
         self._renewing: asyncio.Task[Snapshot] | None = None
         self._wake: socket.socket | None = None
         self._thread: threading.Thread | None = None
-        self.outside = Outside(paths, clock=clock, hanging_after=hanging_after)
+        self.outside = Outside(paths, clock=clock, drift=drift, hanging_after=hanging_after)
 
     def __enter__(self) -> Self:
         private_dir(self._socket_path.parent)

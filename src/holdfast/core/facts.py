@@ -108,6 +108,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     outbox_since: float | None = None  # since when the oldest delivery has been in front
     agents: AgentFacts = AgentFacts()
     children: dict[str, int] = {}
+    runs: int = 0  # of jobs, at work now
+    next_job: float | None = None  # when the next is due
     runners: int = 0
     sandboxed: bool | None = None
     why_unsandboxed: str = ""
@@ -128,7 +130,7 @@ class LoopFacts(msgspec.Struct, frozen=True, kw_only=True):
     worst: float
 
 
-class GroundFacts(msgspec.Struct, frozen=True, kw_only=True):
+class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the process stands on, read when it was asked for. None: this system does not say."""
 
     disk_free: int | None = None
@@ -154,6 +156,6 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     uptime: float
     seen: float = 0.0
     loop: LoopFacts | None = None
-    ground: GroundFacts = GroundFacts()
+    machine: MachineFacts = MachineFacts()
     problems: tuple[Problem, ...] = ()
     snapshot: Snapshot = Snapshot()

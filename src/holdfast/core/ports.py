@@ -146,6 +146,16 @@ class Platform(Protocol):
 class Lifecycle(Protocol):
     """What the house may ask of the process it lives in."""
 
+    @property
+    def order(self) -> StopOrder | None:
+        """The stop or restart that has begun."""
+        ...
+
+    @property
+    def waiting(self) -> StopOrder | None:
+        """A restart that will begin as soon as no turn runs."""
+        ...
+
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
         """Returns once a successor was found fit to start and the stop has begun, or, with
         `when_idle`, will begin as soon as no turn runs. Raises `RestartRefused`, whose text says

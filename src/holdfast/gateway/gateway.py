@@ -300,7 +300,10 @@ class Gateway:
 
     def snapshot(self) -> dict[str, Any]:
         """What is true now, from memory alone: cheap enough to be asked often."""
-        return standing(self.house, self.lanes, self.delivery)
+        return {
+            **standing(self.house, self.lanes, self.delivery),
+            "homes": tuple(self.homes.all()),
+        }
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -32,6 +32,10 @@ class Restarting:
         self._later: asyncio.Task[None] | None = None
         self.waiting: StopOrder | None = None  # a restart that waits until no turn runs
 
+    @property
+    def order(self) -> StopOrder | None:
+        return self._departure.order
+
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
         self._refuse_a_second(when_idle=when_idle)
         self._checking = True

@@ -37,7 +37,7 @@ async def status(room: Room, call: Call[NoQuery, None]) -> web.Response:
         started_at=document.started_at,
         uptime=document.uptime,
         loop=document.loop,
-        ground=document.ground,
+        machine=document.machine,
         problems=document.problems,
         **msgspec.structs.asdict(snapshot),
     )

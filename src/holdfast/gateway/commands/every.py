@@ -56,7 +56,7 @@ def every_command(
         Help(house, commands=desk.listed_for),
         New(house, lanes, close=close, under_way=desk.under_way),
         Stop(house, lanes),
-        Status(house, lanes),
+        Status(house, lanes, lifecycle=lifecycle),
         MemoryCommand(house),
         Model(house, sessions),
         Background(house, lanes),

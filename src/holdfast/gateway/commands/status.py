@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.core.child import ChildKind
+from holdfast.core.ports import Lifecycle
 from holdfast.core.turn import LaneState
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
@@ -15,9 +16,10 @@ _KINDS = {ChildKind.WAITED: "waited for", ChildKind.BACKGROUND: "in the backgrou
 class Status:
     name = "status"
 
-    def __init__(self, house: House, lanes: Lanes) -> None:
+    def __init__(self, house: House, lanes: Lanes, *, lifecycle: Lifecycle | None) -> None:
         self._house = house
         self._lanes = lanes
+        self._lifecycle = lifecycle
 
     async def begin(self, asked: Asked) -> None:
         row = await self._house.store.session(asked.session_id) if asked.session_id else None
@@ -35,8 +37,18 @@ class Status:
                 *self._children(asked),
                 f"Model: {model}",
                 f"Gateway: turns running: {running}, agents cached: {len(self._house.cache)}",
+                *self._going(),
             )
         )
+
+    def _going(self) -> Iterator[str]:
+        """Whether it goes away, or is about to."""
+        if self._lifecycle is None:
+            return
+        if (order := self._lifecycle.order) is not None:
+            yield "It is restarting now." if order.kind.restarts else "It is shutting down now."
+        elif self._lifecycle.waiting is not None:
+            yield "A restart waits until no turn runs."
 
     def _children(self, asked: Asked) -> Iterator[str]:
         if asked.session_id is None:

@@ -1,30 +1,30 @@
-"""The ground: what the process stands on, read from the disk and the kernel when asked for."""
+"""The machine as this process finds it: disk, memory and files, read when they are asked for."""
 
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.core.facts import GroundFacts
+from holdfast.core.facts import MachineFacts
 from holdfast.service.paths import Paths
 
-Drift = Callable[[], tuple[str, ...]]
+Drift = Callable[[], Sequence[str]]
 
 _SELF = Path("/proc/self")
 
 
-class Ground:
+class Machine:
     """Keeps nothing but where to look. Never to be asked by the event loop: a disk may be slow."""
 
-    def __init__(self, paths: Paths, *, drift: Drift = tuple) -> None:
+    def __init__(self, paths: Paths, *, drift: Drift) -> None:
         """`drift` reads where an installed unit disagrees with the configuration."""
         self._paths = paths
         self._drift = drift
 
-    def look(self) -> GroundFacts:
+    def look(self) -> MachineFacts:
         free, size = self._disk()
         db = self._paths.db
-        return GroundFacts(
+        return MachineFacts(
             disk_free=free,
             disk_size=size,
             database=_bytes(db),
@@ -33,7 +33,7 @@ class Ground:
             memory=_memory(),
             files=_open_files(),
             most_files=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            drift=self._drift(),
+            drift=tuple(self._drift()),
         )
 
     def _disk(self) -> tuple[int, int] | tuple[None, None]:
