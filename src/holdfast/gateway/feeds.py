@@ -79,12 +79,13 @@ class Feed:
 class Changes:
     """Which sessions have changed since its one reader last looked."""
 
-    __slots__ = ("breathe", "closed", "deleted", "sessions", "wake")
+    __slots__ = ("breathe", "closed", "deleted", "gateway", "sessions", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self.sessions: set[SessionId] = set()
         self.deleted: list[SessionId] = []
+        self.gateway = False
         self.breathe = False
         self.closed = False
 
@@ -139,6 +140,12 @@ class Feeds:
         for changes in self._changes:
             changes.sessions.discard(session_id)
             changes.deleted.append(session_id)
+            changes.wake.set()
+
+    def stirred(self) -> None:
+        """The gateway itself is not what it was: it stops, is to stop, or has come further."""
+        for changes in self._changes:
+            changes.gateway = True
             changes.wake.set()
 
     def close(self) -> None:

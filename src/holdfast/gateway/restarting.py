@@ -24,10 +24,12 @@ class Restarting:
         *,
         check: Callable[[], Awaitable[None]],
         quiet: Callable[[], Awaitable[None]],
+        news: Callable[[], None] = lambda: None,
     ) -> None:
         self._departure = departure
         self._check = check
         self._quiet = quiet
+        self._news = news  # told when a restart begins to wait
         self._checking = False
         self._later: asyncio.Task[None] | None = None
         self.waiting: StopOrder | None = None  # a restart that waits until no turn runs
@@ -48,6 +50,7 @@ class Restarting:
         if when_idle:
             self.waiting = order
             self._later = asyncio.create_task(self._when_quiet(order), name="restart when idle")
+            self._news()
         else:
             self._go(order)
 

@@ -64,7 +64,9 @@ class Life:
         self._notifier = Notifier(config.environ)
         self._heritage = Heritage(config, notifier=self._notifier)
         self._stall = stall_at(config.stall_at)
-        self._lifecycle = Restarting(self._departure, check=self._heritage.check, quiet=self._quiet)
+        self._lifecycle = Restarting(
+            self._departure, check=self._heritage.check, quiet=self._quiet, news=self._stir
+        )
         self._facts = Facts(clock=self._clock, order=lambda: self._departure.order)
         self._progress = Progress()
         self._failure: BaseException | None = None  # what ended it, where nobody asked
@@ -191,7 +193,13 @@ class Life:
         self._footing.status.publish(self._facts.now())
         self._progress.publish(phase)
         self._notifier.status(phase)
+        self._stir()
         self._stall.passed(phase)
+
+    def _stir(self) -> None:
+        """Whoever looks at the page sees how far it has come."""
+        if self._begun.gateway is not None:
+            self._begun.gateway.house.feeds.stirred()
 
     def _own_facts(self) -> dict[str, Any]:
         return {

@@ -154,6 +154,7 @@ class Wiring:
             shared=SharedReads(store),
             lifecycle=self.lifecycle,
             ready=lambda: self.facts.running,
+            now=self.facts.now,
             fresh=self.facts.fresh,
             document=self.status.outside.document,
         )

@@ -48,6 +48,7 @@ class Room:
     shared: SharedReads
     lifecycle: Lifecycle
     ready: Callable[[], bool]
+    now: Callable[[], Snapshot]  # from memory alone
     fresh: Callable[[], Coroutine[Any, Any, Snapshot]]
     document: Callable[[Snapshot], Document]  # reads the disk: in a thread
 

@@ -14,7 +14,14 @@ from holdfast.control.v1.live import live_of
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.transcripts import PAGE, record_view
-from holdfast.control.v1.views import DeletedEvent, EndedEvent, TextEvent, ToolEvent, VoidEvent
+from holdfast.control.v1.views import (
+    DeletedEvent,
+    EndedEvent,
+    GatewayEvent,
+    TextEvent,
+    ToolEvent,
+    VoidEvent,
+)
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import StoreError
 from holdfast.core.events import (
@@ -27,6 +34,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Record
+from holdfast.core.turn import LaneState
 from holdfast.gateway.feeds import Changes, Feed
 
 log = logging.getLogger(__name__)
@@ -161,6 +169,9 @@ async def _tell(room: Room, changes: Changes, write: Write) -> None:
     gone, changes.deleted = changes.deleted, []
     changed, changes.sessions = changes.sessions, set()
     said = [_event(b"deleted", _encode(DeletedEvent(id=session_id))) for session_id in gone]
+    if changes.gateway:
+        changes.gateway = False
+        said.append(_event(b"gateway", _encode(_gateway(room))))
     for session_id in changed:
         row = await room.shared.session(session_id)
         if row is None or row.route.startswith(f"{HOUSE}:"):
@@ -168,6 +179,16 @@ async def _tell(room: Room, changes: Changes, write: Write) -> None:
         said.append(_event(b"session", room.encode(room.view_of(row))))
     if said:
         await write(b"".join(said))
+
+
+def _gateway(room: Room) -> GatewayEvent:
+    now = room.now()
+    return GatewayEvent(
+        state=now.state,
+        phase=now.phase,
+        turns=now.turns.get(LaneState.RUNNING, 0),
+        pending=now.pending is not None,
+    )
 
 
 def _piece(piece: Event) -> bytes:

@@ -329,6 +329,16 @@ class EndedEvent(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class GatewayEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """`gateway` event of `/events`: it stops, or is to. `turns`: how many run; `pending`: it
+    restarts once none does."""
+
+    state: str
+    phase: str
+    turns: int
+    pending: bool
+
+
 class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):
     """`deleted` event of `/events`: that session is gone."""
 
