@@ -14,6 +14,7 @@ from holdfast.runner.workspace import Workspace
 from holdfast.tools.browser.browsers import Browsers
 from holdfast.tools.browser.tool import BrowserTool, can_browse
 from holdfast.tools.registry import Registry, Toolbox, default_tools
+from holdfast.tools.schedule import Schedule
 from holdfast.tools.session_search import SessionSearch
 
 _ACTS_OF_A_CALL = 4.0  # a call of the browser may open it, go somewhere and look
@@ -33,6 +34,7 @@ class Workshop:
             SessionSearch(store, clock=clock),
             MemoryTool(notes),
             Delegate(settings.delegate),
+            Schedule(),
         ]
         if self._can_browse:
             limit = settings.browser.action_timeout * _ACTS_OF_A_CALL

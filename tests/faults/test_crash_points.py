@@ -28,12 +28,13 @@ WORKING: dict[CrashPoint, tuple[int, ...]] = {
     P.AFTER_COMMIT: (1, 2, 3, 4, 5, 6, 7, 8),
 }
 RECOVERING = (P.RECOVERY_READ, P.RESUME_COMMITTED)
+SCHEDULING = (P.RUN_PLANNED, P.RUN_BEGUN)  # in test_kill_jobs.py
 ASKING = (P.APPROVAL_ASKED, P.APPROVAL_DECIDED)  # in test_kill_approvals.py
 SENDING = (P.ATTEMPT_COMMITTED, P.SENT)
 
 
 def test_every_crash_point_has_a_test() -> None:
-    assert {*WORKING, *RECOVERING, *ASKING} == set(CrashPoint)
+    assert {*WORKING, *RECOVERING, *ASKING, *SCHEDULING} == set(CrashPoint)
 
 
 @pytest.mark.parametrize(

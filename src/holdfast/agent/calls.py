@@ -85,6 +85,7 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
         bench=work.bench,
         workspace=work.workspace,
         delegation=work.delegation,
+        scheduling=work.scheduling,
         progress=lambda text: work.emit(ToolProgressed(call.id, text)),
     )
     try:

@@ -12,6 +12,7 @@ from holdfast.core.child import Delegation
 from holdfast.core.crash import Crash
 from holdfast.core.events import Event
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
+from holdfast.core.job import Scheduling
 from holdfast.core.message import (
     AssistantMessage,
     CompactionMessage,
@@ -65,6 +66,8 @@ class Work(Protocol):
 
     @property
     def delegation(self) -> Delegation: ...
+    @property
+    def scheduling(self) -> Scheduling: ...
     @property
     def crash(self) -> Crash: ...
     @property

@@ -46,6 +46,7 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
         _check_host(draft, ("gateway", "allowed_hosts", index), host)
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
     _check_sessions(draft, settings.sessions)
+    _check_zone(draft, ("jobs", "time_zone"), settings.jobs.time_zone)
     for index, approver in enumerate(settings.approvals.approvers):
         _check_approver(draft, ("approvals", "approvers", index), approver)
     return _warnings(settings)
@@ -55,17 +56,21 @@ def _check_sessions(draft: Draft, sessions: SessionSettings) -> None:
     for index, rule in enumerate(sessions.rules):
         if rule.platform:
             _check_name(draft, ("sessions", "rules", index, "platform"), rule.platform, PLATFORMS)
-    if not sessions.time_zone:
+    _check_zone(draft, ("sessions", "time_zone"), sessions.time_zone)
+
+
+def _check_zone(draft: Draft, path: KeyPath, name: str) -> None:
+    if not name:
         return
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most configurations never need
 
     try:
-        ZoneInfo(sessions.time_zone)
+        ZoneInfo(name)
     except (ValueError, LookupError, OSError):  # unknown, not a name at all, or a folder of them
         raise draft.refuse(
-            ("sessions", "time_zone"),
+            path,
             "is no time zone that this machine knows",
-            value=sessions.time_zone,
+            value=name,
             allowed='a name such as "Europe/Berlin" or "UTC", or "" for the machine\'s own',
         ) from None
 

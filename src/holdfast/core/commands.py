@@ -85,6 +85,12 @@ COMMANDS = (
         mid_turn=False,  # the turn that runs makes room for itself
     ),
     CommandSpec(
+        name="cron",
+        topic=Topic.WORK,
+        arguments="[list | add | pause N | resume N | run N | stop N | rm N | history N]",
+        help='have something done later or regularly: /cron add "every weekday at 9" TEXT',
+    ),
+    CommandSpec(
         name="deny",
         topic=Topic.APPROVALS,
         arguments="[N | all] [WHY]",

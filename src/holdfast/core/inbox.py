@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.core.child import Child
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.job import Run
 from holdfast.core.message import Image, Message
 from holdfast.core.reset import ResetReason
 from holdfast.core.source import Source
@@ -50,6 +51,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cursor: Cursor | None = None
     note: bool = False  # ours and no person's: in the transcript it is a note
     child: Child | None = None  # this is the work of a child, and opens its session
+    run: Run | None = None  # this is a run of a job
 
 
 class InboxState(StrEnum):

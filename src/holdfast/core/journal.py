@@ -15,6 +15,7 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.inbox import Accepted, BusyMode, Inbound
+from holdfast.core.job import Job, JobChange, JobId, NewJob, RunPlan
 from holdfast.core.memory import Edit, Edited, OwnerId
 from holdfast.core.message import (
     AssistantMessage,
@@ -227,6 +228,23 @@ class Journal(Protocol):
         """Forget all but the last so many that are over."""
         ...
 
+    def add_job(self, new: NewJob, *, most: int) -> Awaitable[Job | None]:
+        """None: its person has `most` already. Asked for again, it is the one there is."""
+        ...
+
+    def change_job(self, change: JobChange) -> Awaitable[bool]:
+        """False: there is no such job any more."""
+        ...
+
+    def plan_runs(self, plan: RunPlan) -> Awaitable[bool]:
+        """False, and nothing is written: the job is not due at that time any more."""
+        ...
+
+    def skip_runs(self, job_id: JobId, *, why: str, run_id: str | None = None) -> Awaitable[int]:
+        """What waits of a job, or that one run of it, is never begun; how many that are."""
+        ...
+
+    def forget_runs(self, run_ids: Sequence[str]) -> Awaitable[None]: ...
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
     def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
     def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:

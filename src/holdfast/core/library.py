@@ -15,6 +15,7 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
+from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import Notebook, OwnerId
 from holdfast.core.message import (
     Record,
@@ -170,17 +171,47 @@ class Library(Protocol):
         """What /busy chose for a session; None: nothing."""
         ...
 
-    async def open_stops(self) -> list[StopRow]:
     async def recently_active(self, *, since: float) -> list[SessionId]:
         """The sessions that can be gone on with, are not marked to be, and have no open turn."""
         ...
 
+    async def open_stops(self) -> list[StopRow]:
         """The ends of processes that no successor has followed yet, the last first."""
         ...
 
     async def last_stops(self, *, limit: int) -> list[StopRow]: ...
     async def homes(self) -> list[HomeChannel]:
         """The home channels that people have set; those of the configuration are not here."""
+        ...
+
+    async def job(self, job_id: JobId) -> Job | None: ...
+    async def jobs(
+        self, *, principal: PrincipalId | None = None, limit: int, offset: int = 0
+    ) -> list[Job]:
+        """A person's, or all; the oldest first."""
+        ...
+
+    async def due_jobs(self, *, by: float, limit: int) -> list[Job]: ...
+    async def next_due_job(self) -> int | None:
+        """When the next job is due."""
+        ...
+
+    async def waiting_runs(self, *, busy: Sequence[JobId], limit: int) -> list[WaitingRun]:
+        """The oldest run that waits of each job that is not busy, the oldest of those first."""
+        ...
+
+    async def runs_waiting(self, job_id: JobId) -> int: ...
+    async def runs_at_work(self) -> list[InboxRow]:
+        """The messages of runs that have begun and not ended."""
+        ...
+
+    async def runs(self, job_id: JobId, *, limit: int) -> list[JobRun]:
+        """The newest first."""
+        ...
+
+    async def job_run(self, run_id: str) -> JobRun | None: ...
+    async def old_runs(self, *, before: float, limit: int) -> list[JobRun]:
+        """Runs that had ended by then, the oldest first."""
         ...
 
     async def meta(self, key: str) -> str | None: ...

@@ -28,7 +28,8 @@ def owner_of(route: SessionKey, principal: PrincipalId) -> OwnerId:
     """Whose memory a session has: that of the one person who owns it, or, where several people
     speak in it, that of the place, so that nobody's own notes are shown to the others."""
     platform, _, kind, _ = place_of(route)
-    if platform in _OWN_DOORS:
+    # Also where it is the house that speaks for them: in a run of their job.
+    if platform in _OWN_DOORS or principal.partition(":")[0] in _OWN_DOORS:
         return OwnerId("person:owner")
     if kind is ChatType.DM or len(route.split(":")) >= _WITH_USER:
         return OwnerId(f"person:{_bounded(principal)}")

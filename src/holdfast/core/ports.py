@@ -28,6 +28,13 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
 
+class Alarm(Protocol):
+    async def ring(self, at: float) -> None:
+        """Returns when the clock on the wall has come to that time; sooner, where somebody has
+        set it meanwhile. May be cancelled."""
+        ...
+
+
 NewId = Callable[[str], str]
 """Makes an id with the given prefix that nobody had before."""
 

@@ -5,6 +5,7 @@ import msgspec
 from holdfast.core.approval import Decision
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
 from holdfast.core.inbox import Inbound, InboxEnd, InboxRow
+from holdfast.core.job import JobChange
 from holdfast.core.message import CompactionMessage, Record
 from holdfast.core.outbox import Address, NewDelivery
 from holdfast.core.reset import Opening, ResetReason
@@ -100,6 +101,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     busy_mode: str | None = None  # a `BusyMode` for this session; "" clears it
     decision: Decision | None = None
     home: HomeChannel | None = None  # of its account, from now on
+    job: JobChange | None = None
     no_home: Address | None = None  # its account has none any more
     at: float
 

@@ -12,7 +12,17 @@ from holdfast.core.reset import Hour, Minutes, ResetMode, ResetRule
 
 CONFIG_FILE = "holdfast.toml"
 ENV_FILE = ".env"
-TOOLSETS = ("terminal", "files", "web", "todo", "memory", "delegate", "sessions", "browser")
+TOOLSETS = (
+    "terminal",
+    "files",
+    "web",
+    "todo",
+    "memory",
+    "delegate",
+    "sessions",
+    "schedule",
+    "browser",
+)
 PLATFORMS = ("api", "web", "simulated")
 LOCAL_SERVERS = (
     "http://127.0.0.1:11434/v1",  # Ollama
@@ -169,6 +179,17 @@ class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     time_limit: Seconds = 3600  # that a child is waited for; 0: no limit
 
 
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[jobs]`: what agents are told to do at certain times."""
+
+    time_zone: str = ""  # that job times are read in; "": that of the sessions
+    max_per_person: Count = 50
+    min_interval: Seconds = 60  # between two due times of one job
+    parallel: Count = 8  # runs at the same time; the others wait
+    time_limit: Seconds = 3600  # of a run, where the job does not say; 0: no limit
+    late_after: Seconds = 60  # a due time that is longer ago than this was missed
+
+
 class SandboxMode(StrEnum):
     AUTO = "auto"
     REQUIRED = "required"
@@ -213,6 +234,14 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     # Platforms may send an event again for weeks; one that is forgotten would count as new.
     inbox_days: Annotated[int, msgspec.Meta(ge=30)] = 90
     outbox_days: Annotated[int, msgspec.Meta(ge=1)] = 30
+
+
+class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[backup]`: how often the gateway backs its home up by itself, and what it keeps of that."""
+
+    every_hours: Annotated[float, msgspec.Meta(ge=0)] = 24  # 0: never
+    keep: Count = 7
+    dir: str = ""  # from the home, unless it begins with / or ~; "": backups
 
 
 class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -273,10 +302,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     agent: AgentSettings = AgentSettings()
     cache: CacheSettings = CacheSettings()
     delegate: DelegateSettings = DelegateSettings()
+    jobs: JobSettings = JobSettings()
     memory: MemorySettings = MemorySettings()
     runner: RunnerSettings = RunnerSettings()
     sessions: SessionSettings = SessionSettings()
     retention: RetentionSettings = RetentionSettings()
+    backup: BackupSettings = BackupSettings()
     browser: BrowserSettings = BrowserSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     log: LogSettings = LogSettings()

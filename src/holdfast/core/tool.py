@@ -13,6 +13,7 @@ from holdfast.core.message import Image, Outcome
 if TYPE_CHECKING:
     from holdfast.core.bench import Bench
     from holdfast.core.child import Delegation
+    from holdfast.core.job import Scheduling
 
 
 class Replay(StrEnum):
@@ -49,6 +50,7 @@ class ToolContext:
     bench: "Bench"
     workspace: SessionId | None = None  # whose workspace the bench has; None: the session's own
     delegation: "Delegation | None" = None  # None: this call can have no children
+    scheduling: "Scheduling | None" = None  # None: this call can have no jobs
     progress: Callable[[str], None] = lambda _: None
 
 

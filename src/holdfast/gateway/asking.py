@@ -166,7 +166,9 @@ class Permission:
 
     @property
     def _asked_in(self) -> SessionId:
-        child = self._row.inbound.child
+        child, run = self._row.inbound.child, self._row.inbound.run
+        if run is not None and run.asked_in is not None:
+            return run.asked_in
         return self._session_id if child is None else child.bench
 
     @property

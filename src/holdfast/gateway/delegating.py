@@ -28,7 +28,7 @@ WORD = (
     "work but your final reply. Do the task and no more, ask nobody, and reply with the result: "
     "what you found or did, where it is, and what is open."
 )
-KEPT_BACK = frozenset({"memory"})  # what a child gets only where it is named
+KEPT_BACK = frozenset({"memory", "schedule"})  # what a child gets only where it is named
 _LAST_RECORDS = 20
 _ENDS = {InboxState.ANSWERED: ChildState.ANSWERED, InboxState.FAILED: ChildState.FAILED}
 

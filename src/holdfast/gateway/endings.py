@@ -19,7 +19,9 @@ STOPPED = "stopped by its user"
 def answered(turn: Turn, completed: Completed, *, replies: Replies, at: float) -> EndTurn:
     """The final reply, what is owed to the platform, and the ends of the messages it answers."""
     last = turn.rows[-1]
-    reply = replies.to(last, None, session_id=turn.session_id, turn_id=turn.turn_id)
+    run = last.inbound.run
+    quiet = run is not None and run.has_nothing_to_tell(completed.message.text)
+    reply = replies.to(last, None, session_id=turn.session_id, turn_id=turn.turn_id, quiet=quiet)
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,

@@ -15,6 +15,7 @@ from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
+from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.notices import Notices
 from holdfast.gateway.parts import Parts
@@ -51,6 +52,7 @@ def furnish(parts: Parts, built: Built) -> House:
         watchers=watchers,
         feeds=feeds,
         children=built.children,
+        jobs=Jobs(parts.settings, store=parts.store, clock=parts.clock),
         doors=built.doors,
         replies=replies,
         notices=Notices(

@@ -12,10 +12,11 @@ from holdfast.core.child import ChildKind
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.inbox import Accepted
+from holdfast.core.ports import Platform
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway import leaving
 from holdfast.gateway.approvals import Approvals
-from holdfast.gateway.authorise import Authority
+from holdfast.gateway.authorise import Action, Authority, principal_of
 from holdfast.gateway.children import Children, Ways
 from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.desk import CommandDesk
@@ -23,6 +24,7 @@ from holdfast.gateway.commands.every import every_command
 from holdfast.gateway.commands.words import meant
 from holdfast.gateway.connections import Connections
 from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.destinations import Destinations
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.furnishing import Built, furnish
@@ -30,10 +32,14 @@ from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
 from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.intake import Gatehouse
+from holdfast.gateway.job_door import JobDoor
+from holdfast.gateway.jobs import JobWays
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.runs import Runs, RunWays
+from holdfast.gateway.scheduler import ClockAlarm, Scheduler
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.shutdown import Phase, run_phases
 from holdfast.gateway.standing import standing
@@ -62,13 +68,15 @@ class Gateway:
         self._children = Children(
             parts.settings.delegate, store=parts.store, clock=parts.clock, new_id=parts.new_id
         )
-        inner = [InnerDoor(kind, self._children) for kind in ChildKind]
+        inner: list[Platform] = [InnerDoor(kind, self._children) for kind in ChildKind]
+        inner.append(JobDoor())
         self._doors = Doors([*parts.platforms, *inner])
         self._redact = Redaction(parts.secrets)
         self._household = Household()
         self._tasks = self._household.tasks
         self._connections = Connections(tasks=self._tasks)
         self._stopping: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._stop: Stop | None = None  # the one that is under way, or over
         self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
@@ -108,6 +116,7 @@ class Gateway:
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
         self.intake = Gatehouse(self.house, authority=authority, admit=self._admit)
         self._settle_children_in()
+        self._settle_jobs_in()
         self.desk.add(
             every_command(
                 self.house,
@@ -149,6 +158,34 @@ class Gateway:
             )
         )
         self.closing.add([self._children])
+
+    def _settle_jobs_in(self) -> None:
+        destinations = Destinations(self._doors, self.homes)
+        ways = RunWays(
+            keep=self.intake.keep,
+            close=self.closing.close,
+            key=self.sessions.key,
+            destinations=destinations,
+            tasks=self._tasks,
+        )
+        self.runs = Runs(self.house, self.lanes, ways, ended=lambda: self.scheduler.stirred())
+        self.scheduler = Scheduler(
+            self.house,
+            self.runs,
+            alarm=self._parts.alarm or ClockAlarm(self._parts.clock),
+            may_talk=lambda source: self.authority.may(principal_of(source), Action.TALK, source),
+        )
+        self.house.jobs.settle_in(
+            JobWays(
+                destinations=destinations,
+                operates=self.authority.operates,
+                at_work=lambda: self.runs.busy,
+                stop=self.runs.stop,
+                stirred=self.scheduler.stirred,
+                next_due=lambda: self.scheduler.next_due,
+                leave=self.scheduler.close,
+            )
+        )
 
     def _turn_of(self, session_id: SessionId) -> TurnId | None:
         lane = self.lanes.get(session_id)
@@ -193,8 +230,18 @@ class Gateway:
         return None if failure is None else Broken(failure)
 
     async def start(self) -> None:
-        """Returns when it has recovered and takes messages. May be cancelled anywhere: the phases
-        of a stop end what was begun, and skip what was not."""
+        """Returns when it has recovered and takes messages. May be cancelled anywhere, and is by a
+        stop: its phases end what was begun, and skip what was not."""
+        self._starting = asyncio.create_task(self._start(), name="start")
+        await self._starting
+
+    async def _give_up_start(self) -> None:
+        """Nothing more is begun when this returns."""
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+            await asyncio.wait({self._starting})
+
+    async def _start(self) -> None:
         await self._household.open()
         recovery = Recovery(
             self.house,
@@ -209,6 +256,7 @@ class Gateway:
         await self.homes.load()
         await recovery.run()
         await self._children.recovered()
+        await self.runs.recovered()
         self.intake.open()
         self._parts.progress("connecting")
         for platform in self._doors:
@@ -217,6 +265,7 @@ class Gateway:
             else:
                 self._doors.shut(platform, "it could not be connected; the log says why")
         self._household.stay(self.expiry.run(), name="expiry")
+        self._household.stay(self.scheduler.run(), name="scheduler")
         self._parts.progress("running")
 
     async def stop(
@@ -252,6 +301,7 @@ class Gateway:
             household=self._household,
             runners=self._parts.runners,
             holders=self._parts.holders,
+            give_up_start=self._give_up_start,
             farewell=self.telling.farewell,
             progress=self._parts.progress,
         )

@@ -17,6 +17,7 @@ from holdfast.gateway.cache import AgentCache
 from holdfast.gateway.children import Children
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.notices import Notices
 from holdfast.gateway.redaction import Redaction
@@ -40,6 +41,7 @@ class House:
     watchers: Watchers
     feeds: Feeds
     children: Children
+    jobs: Jobs
     doors: Doors
     replies: Replies
     notices: Notices

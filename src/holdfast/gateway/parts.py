@@ -12,7 +12,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.judgement import Judge
 from holdfast.core.memory import MemoryProvider
 from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Clock, Lifecycle, ModelClient, NewId, Platform, Store
+from holdfast.core.ports import Alarm, Clock, Lifecycle, ModelClient, NewId, Platform, Store
 from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
@@ -60,6 +60,7 @@ class Parts:
     progress: Callable[[str], None]
     judge: Judge
     lifecycle: Lifecycle | None = None  # None: nobody here can restart it
+    alarm: Alarm | None = None  # None: one that sleeps, and does not hear of a clock that is set
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()
     memory_limits: Limits = USUAL_LIMITS

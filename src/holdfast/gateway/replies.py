@@ -1,7 +1,9 @@
 """Replies: the deliveries that answer a message, addressed to where it came from."""
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
+from holdfast.core.job import JOBS
 from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.ports import NewId
 from holdfast.core.source import ChatType
@@ -23,9 +25,14 @@ class Replies:
         kind: DeliveryKind = DeliveryKind.REPLY,
         session_id: SessionId | None = None,
         turn_id: TurnId | None = None,
+        quiet: bool = False,
     ) -> NewDelivery:
-        """A delivery to the sender of `row`; `text` None: the final message of the turn."""
-        address = address_of(row)
+        """A delivery to the sender of `row`; `text` None: the final message of the turn.
+        `quiet`: nobody is sent it, and whoever looks finds it."""
+        run = row.inbound.run
+        if run is not None and text is not None and kind is DeliveryKind.REPLY:
+            text = f"Job {run.job_id} ({run.name}): {text}"  # nobody there has asked just now
+        address = _kept_by_the_house(row) if quiet else address_of(row)
         fetchable = self._doors.capabilities(address).fetchable
         return NewDelivery(
             id=DeliveryId(self._new_id("dlv")),
@@ -64,7 +71,9 @@ class Replies:
 
 
 def address_of(row: InboxRow) -> Address:
-    source = row.inbound.source
+    source, run = row.inbound.source, row.inbound.run
+    if run is not None and run.address is not None:
+        return run.address
     return Address(
         platform=source.platform,
         account=source.account,
@@ -73,3 +82,7 @@ def address_of(row: InboxRow) -> Address:
         # In a chat of two, everything answers the last message; quoting it would be noise.
         reply_to=None if source.chat_type is ChatType.DM else row.inbound.message_id,
     )
+
+
+def _kept_by_the_house(row: InboxRow) -> Address:
+    return Address(platform=HOUSE, account=JOBS, chat_id=str(row.id))

@@ -41,6 +41,8 @@ def standing(house: House, lanes: Lanes, delivery: Delivery) -> dict[str, Any]:
         "queued": sum(lane.queued for lane in live),
         "queued_since": min(_queued_since(live), default=None),
         "children": {kind.value: house.children.count(kind) for kind in ChildKind},
+        "runs": len(house.jobs.busy),
+        "next_job": house.jobs.next_due,
         "outbox": len(delivery),
         "outbox_since": delivery.since,
         "agents": house.cache.facts,

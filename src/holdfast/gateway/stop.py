@@ -33,6 +33,7 @@ class InUse:
     household: Household
     runners: Workbenches
     holders: Sequence[Stoppable]  # of what ends with the process in any case
+    give_up_start: Callable[[], Awaitable[None]]
     farewell: Callable[[StopOrder], Awaitable[None]]
     progress: Callable[[str], None]
 
@@ -77,7 +78,9 @@ class Stop:
         gateway = self._gateway
         gateway.intake.close()
         gateway.lanes.hold()
+        await gateway.give_up_start()
         gateway.house.children.leave()
+        gateway.house.jobs.leave()
         gateway.expiry.close()
         # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
         self._mid_turn = {lane.session_id for lane in gateway.lanes}

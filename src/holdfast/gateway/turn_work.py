@@ -13,6 +13,7 @@ from holdfast.core.crash import Crash
 from holdfast.core.events import Event
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
+from holdfast.core.job import Scheduling
 from holdfast.core.message import (
     AssistantMessage,
     CompactionMessage,
@@ -27,6 +28,7 @@ from holdfast.core.turn import NO_USAGE, Usage
 from holdfast.gateway.asking import Permission
 from holdfast.gateway.delegating import Delegating, asker_of
 from holdfast.gateway.house import House
+from holdfast.gateway.scheduling import TurnJobs
 from holdfast.gateway.screen import Screen
 from holdfast.gateway.steers import Steers
 from holdfast.gateway.turn_log import TurnLog
@@ -96,6 +98,12 @@ class TurnWork:
             toolsets=list(dict.fromkeys(tool.toolset for tool in tools)),
         )
         return Delegating(self._house.children, asker)
+
+    @property
+    def scheduling(self) -> Scheduling:
+        house = self._house
+        row, clock = self._rows[-1], house.clock
+        return TurnJobs(house.jobs, row, self.session_id, store=house.store, clock=clock)
 
     @property
     def crash(self) -> Crash:

@@ -17,6 +17,7 @@ from holdfast.core.ids import (
     TurnId,
 )
 from holdfast.core.inbox import Accepted, BusyMode, Inbound
+from holdfast.core.job import Job, JobChange, JobId, NewJob, RunPlan
 from holdfast.core.memory import Edit, Edited, OwnerId
 from holdfast.core.message import (
     AssistantMessage,
@@ -39,6 +40,7 @@ from holdfast.store.writes import (
     compactions,
     expiry,
     inbox,
+    jobs_rows,
     meta,
     notes,
     outbox,
@@ -67,6 +69,8 @@ class SqliteJournal:
         }
         if inbound.child is not None:
             return self._submit(partial(children.accept, child=inbound.child, **details))
+        if inbound.run is not None:
+            return self._submit(partial(jobs_rows.accept, run=inbound.run, **details))
         return self._submit(partial(inbox.accept, **details))
 
     def decide(
@@ -121,16 +125,16 @@ class SqliteJournal:
         place = Place(session_id, turn_id, at)
         return self._submit(partial(turns.resume, place=place, note=note))
 
-    def record_note(
-        self,
-        turn_id: TurnId,
-        *,
     def leave_turn(self, left: Left, *, at: float) -> Future[None]:
         return self._submit(partial(turns.leave, left=left, at=at))
 
     def go_on_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Future[None]:
         return self._submit(partial(turns.go_on, place=Place(session_id, turn_id, at)))
 
+    def record_note(
+        self,
+        turn_id: TurnId,
+        *,
         session_id: SessionId,
         message: NoteMessage,
         usage: Usage,
@@ -206,13 +210,13 @@ class SqliteJournal:
     def clear_resume_pending(self, route: SessionKey) -> Future[bool]:
         return self._submit(partial(standing.clear, route=route))
 
+    def suspend_one(self, session_id: SessionId) -> Future[bool]:
+        return self._submit(partial(standing.suspend_one, session_id=session_id))
+
     def suspend_route(self, route: SessionKey) -> Future[SessionId | None]:
         return self._submit(partial(standing.suspend, route=route))
 
     def rename_session(self, session_id: SessionId, title: str) -> Future[None]:
-    def suspend_one(self, session_id: SessionId) -> Future[bool]:
-        return self._submit(partial(standing.suspend_one, session_id=session_id))
-
         return self._submit(partial(whole_sessions.rename, session_id=session_id, title=title))
 
     def retitle_session(
@@ -291,6 +295,21 @@ class SqliteJournal:
 
     def prune_stops(self, *, keep: int) -> Future[None]:
         return self._submit(partial(stopping.prune, keep=keep))
+
+    def add_job(self, new: NewJob, *, most: int) -> Future[Job | None]:
+        return self._submit(partial(jobs_rows.add, new=new, most=most))
+
+    def change_job(self, change: JobChange) -> Future[bool]:
+        return self._submit(partial(jobs_rows.change, change=change))
+
+    def plan_runs(self, plan: RunPlan) -> Future[bool]:
+        return self._submit(partial(jobs_rows.plan, plan=plan))
+
+    def skip_runs(self, job_id: JobId, *, why: str, run_id: str | None = None) -> Future[int]:
+        return self._submit(partial(jobs_rows.skip, job_id=job_id, why=why, run_id=run_id))
+
+    def forget_runs(self, run_ids: Sequence[str]) -> Future[None]:
+        return self._submit(partial(jobs_rows.forget, run_ids=tuple(run_ids)))
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))

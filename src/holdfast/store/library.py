@@ -8,6 +8,7 @@ from holdfast.core.auxiliary import Errand
 from holdfast.core.child import Child
 from holdfast.core.ids import ApprovalId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
+from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
@@ -15,7 +16,7 @@ from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
-from holdfast.store import child_reads, expiry_reads, reads, session_reads
+from holdfast.store import child_reads, expiry_reads, job_reads, reads, session_reads
 from holdfast.store.reader import Reader
 from holdfast.store.writes import busy, notes, standing, stopping
 
@@ -168,10 +169,10 @@ class SqliteLibrary:
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
         return await self._read(partial(busy.mode_of, session_id=session_id))
 
-    async def open_stops(self) -> list[StopRow]:
     async def recently_active(self, *, since: float) -> list[SessionId]:
         return await self._read(partial(standing.recently_active, since=since))
 
+    async def open_stops(self) -> list[StopRow]:
         return await self._read(stopping.open_ones)
 
     async def last_stops(self, *, limit: int) -> list[StopRow]:
@@ -179,6 +180,40 @@ class SqliteLibrary:
 
     async def homes(self) -> list[HomeChannel]:
         return await self._read(stopping.homes)
+
+    async def job(self, job_id: JobId) -> Job | None:
+        return await self._read(partial(job_reads.job, job_id=job_id))
+
+    async def jobs(
+        self, *, principal: PrincipalId | None = None, limit: int, offset: int = 0
+    ) -> list[Job]:
+        return await self._read(
+            partial(job_reads.jobs, principal=principal, limit=limit, offset=offset)
+        )
+
+    async def due_jobs(self, *, by: float, limit: int) -> list[Job]:
+        return await self._read(partial(job_reads.due, by=by, limit=limit))
+
+    async def next_due_job(self) -> int | None:
+        return await self._read(job_reads.next_due)
+
+    async def waiting_runs(self, *, busy: Sequence[JobId], limit: int) -> list[WaitingRun]:
+        return await self._read(partial(job_reads.waiting, busy=tuple(busy), limit=limit))
+
+    async def runs_waiting(self, job_id: JobId) -> int:
+        return await self._read(partial(job_reads.waiting_of, job_id=job_id))
+
+    async def runs_at_work(self) -> list[InboxRow]:
+        return await self._read(job_reads.at_work)
+
+    async def runs(self, job_id: JobId, *, limit: int) -> list[JobRun]:
+        return await self._read(partial(job_reads.runs, job_id=job_id, limit=limit))
+
+    async def job_run(self, run_id: str) -> JobRun | None:
+        return await self._read(partial(job_reads.run, run_id=run_id))
+
+    async def old_runs(self, *, before: float, limit: int) -> list[JobRun]:
+        return await self._read(partial(job_reads.old_runs, before=before, limit=limit))
 
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))

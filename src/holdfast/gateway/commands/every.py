@@ -11,6 +11,7 @@ from holdfast.gateway.commands.background import Background
 from holdfast.gateway.commands.busy import Busy
 from holdfast.gateway.commands.command import Command
 from holdfast.gateway.commands.compact import Compact
+from holdfast.gateway.commands.cron import Cron
 from holdfast.gateway.commands.deny import Deny
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.fork import Fork
@@ -74,6 +75,7 @@ def every_command(
         Usage(house, lanes),
         Deny(approving),
         Compact(house, lanes),
+        Cron(house),
         Say("queue", sessions, mode=BusyMode.QUEUE),
         Say("steer", sessions, mode=BusyMode.STEER),
         Search(house),

@@ -14,6 +14,7 @@ from holdfast.store.writes import (
     compactions,
     history,
     inbox,
+    jobs_rows,
     outbox,
     sessions,
     standing,
@@ -36,6 +37,8 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
     if effect.busy_mode is not None:
         busy.choose(cursor, _chosen_in(cursor, effect), effect.busy_mode)
     _move_home(cursor, effect)
+    if effect.job is not None:
+        jobs_rows.change(cursor, change=effect.job)
     if effect.compaction is not None and effect.session_id is not None:
         session_id = effect.session_id
         history.must_stand(cursor, session_id, messages=effect.compaction.covers)

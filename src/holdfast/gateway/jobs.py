@@ -1,0 +1,204 @@
+"""Jobs: made, found, changed and asked for, by those who may."""
+
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+
+from holdfast.core.ids import PrincipalId
+from holdfast.core.job import (
+    Cause,
+    ChangeKind,
+    Job,
+    JobChange,
+    JobId,
+    JobRefused,
+    JobRun,
+    JobSpec,
+    NewJob,
+    NewRun,
+    Overlap,
+    RunPlan,
+    WantedJob,
+)
+from holdfast.core.ports import Clock, Store
+from holdfast.core.run_planning import REPLACED
+from holdfast.core.schedule import BadSchedule, Schedule, next_due, shortest_gap
+from holdfast.core.settings import Settings
+from holdfast.core.source import Source
+from holdfast.gateway.destinations import Destinations, Person
+from holdfast.gateway.zones import zone_of
+
+LONGEST_TEXT = 8000  # characters of what a job is to do
+_LONGEST_NAME = 60
+_MOST = 1000  # jobs of one list
+_STOPPED = "stopped before it began"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobWays:
+    """What jobs need of the rest of the house, which is built on top of them."""
+
+    destinations: Destinations
+    operates: Callable[[Source], bool]
+    at_work: Callable[[], Collection[JobId]]
+    stop: Callable[[JobId], Awaitable[bool]]  # what runs of a job
+    stirred: Callable[[], None]  # something may be due sooner than it was
+    next_due: Callable[[], float | None]
+    leave: Callable[[], None]  # nothing begins any more
+
+
+class Jobs:
+    """Decides who may have what. Owns nothing: jobs are the store's, their runs the lanes'.
+
+    The person who made a job owns it; operators see and change all. To anybody else a job that
+    is another's is not there.
+    """
+
+    def __init__(self, settings: Settings, *, store: Store, clock: Clock) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._ways: JobWays
+
+    def settle_in(self, ways: JobWays) -> None:
+        self._ways = ways
+
+    def operates(self, source: Source) -> bool:
+        return self._ways.operates(source)
+
+    @property
+    def busy(self) -> Collection[JobId]:
+        """Those of which a run is at work."""
+        return self._ways.at_work()
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next one is, as far as it is known; None: none will be."""
+        return self._ways.next_due()
+
+    def stirred(self) -> None:
+        """Something about jobs was changed in the store."""
+        self._ways.stirred()
+
+    def leave(self) -> None:
+        """The gateway stops: what is due from now on is the next start's."""
+        self._ways.leave()
+
+    async def add(self, wanted: WantedJob, person: Person, *, key: str) -> Job:
+        """`key` names who asks: asked again by whatever process, it is the same job."""
+        if person.in_run:
+            raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
+        now = self._clock.now()
+        spec = self._spec(wanted, person, now)
+        due = self._next(spec.schedule, now)
+        self._check_often(spec.schedule, now)
+        most = self._settings.jobs.max_per_person
+        new = NewJob(key=key, principal=person.principal, spec=spec, next_due=due, at=now)
+        job = await self._store.add_job(new, most=most)
+        if job is None:
+            raise JobRefused(f"You have {most} jobs, which is the most there may be: remove one.")
+        self._ways.stirred()
+        return job
+
+    async def listed(self, person: Person) -> list[Job]:
+        return await self._store.jobs(principal=_only(person), limit=_MOST)
+
+    async def find(self, job_id: int, person: Person) -> Job:
+        job = await self._store.job(JobId(job_id))
+        if job is None or (job.principal != person.principal and not person.operates):
+            raise JobRefused(f"There is no job {job_id}.")
+        return job
+
+    async def change(self, job_id: int, kind: ChangeKind, person: Person) -> tuple[Job, JobChange]:
+        """The job as it is and what is to be committed to change it, with whatever else; call
+        `stirred` then."""
+        job = await self.find(job_id, person)
+        due = job.next_due
+        if kind is ChangeKind.RESUME:
+            due = self._next(job.spec.schedule, self._clock.now())
+        return job, JobChange(job_id=job.id, kind=kind, next_due=due)
+
+    async def run_now(self, job_id: int, person: Person, *, key: str) -> str:
+        """Have it run once more, now; the id of that run."""
+        job = await self.find(job_id, person)
+        busy = job.id in self.busy
+        if busy and job.spec.overlap is Overlap.SKIP:
+            raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
+        now = self._clock.now()
+        run = NewRun(
+            id=f"{job.id}.{key}", job_id=job.id, cause=Cause.ASKED, due_at=int(now), skipped=None
+        )
+        replaces = job.spec.overlap is Overlap.REPLACE
+        unwanted = REPLACED if replaces else ""
+        await self._store.plan_runs(RunPlan(job_id=job.id, runs=(run,), unwanted=unwanted, at=now))
+        if busy and replaces:
+            await self._ways.stop(job.id)
+        self._ways.stirred()
+        return run.id
+
+    async def stop_run(self, job_id: int, person: Person) -> bool:
+        """What runs of it is stopped, and what waits is not begun; False: there was nothing."""
+        job = await self.find(job_id, person)
+        dropped = await self._store.skip_runs(job.id, why=_STOPPED)
+        return await self._ways.stop(job.id) or dropped > 0
+
+    async def history(self, job_id: int, person: Person, *, limit: int) -> list[JobRun]:
+        job = await self.find(job_id, person)
+        return await self._store.runs(job.id, limit=limit)
+
+    def _spec(self, wanted: WantedJob, person: Person, now: float) -> JobSpec:
+        text = wanted.text.strip()
+        if not text:
+            raise JobRefused("It is not said what the job is to do.")
+        if len(text) > LONGEST_TEXT:
+            raise JobRefused(f"A job is told what to do in at most {LONGEST_TEXT} characters.")
+        to = wanted.to or self._ways.destinations.usual(person)
+        runs_in = wanted.runs_in or self._ways.destinations.usual_session(person, to)
+        limit = wanted.limit
+        return JobSpec(
+            name=named(wanted.name or text),
+            text=text,
+            schedule=self._schedule(wanted, now),
+            source=person.source,
+            to=to,
+            address=self._ways.destinations.check(to, runs_in, person),
+            runs_in=runs_in,
+            silent=wanted.silent,
+            missed=wanted.missed,
+            overlap=wanted.overlap,
+            limit=self._settings.jobs.time_limit if limit is None else limit,
+        )
+
+    def _schedule(self, wanted: WantedJob, now: float) -> Schedule:
+        from holdfast.core.schedule_words import (  # noqa: PLC0415 - most gateways have no job
+            parse_schedule,
+            split_zone,
+        )
+
+        words, named_zone = split_zone(wanted.when)
+        jobs, sessions = self._settings.jobs, self._settings.sessions
+        name = named_zone or wanted.zone or jobs.time_zone or sessions.time_zone
+        return parse_schedule(words, now=now, zone=zone_of(name), zone_name=name)
+
+    def _next(self, schedule: Schedule, now: float) -> int:
+        due = next_due(schedule, now, zone_of(schedule.zone))
+        if due is None:
+            raise BadSchedule(f"“{schedule.words}” is past, and never comes again.")
+        return due
+
+    def _check_often(self, schedule: Schedule, now: float) -> None:
+        gap, least = shortest_gap(schedule, now, zone_of(schedule.zone)), self._settings.jobs
+        if gap is not None and gap < least.min_interval:
+            raise JobRefused(
+                f"“{schedule.words}” is every {gap:g} seconds; a job may be due at most every "
+                f"{least.min_interval:g} (jobs.min_interval)."
+            )
+
+
+def named(text: str) -> str:
+    """A name on one line."""
+    words = " ".join(text.split())
+    return words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 1]}…"
+
+
+def _only(person: Person) -> PrincipalId | None:
+    return None if person.operates else person.principal

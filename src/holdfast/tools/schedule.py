@@ -1,0 +1,57 @@
+"""The `schedule` tool: an agent has things done later, again and again, or no more."""
+
+from typing import Literal
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.job import SCHEDULE, ChangeKind, Scheduling, WantedJob
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.tools.arguments import decode, make_schema
+
+
+class ScheduleArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    action: Literal["add", "list", "pause", "resume", "remove"]
+    when: str = ""
+    task: str = ""
+    silent: bool = False
+    id: int | None = None
+
+
+class Schedule:
+    """Adding counts once a call, and so does the rest: one whose outcome was lost is made
+    again."""
+
+    schema = make_schema(
+        SCHEDULE,
+        "Have a task done later by an agent of its own, which knows only the task and answers "
+        'here. when: "in 2 hours", "every weekday at 9", "2026-12-01 09:00", cron. silent: '
+        "says nothing unless there is something to tell.",
+        ScheduleArguments,
+    )
+    toolset = SCHEDULE
+    replay = Replay.ATTACH
+    danger = Danger.NONE
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        asked, jobs = decode(ScheduleArguments, arguments), context.scheduling
+        if jobs is None:
+            raise ToolFailed("nothing can be scheduled here")
+        try:
+            return ToolOutput(text=await _carry_out(asked, jobs, context))
+        except HoldfastError as error:
+            raise ToolFailed(str(error)) from None
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        return None
+
+
+async def _carry_out(asked: ScheduleArguments, jobs: Scheduling, context: ToolContext) -> str:
+    if asked.action == "list":
+        return await jobs.listed()
+    if asked.action == "add":
+        wanted = WantedJob(when=asked.when, text=asked.task, silent=asked.silent)
+        return await jobs.add(context.call_id, wanted)
+    if asked.id is None:
+        raise ToolFailed(f"{asked.action} needs the id of a job; list shows them.")
+    return await jobs.change(asked.id, ChangeKind(asked.action))
