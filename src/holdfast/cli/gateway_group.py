@@ -12,6 +12,7 @@ COMMANDS = {
     "start": Lazy("holdfast.cli.service_start", "Start the service that was installed."),
     "stop": Lazy("holdfast.cli.gateway_stop", "Stop it; it stays down until it is started."),
     "restart": Lazy("holdfast.cli.gateway_restart", "Restart it; what runs goes on afterwards."),
+    "boot": Lazy("holdfast.cli.gateway_boot", "Keep one running, as a container's first process."),
     "check": Lazy("holdfast.cli.gateway_check", "Say whether a gateway could start here."),
     "status": Lazy("holdfast.cli.service_status", "Ask the running gateway how it is."),
     "logs": Lazy("holdfast.cli.service_logs", "Read the gateway's log."),

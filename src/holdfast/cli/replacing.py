@@ -96,11 +96,10 @@ class Replacement:
             except BaseException:
                 reception.give_up()
                 raise
-            note, sockets = given.result()
-        self._tell(f"its listening sockets are ours ({note.address}); it stops")
-        return sockets
+            return given.result()[1]
 
     def _ask(self, to: str) -> None:
+        """Returns when it has handed over, and has told what it tells of its stop."""
         client = ControlClient(self._paths, timeout=self._answers_within)
         # A phase may last longer than we listen; what counts is the lock, which is waited for.
         with suppress(TimeoutError):

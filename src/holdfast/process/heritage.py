@@ -16,6 +16,10 @@ from holdfast.service.notify import Notifier
 from holdfast.service.paths import Paths
 from holdfast.service.process import gone
 from holdfast.service.supervisor import parent_name, supervisor
+from holdfast.store.schema import migrations
+
+# Who keeps descriptors for us, as systemd does, and `holdfast gateway boot` after it.
+_KEEPING = frozenset({SupervisorChoice.SYSTEMD, SupervisorChoice.CONTAINER})
 
 
 class Heritage:
@@ -38,7 +42,10 @@ class Heritage:
         """Raises `RestartRefused` where a successor would not start."""
         try:
             await successor.check(
-                self._config.home, environ=self._config.environ, options=self._options
+                self._config.home,
+                environ=self._config.environ,
+                schema=len(migrations()),
+                options=self._options,
             )
         except OSError as error:
             raise RestartRefused(f"the successor cannot even be asked: {error}.") from None
@@ -51,12 +58,17 @@ class Heritage:
             handover.give, to, note, listening, paths=Paths(home)
         )
 
+    def deposit(self, listening: Sequence[socket.socket]) -> None:
+        """A supervisor that can keep them has them from now on, in place of those it had: also
+        for the successor of a process that is killed."""
+        if self.supervisor in _KEEPING:
+            name, fds = f"FDNAME={sockets.NAME}", [sock.fileno() for sock in listening]
+            self._notifier.tell("FDSTOREREMOVE=1", name)
+            self._notifier.tell("FDSTORE=1", name, fds=fds)
+
     def keep(self, copies: Sequence[socket.socket]) -> None:
         """These go to the successor, by way of whoever starts it."""
         self._sockets = copies
-        if self.supervisor is SupervisorChoice.SYSTEMD:
-            fds = [sock.fileno() for sock in copies]
-            self._notifier.tell("FDSTORE=1", f"FDNAME={sockets.NAME}", fds=fds)
 
     async def arrange(self, kind: StopKind) -> int:
         """The exit code of this process: a successor is asked for, or started."""

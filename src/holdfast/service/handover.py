@@ -18,10 +18,10 @@ import msgspec
 from holdfast.core.errors import HoldfastError
 from holdfast.service.paths import Paths, private_dir
 from holdfast.service.process import start_time
+from holdfast.service.sockets import received
 
 ANSWERS_WITHIN = 5.0
 _TAKEN = b"\n"
-_MOST_SOCKETS = 16
 _MOST_BYTES = 16 * 1024
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
@@ -140,12 +140,9 @@ class Reception:
 
     def _take(self, connection: socket.socket) -> tuple[Note, list[socket.socket]]:
         try:
-            body, fds, _, _ = socket.recv_fds(
-                connection, _MOST_BYTES, _MOST_SOCKETS, flags=socket.MSG_CMSG_CLOEXEC
-            )
+            body, sockets = received(connection, _MOST_BYTES)
         except OSError as error:
             raise NotHanded(f"the sockets did not arrive: {error}") from None
-        sockets = [socket.socket(fileno=fd) for fd in fds]
         try:
             note = msgspec.json.decode(body, type=Note)
             if note.home != str(self._home):

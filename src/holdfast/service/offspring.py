@@ -6,17 +6,17 @@ It is given listening sockets as systemd would give them, and tells as it would 
 
 import fcntl
 import os
+import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn, Self
 
 from holdfast.service.paths import Paths, private_dir
-from holdfast.service.sockets import NAME, place
+from holdfast.service.sockets import NAME, place, received
 
 _FIRST = 3
 _NOT_STARTED = 127
 _MOST_BYTES = 8 * 1024
-_MOST_SOCKETS = 16
 
 
 class Nest:
@@ -48,7 +48,8 @@ class Nest:
         return self._told.fileno()
 
     def let_go(self) -> None:
-        """Close the sockets: who connects is refused from now on, and does not wait in vain."""
+        """Close the sockets. Where nobody else has them, who connects is refused from now on, and
+        does not wait in vain."""
         sockets, self.sockets = self.sockets, []
         for sock in sockets:
             sock.close()
@@ -58,9 +59,12 @@ class Nest:
     ) -> int:
         """Start a gateway and return its pid. `output` becomes its stdout and stderr, and it has
         no stdin then; without it, it has what this process has."""
+        # Until it is another program, a signal for the child would be heard by handlers of ours.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pid = os.fork()
         if pid == 0:
-            self._become(argv, environ, output)
+            self._become(argv, environ, output, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid
 
     def heard(self) -> bool:
@@ -68,13 +72,13 @@ class Nest:
         ready = False
         while True:
             try:
-                text, fds, _, _ = socket.recv_fds(
-                    self._told, _MOST_BYTES, _MOST_SOCKETS, flags=socket.MSG_CMSG_CLOEXEC
-                )
+                text, given = received(self._told, _MOST_BYTES)
             except BlockingIOError:
                 return ready
             words = text.decode("utf-8", "replace").splitlines()
-            self._keep([socket.socket(fileno=fd) for fd in fds], wanted="FDSTORE=1" in words)
+            if "FDSTOREREMOVE=1" in words:
+                self.let_go()
+            self._keep(given, wanted="FDSTORE=1" in words)
             ready = ready or "READY=1" in words
 
     def _keep(self, sockets: Sequence[socket.socket], *, wanted: bool) -> None:
@@ -90,10 +94,16 @@ class Nest:
             self.sockets.append(sock)
 
     def _become(
-        self, argv: Sequence[str], environ: Mapping[str, str], output: int | None
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        output: int | None,
+        mask: Collection[int],
     ) -> NoReturn:
         """In the child: nothing but system calls, and then it is another program."""
         try:
+            _forget_handlers()
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             # A group of its own: Ctrl-C in a terminal is for the starter, which passes it on.
             os.setpgid(0, 0)
             if output is not None:
@@ -107,6 +117,13 @@ class Nest:
             os.execve(argv[0], list(argv), given)
         finally:
             os._exit(_NOT_STARTED)
+
+
+def _forget_handlers() -> None:
+    signal.set_wakeup_fd(-1)
+    for each in signal.valid_signals():
+        if callable(signal.getsignal(each)):
+            signal.signal(each, signal.SIG_DFL)
 
 
 def _as_stdio(output: int) -> None:

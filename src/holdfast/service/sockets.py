@@ -4,6 +4,7 @@ A listening socket that passes from process to process is never closed between t
 connects meanwhile waits in the kernel's queue, and is answered by the successor.
 """
 
+import array
 import errno
 import os
 import socket
@@ -14,6 +15,8 @@ VARIABLES = ("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES")
 
 _FIRST = 3  # where systemd, and all who do as it does, begin to count
 _BACKLOG = 1024
+_MOST_AT_ONCE = 16
+_INT = array.array("i").itemsize
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
@@ -25,7 +28,7 @@ def adopt(handed: Mapping[str, str], *, pid: int) -> list[socket.socket]:
     not touched; what is no TCP listener is closed, for nobody else would.
     """
     count = handed.get("LISTEN_FDS", "")
-    if handed.get("LISTEN_PID") != str(pid) or not count.isdigit():
+    if handed.get("LISTEN_PID") != str(pid) or not count.isdecimal():
         return []
     adopted = [_adopted(fd) for fd in range(_FIRST, _FIRST + int(count))]
     return [each for each in adopted if each is not None]
@@ -107,3 +110,15 @@ def _bound(address: str, port: int) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def received(connection: socket.socket, most: int) -> tuple[bytes, list[socket.socket]]:
+    """The next bytes and the sockets that came with them, which no child ever has: `recv_fds`
+    would leave them open to one that is started at this instant."""
+    room = socket.CMSG_SPACE(_MOST_AT_ONCE * _INT)
+    body, rights, _, _ = connection.recvmsg(most, room, socket.MSG_CMSG_CLOEXEC)
+    fds = array.array("i")
+    for level, kind, data in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(data[: len(data) - len(data) % _INT])
+    return body, [socket.socket(fileno=fd) for fd in fds]

@@ -1,0 +1,41 @@
+"""Booting: what the first process of a container is made of."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.config import prepare_home
+from holdfast.config.surroundings import surroundings
+from holdfast.service.boot import HEARD, Boot
+from holdfast.service.boot_socket import BootSocket
+from holdfast.service.clock import SystemClock
+from holdfast.service.heard import HeardSignals
+from holdfast.service.intent import IntentFile
+from holdfast.service.offspring import Nest
+from holdfast.service.paths import Paths
+from holdfast.service.successor import inherited, program
+from holdfast.service.supervisor import BOOT
+
+
+def boot(home: Path) -> int:
+    """Returns when the container is told to end."""
+    prepare_home(home)
+    paths, clock = Paths(home), SystemClock()
+    intent = IntentFile(paths.intent, now=clock.now)
+    # The signals first: one that comes before anybody listens would end the container at once,
+    # or, as it is the first process of its world, be lost.
+    with HeardSignals(HEARD) as signals, Nest(paths) as nest, BootSocket(paths) as door:
+        return Boot(
+            [*program(), "run", "--home", str(home)],
+            environ=inherited(surroundings()) | {BOOT: "1"},
+            nest=nest,
+            door=door,
+            signals=signals,
+            intent=intent.read,
+            clock=clock,
+            tell=_tell,
+        ).run()
+
+
+def _tell(text: str) -> None:
+    click.echo(f"boot: {text}", err=True)

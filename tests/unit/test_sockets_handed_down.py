@@ -1,0 +1,206 @@
+"""Listening sockets that pass from one process to the next, with real sockets and processes."""
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast.control.places import PortTaken, listening
+from holdfast.core.settings import GatewaySettings
+from holdfast.service import sockets
+from holdfast.service.handover import NotHanded, Reception, give, note_of
+from holdfast.service.offspring import Nest
+from holdfast.service.paths import Paths
+from holdfast.service.process import gone
+
+ADOPT = """
+import json, os, subprocess
+from holdfast.config.surroundings import handed_down, surroundings
+from holdfast.service.sockets import VARIABLES, adopt, place
+found = adopt(handed_down(VARIABLES), pid=os.getpid())
+listed = subprocess.run(["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True)
+print(json.dumps({
+    "places": [place(each) for each in found],
+    "left": [name for name in VARIABLES if name in surroundings()],
+    "inherited": listed.stdout.decode().count("socket:"),
+}))
+"""
+
+
+@pytest.fixture
+def bound() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        yield sock
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    return Paths(tmp_path)
+
+
+def said_by(nest: Nest, program: str) -> str:
+    """What a program says that is started with the sockets of the nest."""
+    heard, said = os.pipe()
+    environ = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"]}
+    pid = nest.start([sys.executable, "-c", program], environ, output=said)
+    os.close(said)
+    with open(heard) as words:
+        text = words.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, text
+    return text
+
+
+def test_sockets_of_a_starter_are_adopted_and_no_child_gets_them(
+    paths: Paths, bound: socket.socket
+) -> None:
+    """E4: a successor has them at once; what it starts inherits neither socket nor variable."""
+    where = sockets.place(bound)
+    with Nest(paths, sockets=[bound.dup(), bound.dup()]) as nest:
+        told = json.loads(said_by(nest, ADOPT))
+    assert [tuple(each) for each in told["places"]] == [where, where]
+    assert told["left"] == []
+    assert told["inherited"] == 0
+
+
+def test_sockets_that_were_meant_for_another_process_are_not_touched() -> None:
+    handed = {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid() + 1)}
+    assert sockets.adopt(handed, pid=os.getpid()) == []
+
+
+@pytest.mark.parametrize("count", ["", "x", "-1", "²"])
+def test_a_number_of_sockets_that_is_none_adopts_nothing(count: str) -> None:
+    assert sockets.adopt({"LISTEN_FDS": count, "LISTEN_PID": "7"}, pid=7) == []
+
+
+def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(
+    paths: Paths, bound: socket.socket
+) -> None:
+    """The way of systemd's descriptor store, for those who have none."""
+    keep = (
+        "import os, socket\n"
+        "from holdfast.service.notify import Notifier\n"
+        "sock = socket.create_server(('127.0.0.1', 0))\n"
+        "Notifier(os.environ).tell('FDSTORE=1', 'FDNAME=http', fds=[sock.fileno()])\n"
+        "Notifier(os.environ).tell('READY=1')\n"
+        "print(sock.getsockname()[1])\n"
+    )
+    with Nest(paths) as nest:
+        port = int(said_by(nest, keep))
+        assert nest.heard()
+        assert [sockets.place(each) for each in nest.sockets] == [("127.0.0.1", port)]
+        with socket.create_connection(("127.0.0.1", port)):
+            pass  # the process that listened has gone, and nobody is refused
+        assert json.loads(said_by(nest, ADOPT))["places"] == [["127.0.0.1", port]]
+
+
+async def test_an_inherited_socket_is_used_where_it_listens_as_configured(
+    bound: socket.socket,
+) -> None:
+    port = sockets.place(bound)[1]
+    for settings in (GatewaySettings(port=port), GatewaySettings(port=0)):
+        mine = bound.dup()
+        assert await listening(settings, inherited=[mine], port_chosen=True) == [mine]
+        mine.close()
+
+
+async def test_a_second_copy_of_an_inherited_socket_is_closed_without_a_word(
+    bound: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A supervisor that is told twice keeps two."""
+    first, second = bound.dup(), bound.dup()
+    assert await listening(
+        GatewaySettings(port=0), inherited=[first, second], port_chosen=True
+    ) == [first]
+    assert second.fileno() == -1
+    assert caplog.records == []
+    first.close()
+
+
+async def test_an_inherited_socket_that_listens_elsewhere_is_closed_with_a_warning(
+    bound: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, where = bound.dup(), sockets.place(bound)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        wanted = GatewaySettings(port=sockets.place(other)[1])
+        with pytest.raises(PortTaken):
+            await listening(wanted, inherited=[mine], port_chosen=True)
+    assert mine.fileno() == -1
+    assert f"127.0.0.1 port {where[1]} was left" in caplog.text
+
+
+async def test_a_gateway_that_is_reached_by_a_name_listens_at_one_port_for_all_it_means() -> None:
+    made = await listening(GatewaySettings(host="localhost", port=0), port_chosen=True)
+    try:
+        assert len({sockets.place(each)[1] for each in made}) == 1
+    finally:
+        for each in made:
+            each.close()
+
+
+def test_listening_sockets_pass_to_a_successor_and_it_is_known_to_be_there(
+    paths: Paths, bound: socket.socket
+) -> None:
+    """E4: the same socket with two owners: when the first closes it, nobody is refused."""
+    note = note_of(paths.home, address="http://127.0.0.1:1")
+    with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
+        taking = beside.submit(reception.receive, giver=os.getpid(), within=10)
+        successor = give(reception.path, note, [bound], paths=paths)
+        told, [taken] = taking.result()
+    where = sockets.place(bound)
+    bound.close()
+    with taken, socket.create_connection(where):
+        assert told == note
+        assert not taken.get_inheritable()
+        assert not gone(successor, within=0)
+    os.close(successor)
+
+
+def test_nothing_is_handed_to_a_socket_outside_of_the_home(
+    tmp_path: Path, bound: socket.socket
+) -> None:
+    paths, theirs = Paths(tmp_path / "mine"), Paths(tmp_path / "theirs")
+    paths.home.mkdir()
+    theirs.home.mkdir()
+    with Reception(theirs) as reception, pytest.raises(NotHanded, match="is not in"):
+        give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
+
+
+def test_nothing_is_handed_to_a_socket_that_others_may_open(
+    paths: Paths, bound: socket.socket
+) -> None:
+    with Reception(paths) as reception:
+        reception.path.chmod(0o666)
+        with pytest.raises(NotHanded, match="not a socket of this user alone"):
+            give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
+
+
+def test_a_link_to_a_socket_is_not_dialled(paths: Paths, bound: socket.socket) -> None:
+    with Reception(paths) as reception:
+        link = paths.run / "1.next"
+        link.symlink_to(reception.path)
+        with pytest.raises(NotHanded, match="not a socket"):
+            give(link, note_of(paths.home, address=""), [bound], paths=paths)
+
+
+def test_a_successor_takes_nothing_from_a_process_that_does_not_hold_the_home(
+    paths: Paths, bound: socket.socket
+) -> None:
+    with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
+        taking = beside.submit(reception.receive, giver=1, within=10)
+        with pytest.raises(NotHanded):
+            give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
+        with pytest.raises(NotHanded, match=f"process {os.getpid()} dialled, and not 1"):
+            taking.result()
+
+
+def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
+    with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
+        taking = beside.submit(reception.receive, giver=1, within=60)
+        reception.give_up()
+        with pytest.raises(NotHanded):
+            taking.result()
