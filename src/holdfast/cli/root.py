@@ -27,6 +27,8 @@ COMMANDS = {
     ),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
+    "backup": Lazy("holdfast.cli.backup", "Back up a home, running or not; list and verify."),
+    "restore": Lazy("holdfast.cli.restore", "Put a backup back, or save a damaged database."),
     "doctor": Lazy("holdfast.cli.doctor", "Say what is wrong here, and mend what can be."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
     "judge": Lazy("holdfast.cli.judge", "Say what is thought of a shell command."),

@@ -1,6 +1,6 @@
 """The control socket: what the CLI asks of a running gateway, on the machine itself."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -31,13 +31,15 @@ class ControlSocket:
         fresh: Callable[[], Awaitable[Snapshot]],
         link: Callable[[], str],
         doorway: Doorway,
+        more: Sequence[web.RouteDef] = (),
     ) -> None:
-        """`link` makes a one-time link that logs a browser in."""
+        """`link` makes a one-time link that logs a browser in; `more` is what others serve here."""
         self._path = paths.control_socket
         self._library = library
         self._fresh = fresh
         self._link = link
         self._doorway = doorway
+        self._more = more
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -51,6 +53,7 @@ class ControlSocket:
                 web.post("/stop", self._doorway.stop),
                 web.post("/restart", self._doorway.restart),
                 web.post("/handover", self._doorway.handover),
+                *self._more,
             ]
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)

@@ -28,8 +28,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     def told(self) -> str:
         """What is in it, in the words of a person."""
-        sessions, messages = self.counts.get("sessions", 0), self.counts.get("messages", 0)
-        return f"{sessions} conversations, {messages} messages"
+        return said(self.counts)
+
+
+def said(counts: Mapping[str, int]) -> str:
+    """How much of what people said is in a database with so many rows."""
+    kinds = {"conversation": "sessions", "message": "messages"}
+    return ", ".join(
+        f"{counts.get(table, 0)} {kind}{'' if counts.get(table) == 1 else 's'}"
+        for kind, table in kinds.items()
+    )
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Wiring: how the parts of a gateway fit together, as the configuration has it."""
 
 import socket
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config
 from holdfast.control.control_socket import ControlSocket
+from holdfast.control.copying import Copying
 from holdfast.control.departing import Doorway
 from holdfast.control.facts import Facts
 from holdfast.control.listener import HttpListener
@@ -41,6 +43,7 @@ from holdfast.process.supervised import scopes_of
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
 from holdfast.service.paths import Paths
+from holdfast.service.wall_alarm import WallAlarm
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.judging.on_demand import JudgeOnDemand
 from holdfast.workshop import Workshop
@@ -117,6 +120,7 @@ class Wiring:
                 crash=self.crash,
                 progress=self.progress,
                 lifecycle=self.lifecycle,
+                alarm=WallAlarm() if sys.platform == "linux" else None,
                 judge=JudgeOnDemand(workspaces=(WORKSPACE, str(config.home / "workspaces"))),
                 notes=notes,
                 memory_providers=load_providers(
@@ -185,7 +189,12 @@ class Wiring:
         self, store: SqliteStore, *, link: Callable[[], str], doorway: Doorway
     ) -> ControlSocket:
         return ControlSocket(
-            self.paths, library=store, fresh=self.facts.fresh, link=link, doorway=doorway
+            self.paths,
+            library=store,
+            fresh=self.facts.fresh,
+            link=link,
+            doorway=doorway,
+            more=Copying(store).routes(),
         )
 
 

@@ -43,6 +43,12 @@ def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
     return db
 
 
+def open_untouched(path: Path) -> apsw.Connection:
+    """A file that nobody writes, opened so that nothing is made beside it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+
+
 def _make(path: Path) -> None:
     """An empty file, made here for its mode: SQLite gives its log and index the same."""
     if not path.exists():

@@ -10,6 +10,11 @@ import apsw
 
 from holdfast.core.backup import Copied
 from holdfast.core.errors import StoreError
+from holdfast.store import faults
+from holdfast.store.backup.plan import finish
+from holdfast.store.inspection import has_log, inspect
+from holdfast.store.opening import open_reader, open_untouched
+from holdfast.store.schema import migrations
 
 Tell = Callable[[Copied], None]
 
@@ -18,9 +23,31 @@ _APART = 0.008  # seconds from one step to the next: 16 MB in a second
 _SYNCED = 32  # steps after which what is copied is forced to the disk
 
 
-def copy(cursor: apsw.Cursor, *, to: Path, ended: threading.Event, tell: Tell) -> None:
+def copy_closed(path: Path, to: Path, *, tell: Tell) -> None:
+    """The same of a file that nobody has open, as the holder of the home's lock knows."""
+    finish(path.parent)
+    inspect(path, known=len(migrations()), vfs=None)
+    # One that was closed has no log, and needs none to be made beside it.
+    db = open_reader(path, vfs=None) if has_log(path) else open_untouched(path)
+    try:
+        with db:
+            copy(db.cursor(), to=to, ended=threading.Event(), tell=tell, apart=0)
+    except apsw.Error as error:
+        raise faults.explain(error, path) from error
+    finally:
+        db.close()
+
+
+def copy(
+    cursor: apsw.Cursor,
+    *,
+    to: Path,
+    ended: threading.Event,
+    tell: Tell,
+    apart: float = _APART,
+) -> None:
     """Copy what the cursor's open transaction sees into a new file. `ended`, set: stop, with what
-    is there left to the caller to remove.
+    is there left to the caller to remove. `apart`: seconds from one step to the next, at least.
 
     The transaction makes it one instant: SQLite begins a copy anew when somebody else writes, but
     not one that reads from a snapshot. Writers go on; only the log cannot be folded meanwhile.
@@ -31,7 +58,7 @@ def copy(cursor: apsw.Cursor, *, to: Path, ended: threading.Event, tell: Tell) -
     target = _target(to)
     try:
         with target.backup("main", source, "main") as backup:
-            _run(backup, to, ended, tell)
+            _run(backup, to, ended, tell, apart)
     finally:
         target.close()
     _sync(to)
@@ -46,7 +73,7 @@ def _target(to: Path) -> apsw.Connection:
     return db
 
 
-def _run(backup: apsw.Backup, to: Path, ended: threading.Event, tell: Tell) -> None:
+def _run(backup: apsw.Backup, to: Path, ended: threading.Event, tell: Tell, apart: float) -> None:
     steps = 0
     while not backup.done:
         begun = time.monotonic()
@@ -57,7 +84,8 @@ def _run(backup: apsw.Backup, to: Path, ended: threading.Event, tell: Tell) -> N
             _sync(to)
         tell(Copied(done=backup.page_count - backup.remaining, of=backup.page_count))
         took = time.monotonic() - begun
-        if ended.wait(max(_APART - took, took)):  # a disk that is slow is left alone for longer
+        # A disk that is slow is left alone for longer.
+        if apart and ended.wait(max(apart - took, took)):
             raise StoreError("the copying was broken off")
 
 

@@ -16,6 +16,7 @@ from holdfast.store.backup import archive, shelf
 from holdfast.store.backup.archive import Source, Tell
 from holdfast.store.backup.gathering import DATABASE, gather
 from holdfast.store.inspection import APPLICATION_ID
+from holdfast.store.opening import open_untouched
 from holdfast.store.schema import migrations
 
 _ROOM = 50_000_000  # bytes that are to be left on the disk
@@ -123,9 +124,7 @@ def enough_room(folder: Path, needed: int) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[apsw.Connection]:
-    """A database that nobody writes, opened so that nothing is made beside it."""
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    db = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+    db = open_untouched(path)
     try:
         yield db
     finally:

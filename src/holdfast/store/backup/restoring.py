@@ -60,7 +60,7 @@ def restore(
         _sync_all(room, [*chosen, DATABASE])
         moves = (*_others(room, chosen, mark), *_exchange(room, mark))
         aside = tuple(
-            move.aside for move in moves if move.aside and os.path.lexists(home / move.place)
+            move.aside for move in moves if move.aside and _holds_something(home / move.place)
         )
         commit(home, Plan(room=room.name, moves=moves), at=step)
     placed, left = len(chosen), len(names) - len(chosen)
@@ -104,6 +104,10 @@ def _exchange(room: Path, mark: str) -> Iterator[Move]:
     for name in _REBUILT:
         yield Move(place=name)
     yield Move(place=DATABASE, staged=f"{room.name}/{DATABASE}", aside=aside)
+
+
+def _holds_something(path: Path) -> bool:
+    return os.path.lexists(path) and path.lstat().st_size > 0
 
 
 def _others(room: Path, names: Iterable[str], mark: str) -> Iterator[Move]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
+from holdfast.core.backup import said
 from holdfast.core.errors import StoreUnusable
 from holdfast.store.inspection import APPLICATION_ID
 from holdfast.store.salvage.homeless import give_rows
@@ -30,10 +31,9 @@ class Salvaged(msgspec.Struct, frozen=True, kw_only=True):
 
     def told(self) -> str:
         """In the words of a person."""
-        kept = f"{self.rows.get('sessions', 0)} conversations, {self.rows.get('messages', 0)}"
         lost = ", ".join(f"{count} {table}" for table, count in self.about_lost.items())
         missing = f"about {lost} are lost" if lost else "nothing that people said is known lost"
-        return f"{kept} messages were saved; {missing}"
+        return f"{said(self.rows)} were saved; {missing}"
 
 
 def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:

@@ -1,0 +1,121 @@
+"""Backing up: the store is copied by whoever owns it, and packed and verified here."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast import __version__
+from holdfast.cli.backup_place import shelf_of, told
+from holdfast.cli.bar import bar
+from holdfast.cli.output import print_json, size
+from holdfast.control.client import ControlClient, GatewayDown
+from holdfast.core.backup import Copied
+from holdfast.core.errors import HoldfastError
+from holdfast.service.lock import HomeLock
+from holdfast.service.paths import Paths
+from holdfast.store.backup import archive, packing, shelf
+from holdfast.store.backup.copying import copy_closed
+from holdfast.store.backup.gathering import DATABASE
+
+_ANSWERS_WITHIN = 120.0  # seconds without a line from the gateway: another copy may be in front
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    to: str | None = None
+    workspaces: bool = False
+    secrets: bool = False
+    keep: int | None = None
+
+
+def create(home: Path, asked: Asked, *, gently: bool, as_json: bool) -> None:
+    if gently:
+        os.nice(19)
+    path = made(home, asked)
+    removed = shelf.prune(path.parent, keep=asked.keep, spare=path) if asked.keep else []
+    manifest = archive.read_manifest(path)
+    if as_json:
+        print_json(told(path, manifest) | {"removed": [str(each) for each in removed]})
+        return
+    click.echo(f"{path}: {manifest.told()}, {size(path.stat().st_size)}, verified.")
+    if not asked.secrets:
+        click.echo("Keys and tokens are not in it (--include-secrets).")
+    if removed:
+        click.echo(f"{len(removed)} older backups were removed.")
+
+
+def made(home: Path, asked: Asked) -> Path:
+    """A new backup, verified."""
+    database = Paths(home).db
+    if not database.exists():
+        raise HoldfastError(f"Nothing was stored in {home} yet: there is nothing to back up.")
+    folder, file = _destination(home, asked.to)
+    with shelf.staging(folder) as room:
+        needed = database.stat().st_size
+        packing.enough_room(folder, 2 * needed)
+        _copy(home, room / DATABASE)
+        wanted = packing.Wanted(
+            version=__version__,
+            at=time.time(),
+            workspaces=asked.workspaces,
+            secrets=asked.secrets,
+            to=file,
+        )
+        with bar("Packing, verifying", 2 * needed) as advance:
+            return packing.pack(home, room / DATABASE, folder, wanted, tell=advance)
+
+
+def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
+    """The folder, and the file in it where one is named."""
+    if to is None:
+        return shelf_of(home), None
+    path = Path(to).expanduser().absolute()
+    if path.is_dir() or to.endswith("/") or not path.suffixes:
+        return path, None
+    if path.exists():
+        raise HoldfastError(f"{path} exists already; remove it or name another.")
+    return path.parent, path
+
+
+def _copy(home: Path, to: Path) -> None:
+    try:
+        _copy_live(home, to)
+    except GatewayDown:
+        to.unlink(missing_ok=True)
+        with HomeLock(home, purpose="holdfast backup"):
+            _copy_offline(home, to)
+
+
+def _copy_live(home: Path, to: Path) -> None:
+    lines = ControlClient(Paths(home), timeout=_ANSWERS_WITHIN).follow(
+        "/backup/copy", {"to": str(to)}
+    )
+    last: dict[str, Any] = {}
+    with bar("Copying", Paths(home).db.stat().st_size) as advance:
+        shown = 0
+        for last in lines:
+            if "of" in last:
+                done = Paths(home).db.stat().st_size * last["done"] // last["of"]
+                advance(done - shown)
+                shown = done
+    if "error" in last:
+        raise HoldfastError(f"The gateway could not copy its store: {last['error']}")
+    if "copied" not in last:
+        raise HoldfastError("The gateway went away while it copied its store; try again.")
+
+
+def _copy_offline(home: Path, to: Path) -> None:
+    database = Paths(home).db
+    with bar("Copying", database.stat().st_size) as advance:
+        shown = 0
+
+        def tell(copied: Copied) -> None:
+            nonlocal shown
+            done = database.stat().st_size * copied.done // max(1, copied.of)
+            advance(done - shown)
+            shown = done
+
+        copy_closed(database, to, tell=tell)

@@ -1,0 +1,35 @@
+"""Where the backups of a home are, and what is told of one of them to programs."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.config import ConfigError, load
+from holdfast.core.backup import Manifest
+from holdfast.core.settings import BackupSettings
+from holdfast.store.backup.shelf import FOLDER
+
+
+def shelf_of(home: Path) -> Path:
+    return folder(home, backup_settings(home))
+
+
+def backup_settings(home: Path) -> BackupSettings:
+    """A configuration that is broken keeps nobody from a backup."""
+    try:
+        return load(home).settings.backup
+    except ConfigError:
+        click.echo("The configuration cannot be read; backups are taken to be as usual.", err=True)
+        return BackupSettings()
+
+
+def folder(home: Path, settings: BackupSettings) -> Path:
+    return home / Path(settings.dir or FOLDER).expanduser()
+
+
+def told(path: Path, manifest: Manifest) -> dict[str, Any]:
+    about = msgspec.to_builtins(manifest)
+    assert isinstance(about, dict)
+    return {"path": str(path), "bytes": path.stat().st_size, **about}

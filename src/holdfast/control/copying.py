@@ -1,0 +1,86 @@
+"""Copying the store for a backup: asked for by the owner of the home, who packs it himself."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.backup import Copied
+from holdfast.core.errors import StoreError
+
+_TOLD_EVERY = 0.3  # seconds
+
+
+class Copyable(Protocol):
+    async def copy_to(self, path: Path, *, tell: Callable[[Copied], None]) -> None: ...
+
+
+class CopyAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: str
+
+
+class _Told:
+    """The last that the copying thread has told; one attribute, so any thread may read it."""
+
+    last: Copied | None = None
+
+    def __call__(self, copied: Copied) -> None:
+        self.last = copied
+
+
+class Copying:
+    """What the control socket has to offer to whoever makes a backup.
+
+    The copy is made here because nobody else may open the file; to pack and to verify it is left
+    to the process that asked, which can be as slow as it likes.
+    """
+
+    def __init__(self, store: Copyable) -> None:
+        self._store = store
+        self._busy = asyncio.Lock()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post("/backup/copy", self._serve)]
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        """JSON lines: how far it has come, and last `{"copied": true}` or `{"error": …}`."""
+        to = _asked(await request.read())
+        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await response.prepare(request)
+        # One at a time: two would take twice the disk from those who talk.
+        async with self._busy, aclosing(self._copied(to)) as lines:
+            async for line in lines:
+                await response.write(msgspec.json.encode(line) + b"\n")
+        return response
+
+    async def _copied(self, to: Path) -> AsyncGenerator[Any, None]:
+        """Whoever stops listening has it broken off."""
+        told = _Told()
+        copying = asyncio.ensure_future(self._store.copy_to(to, tell=told))
+        try:
+            while not (await asyncio.wait({copying}, timeout=_TOLD_EVERY))[0]:
+                if told.last is not None:
+                    yield told.last
+            try:
+                copying.result()
+            except (StoreError, OSError) as error:
+                yield {"error": str(error)}
+            else:
+                yield {"copied": True}
+        finally:
+            copying.cancel()
+            await asyncio.wait({copying})
+
+
+def _asked(body: bytes) -> Path:
+    try:
+        to = Path(msgspec.json.decode(body, type=CopyAsked).to)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
+    if not to.is_absolute() or not to.parent.is_dir() or to.exists():
+        raise web.HTTPBadRequest(text=f"{to} must be a new file, by its whole path")
+    return to
