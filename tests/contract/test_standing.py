@@ -1,0 +1,177 @@
+"""How the house stands: what status says of turns, queues, deliveries and platforms is so."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from tests.contract.conftest import Call, Until
+from tests.contract.conftest import World as RealWorld
+
+from holdfast.core.capabilities import Backlog, Capabilities
+from holdfast.core.facts import PlatformFacts, Snapshot, TurnFacts
+from holdfast.core.inbox import BusyMode
+from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.ports import Intake
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.core.tool import Replay
+from holdfast.gateway.departure import Departure
+from holdfast.gateway.restarting import Restarting
+from holdfast.gateway.standing import LISTED
+from holdfast.platforms.simulated.wire import Faults
+
+World = RealWorld
+
+
+def stands(world: World) -> Snapshot:
+    """What the gateway says, as the fields of a snapshot: one that it does not have raises."""
+    return Snapshot(**world.gateway.snapshot())
+
+
+def only_turn(world: World) -> TurnFacts:
+    (turn,) = stands(world).open_turns
+    return turn
+
+
+def simulated(world: World) -> PlatformFacts:
+    (platform,) = [p for p in stands(world).platforms if p.name == "simulated"]
+    return platform
+
+
+async def test_a_quiet_house_has_nothing_to_say(world: World) -> None:
+    facts = stands(world)
+    assert (facts.open_turns, facts.more_turns, facts.in_flight, facts.queued) == ((), 0, 0, 0)
+    assert (facts.outbox, facts.outbox_since, facts.queued_since) == (0, None, None)
+    assert set(facts.turns.values()) == {0}
+
+
+async def test_a_turn_is_told_with_its_step_its_age_and_the_tool_that_runs(
+    world: World, call: Call
+) -> None:
+    lever = world.levers[Replay.SAFE]
+    lever.go.clear()
+    world.model.say([call("safe")])
+    accepted = await world.accept("pull it", chat="here")
+    await lever.was_pulled(1)
+    turn = only_turn(world)
+    assert (turn.state, turn.platform, turn.chat) == ("running", "api", "here")
+    assert (turn.step, turn.tools) == (2, ("safe",))
+    assert accepted.row.accepted_at <= turn.started_at <= world.clock.now()
+    facts = stands(world)
+    assert facts.turns["running"] == 1 and facts.agents.mid_turn == 1
+    lever.go.set()
+    await world.model.asked(2)
+    assert only_turn(world).tools == ()
+    world.model.say("done")
+    await world.end_of(accepted)
+
+
+async def test_what_waits_behind_a_turn_is_counted_with_its_age(world: World) -> None:
+    first = await world.accept("one")
+    await world.model.asked(1)
+    second = await world.accept("two", busy_mode=BusyMode.QUEUE)
+    await world.accept("three", busy_mode=BusyMode.QUEUE)
+    facts = stands(world)
+    assert (facts.in_flight, facts.queued) == (3, 2)
+    assert facts.queued_since == second.row.accepted_at
+    assert only_turn(world).queued == 2
+    world.model.say("1", "2", "3")
+    await world.end_of(first)
+
+
+async def test_a_thousand_turns_are_counted_and_the_oldest_listed(world: World) -> None:
+    number = LISTED + 20
+    accepted = [await world.accept("hi", chat=f"c{n}") for n in range(number)]
+    await world.model.asked(number)
+    facts = stands(world)
+    assert facts.turns["running"] == number
+    assert (len(facts.open_turns), facts.more_turns) == (LISTED, 20)
+    ages = [turn.started_at for turn in facts.open_turns]
+    assert ages == sorted(ages)
+    world.model.say(*["yes"] * number)
+    await asyncio.gather(*map(world.end_of, accepted))
+
+
+async def test_a_delivery_that_cannot_be_made_is_owed_since_then(
+    world: World, until: Until
+) -> None:
+    world.service.set_faults(Faults(floods=100_000, retry_after=0.05))
+    world.model.say("an answer")
+    before = world.clock.now()
+    world.say("hi")
+    await until(lambda: stands(world).outbox == 1)
+    since = stands(world).outbox_since
+    assert since is not None and before <= since <= world.clock.now()
+    world.service.set_faults(Faults())
+    await world.sent(1)
+    await until(lambda: stands(world).outbox_since is None)
+
+
+async def test_a_platform_is_proven_by_its_round_trips(world: World, until: Until) -> None:
+    """Law 9: connecting, a poll that brings something, and a receipt each prove it."""
+    connected = simulated(world).proven_at
+    assert connected is not None and connected <= world.clock.now()
+    assert simulated(world).backlog == "until_acked" and not simulated(world).here
+    world.model.say("an answer")
+    world.say("hi")
+    await world.model.asked(1)
+    polled = simulated(world).proven_at
+    assert polled is not None and polled > connected
+    await world.sent(1)
+    await until(lambda: (simulated(world).proven_at or 0) > polled)
+
+
+async def test_what_is_served_here_needs_no_proof_and_what_failed_to_connect_says_so(
+    tmp_path: Any,
+) -> None:
+    class Shut:
+        name = "shut"
+        account = "a"
+        capabilities = Capabilities(backlog=Backlog.NONE)
+
+        def connect(self, intake: Intake) -> Any:
+            raise ConnectionError("there is nobody")
+
+        async def send(self, outbound: Outbound) -> Receipt:
+            raise AssertionError("nothing is owed there")
+
+    world = World(tmp_path / "state.db")
+    world.more_doors = [Shut()]
+    async with AsyncExitStack() as stack:
+        await world.start()
+        stack.push_async_callback(world.stop)
+        platforms = {platform.name: platform for platform in stands(world).platforms}
+        now = world.clock.now()
+        assert set(platforms) == {"shut", "simulated", "api"}, "the doors inside are nobody's"
+        assert platforms["api"].here and platforms["api"].connected(now)
+        assert not platforms["shut"].connected(now) and platforms["shut"].error
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [(StopKind.RESTART, "It is restarting now."), (StopKind.STOP, "It is shutting down now.")],
+)
+async def test_status_in_a_chat_says_that_it_goes(world: World, kind: StopKind, words: str) -> None:
+    await world.stop()
+    lifecycle = Restarting(Departure(), check=_fit, quiet=_never_quiet)
+    world.lifecycle = lifecycle
+    await world.start()
+
+    async def status() -> str:
+        return (await world.end_of(await world.accept("/status"))).text
+
+    assert "restart" not in await status()
+    order = StopOrder(kind=kind, by=AskedBy.CLI, at=1.0)
+    if kind is StopKind.RESTART:
+        await lifecycle.restart(order, when_idle=True)
+        assert "A restart waits until no turn runs." in await status()
+    lifecycle.stop(order)
+    assert words in await status()
+
+
+async def _fit() -> None:
+    """A successor could start."""
+
+
+async def _never_quiet() -> None:
+    await asyncio.Event().wait()
