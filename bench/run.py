@@ -10,46 +10,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from children import BenchFailed, cpu_of, model
+from figures import Figures
 from known_sessions import known_sessions
 from measures import Pace, Probing, memory_per_session, model_stats, pace, request_bytes, typical
+from plan import FULL, QUICK, SLOW_MODEL_SECONDS, Plan
+from stopping import known, restart_seconds, ride_restart, stop_seconds, stop_with_turns
 from subjects import HOLDFAST, Subject, floor, gateway
-from table import Limit, Row, as_json, render
+from table import Row, as_json, render
 
 Open = Callable[..., AbstractContextManager[Subject]]
-SLOW_MODEL_SECONDS = 3.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How much is measured."""
-
-    rounds: int
-    sessions: int  # of a run with 64 at a time
-    turns: int
-    waiting: int  # sessions on the slow model
-    cached: int  # sessions whose memory is measured
-    starts: int
-    known: int  # sessions in the store
-    visited: int  # of them, one after another
-
-
-FULL = Plan(
-    rounds=9,
-    sessions=64,
-    turns=20,
-    waiting=1000,
-    cached=2000,
-    starts=5,
-    known=10_000,
-    visited=1000,
-)
-QUICK = Plan(
-    rounds=3, sessions=64, turns=10, waiting=1000, cached=300, starts=2, known=2000, visited=300
-)
 
 
 class Bench:
@@ -59,7 +31,8 @@ class Bench:
         self._plan = plan
         self._directory = directory
         self._subjects = subjects
-        self._figures: dict[str, dict[str, float]] = {}
+        self._figures = Figures(plan)
+        self._note = self._figures.note
 
     def run(self) -> list[Row]:
         for measure in (
@@ -68,15 +41,14 @@ class Bench:
             self._memory,
             self._known,
             self._starts,
+            self._stops,
+            self._restarts,
             self._version,
         ):
             began = time.perf_counter()
             measure()
             say(f"{measure.__name__.strip('_')} took {time.perf_counter() - began:.0f} s")
-        return self._rows()
-
-    def _note(self, figure: str, subject: str, value: float) -> None:
-        self._figures.setdefault(figure, {})[subject] = value
+        return self._figures.rows()
 
     def _paces(self) -> None:
         plan = self._plan
@@ -168,86 +140,43 @@ class Bench:
                         times.append(subject.started_in)
                 self._note("start", name, statistics.median(times))
 
+    def _stops(self) -> None:
+        if "gateway" not in self._subjects:
+            return
+        times = []
+        with model(self._directory) as url:
+            for _ in range(self._plan.starts):
+                with gateway(self._directory, model_url=url) as subject:
+                    times.append(stop_seconds(subject))
+        self._note("stop", "gateway", statistics.median(times))
+        with (
+            model(self._directory, delay=60.0) as url,
+            gateway(self._directory, model_url=url) as subject,
+        ):
+            self._note("stop cut", "gateway", stop_with_turns(subject, turns=self._plan.cut))
+
+    def _restarts(self) -> None:
+        if "gateway" not in self._subjects:
+            return
+        with (
+            model(self._directory) as url,
+            gateway(self._directory, model_url=url) as subject,
+        ):
+            known(subject, sessions=self._plan.known)
+            self._note("restart", "gateway", restart_seconds(subject))
+        with (
+            model(self._directory, delay=SLOW_MODEL_SECONDS) as url,
+            gateway(self._directory, model_url=url) as subject,
+        ):
+            turns = self._plan.ridden
+            found = ride_restart(subject, turns=turns, model_seconds=SLOW_MODEL_SECONDS)
+        self._note("ridden median", "gateway", found.added_median)
+        self._note("ridden most", "gateway", found.added_most)
+
     def _version(self) -> None:
         self._note("version", "floor", cpu_of([sys.executable, "-c", ""], times=10))
         if "gateway" in self._subjects:
             self._note("version", "gateway", cpu_of([HOLDFAST, "--version"], times=10))
-
-    def _rows(self) -> list[Row]:
-        waiting = f"{self._plan.waiting} sessions on a {SLOW_MODEL_SECONDS:g} s model"
-        at_most, ratio = Limit.AT_MOST, Limit.RATIO_AT_MOST
-        rows = [
-            self._row("64 sessions: CPU per turn", "ms", "cpu 64", ratio, 3, aim="2 ms"),
-            self._row(
-                "64 sessions: turns", "1/s", "turns 64", Limit.RATIO_AT_LEAST, 1 / 3, aim="400"
-            ),
-            self._row("64 sessions: latency, median", "ms", "p50 64"),
-            self._row("64 sessions: latency, 99 %", "ms", "p99 64"),
-            self._row("1 session: CPU per turn", "ms", "cpu 1", ratio, 3),
-            self._row("1 session: turns", "1/s", "turns 1"),
-            self._row("1 session: latency, median", "ms", "p50 1"),
-            self._row(waiting, "s", "slow", ratio, 1.4),
-            *self._probe_rows(),
-            *self._known_rows(),
-            self._row("start to ready", "s", "start", at_most, 0.8),
-            self._row("idle, resident", "MB", "idle", at_most, 60),
-            self._row("one more cached agent", "kB", "agent", at_most, 50),
-            self._row('the request for "hi"', "bytes", "request", at_most, 8000),
-            self._row("holdfast --version, CPU", "ms", "version", at_most, 80),
-        ]
-        return rows
-
-    def _known_rows(self) -> list[Row]:
-        if "memory" not in self._figures:
-            return []
-        cached = Limit.CACHED_AT_MOST
-        return [
-            self._row(
-                f"{self._plan.known:,} known: CPU of a new session's turn",
-                "ms",
-                "new session",
-                cached,
-                1.5,
-            ),
-            self._row("  of one in the store alone", "ms", "stored session", cached, 1.5),
-            self._row(
-                f"  resident after {self._plan.visited:,} visits",
-                "MB",
-                "memory",
-                Limit.BEFORE_AT_MOST,
-                1.05,
-            ),
-        ]
-
-    def _probe_rows(self) -> list[Row]:
-        rows = []
-        for name in self._figures:
-            if name.startswith("probe "):
-                limit = Limit.AT_MOST if name.endswith("wait") else Limit.NONE
-                title = f"  {name.removeprefix('probe ')}"
-                rows.append(self._row(title, "ms", name, limit, 50))
-        return rows
-
-    def _row(
-        self,
-        name: str,
-        unit: str,
-        figure: str,
-        limit: Limit = Limit.NONE,
-        target: float = 0.0,
-        *,
-        aim: str = "",
-    ) -> Row:
-        found = self._figures[figure]
-        return Row(
-            name=name,
-            unit=unit,
-            gateway=found.get("gateway"),
-            floor=found.get("floor"),
-            limit=limit,
-            target=target,
-            aim=aim,
-        )
 
 
 def say(line: str) -> None:

@@ -33,6 +33,7 @@ class Subject:
     child: Child
     started_in: float  # seconds from its start to its first good answer
     probes: dict[str, Callable[[], object]]
+    home: Path | None = None  # of a gateway
 
 
 @contextmanager
@@ -75,6 +76,7 @@ def gateway(directory: Path, *, model_url: str, **settings: str) -> Iterator[Sub
             child=child,
             started_in=started_in,
             probes=gateway_probes(home, url=url, token=token),
+            home=home,
         )
 
 

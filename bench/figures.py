@@ -1,0 +1,106 @@
+"""The figures as they come in, and the rows of the table that they make."""
+
+from plan import SLOW_MODEL_SECONDS, Plan
+from table import Limit, Row
+
+
+class Figures:
+    """Owns every figure measured so far, by its name and its subject's."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._figures: dict[str, dict[str, float]] = {}
+
+    def note(self, figure: str, subject: str, value: float) -> None:
+        self._figures.setdefault(figure, {})[subject] = value
+
+    def rows(self) -> list[Row]:
+        waiting = f"{self._plan.waiting} sessions on a {SLOW_MODEL_SECONDS:g} s model"
+        at_most, ratio = Limit.AT_MOST, Limit.RATIO_AT_MOST
+        rows = [
+            self._row("64 sessions: CPU per turn", "ms", "cpu 64", ratio, 3, aim="2 ms"),
+            self._row(
+                "64 sessions: turns", "1/s", "turns 64", Limit.RATIO_AT_LEAST, 1 / 3, aim="400"
+            ),
+            self._row("64 sessions: latency, median", "ms", "p50 64"),
+            self._row("64 sessions: latency, 99 %", "ms", "p99 64"),
+            self._row("1 session: CPU per turn", "ms", "cpu 1", ratio, 3),
+            self._row("1 session: turns", "1/s", "turns 1"),
+            self._row("1 session: latency, median", "ms", "p50 1"),
+            self._row(waiting, "s", "slow", ratio, 1.4),
+            *self._probe_rows(),
+            *self._known_rows(),
+            self._row("start to ready", "s", "start", at_most, 0.8),
+            *self._stop_rows(),
+            self._row("idle, resident", "MB", "idle", at_most, 60),
+            self._row("one more cached agent", "kB", "agent", at_most, 50),
+            self._row('the request for "hi"', "bytes", "request", at_most, 8000),
+            self._row("holdfast --version, CPU", "ms", "version", at_most, 80),
+        ]
+        return rows
+
+    def _known_rows(self) -> list[Row]:
+        if "memory" not in self._figures:
+            return []
+        cached = Limit.CACHED_AT_MOST
+        return [
+            self._row(
+                f"{self._plan.known:,} known: CPU of a new session's turn",
+                "ms",
+                "new session",
+                cached,
+                1.5,
+            ),
+            self._row("  of one in the store alone", "ms", "stored session", cached, 1.5),
+            self._row(
+                f"  resident after {self._plan.visited:,} visits",
+                "MB",
+                "memory",
+                Limit.BEFORE_AT_MOST,
+                1.05,
+            ),
+        ]
+
+    def _stop_rows(self) -> list[Row]:
+        if "stop" not in self._figures:
+            return []
+        plan, at_most = self._plan, Limit.AT_MOST
+        restarted = f"restart to ready, {plan.known:,} sessions in the store"
+        ridden = f"  with {plan.ridden} running turns: added to the"
+        return [
+            self._row("stop, idle", "s", "stop", at_most, 0.3),
+            self._row(f"  with {plan.cut} running turns", "s", "stop cut", at_most, 2),
+            self._row(restarted, "s", "restart", at_most, 1),
+            self._row(f"{ridden} median", "s", "ridden median"),
+            self._row(f"{ridden} longest", "s", "ridden most", at_most, 2),
+        ]
+
+    def _probe_rows(self) -> list[Row]:
+        rows = []
+        for name in self._figures:
+            if name.startswith("probe "):
+                limit = Limit.AT_MOST if name.endswith("wait") else Limit.NONE
+                title = f"  {name.removeprefix('probe ')}"
+                rows.append(self._row(title, "ms", name, limit, 50))
+        return rows
+
+    def _row(
+        self,
+        name: str,
+        unit: str,
+        figure: str,
+        limit: Limit = Limit.NONE,
+        target: float = 0.0,
+        *,
+        aim: str = "",
+    ) -> Row:
+        found = self._figures[figure]
+        return Row(
+            name=name,
+            unit=unit,
+            gateway=found.get("gateway"),
+            floor=found.get("floor"),
+            limit=limit,
+            target=target,
+            aim=aim,
+        )
