@@ -9,7 +9,7 @@ import msgspec
 from holdfast.config import ConfigError, load
 from holdfast.core.backup import Manifest
 from holdfast.core.settings import BackupSettings
-from holdfast.store.backup.shelf import FOLDER
+from holdfast.service.paths import Paths
 
 
 def shelf_of(home: Path) -> Path:
@@ -26,7 +26,7 @@ def backup_settings(home: Path) -> BackupSettings:
 
 
 def folder(home: Path, settings: BackupSettings) -> Path:
-    return home / Path(settings.dir or FOLDER).expanduser()
+    return Paths(home).backups(settings.dir)
 
 
 def told(path: Path, manifest: Manifest) -> dict[str, Any]:

@@ -6,7 +6,14 @@ import click
 
 from holdfast.cli.output import duration, size
 from holdfast.cli.screen import safe
-from holdfast.core.facts import Document, MachineFacts, PlatformFacts, Snapshot, StoreFacts
+from holdfast.core.facts import (
+    BackupFacts,
+    Document,
+    MachineFacts,
+    PlatformFacts,
+    Snapshot,
+    StoreFacts,
+)
 
 _WIDTH = 10
 _BACKLOG = {
@@ -35,6 +42,7 @@ def facts(document: Document, *, now: float) -> Iterator[str]:
     yield from _row("messages", _ledger(snapshot))
     yield from _row("loop", _loop(document))
     yield from _row("store", _store(snapshot.store, document.machine))
+    yield from _row("backup", _backup(snapshot.last_backup, now))
     yield from _row("machine", _machine(document.machine))
 
 
@@ -127,6 +135,12 @@ def _store(store: StoreFacts, machine: MachineFacts) -> str:
         f"{told}; last commit {duration(store.committed_ago)} ago, in "
         f"{store.commit_seconds * 1000:.0f} ms (slowest {store.slowest * 1000:.0f} ms)"
     )
+
+
+def _backup(backup: BackupFacts, now: float) -> str:
+    if backup.made_at is None:
+        return "none yet" if backup.next_at is not None else "none, and none is made"
+    return f"{size(backup.bytes)}, verified {_ago(backup.made_at, now)} ago ({backup.name})"
 
 
 def _machine(machine: MachineFacts) -> str:

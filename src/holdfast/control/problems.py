@@ -26,6 +26,7 @@ def problems(document: Document, *, now: float) -> tuple[Problem, ...]:
         *_outbox(document, now),
         *_crashes(document, now),
         *_files(document),
+        *_backup(document),
         *_drift(document),
     ]
     return tuple(sorted(found, key=lambda problem: problem.level is Level.WARNING))
@@ -128,6 +129,16 @@ def _crashes(document: Document, now: float) -> Iterator[Problem]:
             code="crashing",
             what=f"It has crashed {len(crashes)} times within {WITHIN / 60:.0f} minutes.",
             remedy="`holdfast logs` and the supervisor's own log say what they can.",
+        )
+
+
+def _backup(document: Document) -> Iterator[Problem]:
+    if problem := document.snapshot.last_backup.problem:
+        yield Problem(
+            level=Level.WARNING,
+            code="backup_failed",
+            what=f"The last backup could not be made: {problem}.",
+            remedy="It is tried again within the hour; `holdfast backup create` tries it now.",
         )
 
 

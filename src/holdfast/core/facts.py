@@ -87,6 +87,16 @@ class StoreFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.committed_ago is None or self.committed_ago > self.failed_ago
 
 
+class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The last backup that was verified. `problem`: why the last attempt made none."""
+
+    name: str = ""
+    made_at: float | None = None
+    bytes: int = 0
+    next_at: float | None = None  # None: the gateway makes none by itself
+    problem: str = ""
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What the event loop says: true when it was told, and as old as that."""
 
@@ -119,6 +129,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     restarts: tuple[StopRow, ...] = ()  # the last first
     ledger: dict[str, int] = {}
     store: StoreFacts = StoreFacts()
+    last_backup: BackupFacts = BackupFacts()
 
 
 class LoopFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.core.secret import Secret
 from holdfast.gateway.gateway import Gateway
 from holdfast.models.pool import ModelPool
+from holdfast.process.upkeep import Upkeep
 from holdfast.service.ground import Ground
 from holdfast.service.intent import Intent, IntentFile, Recorded
 from holdfast.service.signals import Signals
@@ -43,4 +44,5 @@ class Begun:
     listener: HttpListener | None = None
     control: ControlSocket | None = None
     gateway: Gateway | None = None
+    upkeep: Upkeep | None = None
     ready: bool = False

@@ -97,6 +97,8 @@ class Start:
         self.wiring.progress("running")
         self.notifier.tell("READY=1", f"MAINPID={os.getpid()}")
         log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
+        self.begun.upkeep = self.wiring.upkeep(store, gateway)
+        self.begun.upkeep.begin()
 
     async def _greet(self, runners: Runners, model: Chosen) -> None:
         """Tell the person who started it; by now it is known whether commands are confined."""

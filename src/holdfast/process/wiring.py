@@ -39,9 +39,12 @@ from holdfast.models.pool import ModelPool
 from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
+from holdfast.process.backups import Backups
 from holdfast.process.supervised import scopes_of
+from holdfast.process.upkeep import Upkeep
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
+from holdfast.service.backing_up import BackupProgram
 from holdfast.service.paths import Paths
 from holdfast.service.wall_alarm import WallAlarm
 from holdfast.store.sqlite import SqliteStore
@@ -184,6 +187,18 @@ class Wiring:
             *LoginPages(self.login).routes(),
             *site.routes(),
         ]
+
+    def upkeep(self, store: SqliteStore, gateway: Gateway) -> Upkeep:
+        settings, home = self.config.settings.backup, self.config.home
+        folder = self.paths.backups(settings.dir)
+        program = BackupProgram(
+            home, folder=folder, keep=settings.keep, environ=self.config.environ
+        )
+        backups = Backups(
+            settings, folder=folder, maker=program, quiet=gateway.quiet, clock=self.clock
+        )
+        self.facts.add(lambda: {"last_backup": backups.facts})
+        return Upkeep(store, backups=backups)
 
     def control_socket(
         self, store: SqliteStore, *, link: Callable[[], str], doorway: Doorway

@@ -43,6 +43,10 @@ class Paths:
     def intent(self) -> Path:
         return self.home / "gateway_state"
 
+    def backups(self, named: str) -> Path:
+        """Where backups are put: at the place that the settings name, if they do."""
+        return self.home / Path(named or "backups").expanduser()
+
     @property
     def logs(self) -> Path:
         return self.home / "logs"

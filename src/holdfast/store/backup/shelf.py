@@ -15,7 +15,6 @@ from holdfast.core.errors import HoldfastError
 from holdfast.store.backup.archive import read_manifest
 from holdfast.store.syncing import sync
 
-FOLDER = "backups"  # in the home, where none is named
 LATEST = "latest"
 _PREFIX, _SUFFIX = "holdfast-", ".tar.gz"
 _STAGING = ".holdfast-backup-"
