@@ -1,21 +1,30 @@
 """A machine with a supervisor of its own: fakes first on its PATH, a home, and real gateways."""
 
+import asyncio
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
+from tests.service.fakes.descent import descendants
+from tests.service.fakes.manager import Manager
 
 import holdfast
+from holdfast.cli.root import cli, exit_code
+from holdfast.core.errors import HoldfastError
 from holdfast.service.paths import Paths
 
 REPO = Path(__file__).parents[2]
@@ -23,6 +32,17 @@ FAKES = Path(__file__).parent / "fakes"
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 SPEED = 20.0  # the fake waits this much shorter between restarts
 WITHIN = 40.0
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("words", nargs=-1, type=click.UNPROCESSED)
+def run(words: tuple[str, ...]) -> None:
+    """The whole command line, as `holdfast.cli.root.run` has it."""
+    try:
+        cli.main(list(words), prog_name="holdfast", standalone_mode=True)
+    except HoldfastError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(exit_code(error))
 
 
 @dataclass
@@ -76,6 +96,14 @@ class Machine:
         assert code is None or done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.said}"
         return done
 
+    def call(self, *words: str, code: int = 0) -> Result:
+        """As `cli`, without a process of its own: for commands that start nothing."""
+        for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+            assert name == "HOLDFAST_SOAK", f"{name} is set around the tests"
+        done = CliRunner().invoke(run, words, env={"XDG_CONFIG_HOME": None, **self.environ})
+        assert done.exit_code == code, f"{done.output}\n{done.exception!r}\n{self.said}"
+        return done
+
     def fake(self, name: str, source: Path) -> None:
         """A program of that name, run by this interpreter and nothing around it."""
         self.bin.mkdir(exist_ok=True)
@@ -103,6 +131,10 @@ class Machine:
         return "\n".join(
             f"--- {file}:\n{file.read_text()[-4000:]}" for file in texts if file.exists()
         )
+
+    def refuse(self, word: str) -> None:
+        """From now on the fake fails for whoever asks it for this."""
+        (self.runtime / f"refuse-{word}").touch()
 
     def until(self, fact: Callable[[], Any]) -> Any:
         end = time.monotonic() + WITHIN
@@ -135,14 +167,14 @@ class Systemd:
     machine: Machine
 
     def show(self, name: str = "holdfast.service") -> dict[str, str]:
-        said = subprocess.run(
-            ["systemctl", "--user", "show", name],
-            env=self.machine.environ,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        return dict(line.split("=", 1) for line in said.splitlines())
+        """What `systemctl show` would, without a process for each look."""
+        request = {"program": "systemctl", "arguments": ["show", name], "pid": 0}
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.machine.runtime / "systemd/private"))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            answer = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
+        assert answer["code"] == 0, answer
+        return dict(line.split("=", 1) for line in answer["out"].splitlines())
 
     @property
     def pid(self) -> int:
@@ -152,6 +184,24 @@ class Systemd:
         """The unit is ready, in another process than that one."""
         shown = self.show()
         return shown["SubState"] == "running" and shown["MainPID"] not in ("0", str(but))
+
+
+@pytest.fixture
+def quiet_systemd(machine: Machine) -> Iterator[Systemd]:
+    """One that is not a process of its own, for tests in which it starts nothing."""
+    manager = Manager(machine.runtime, machine.units, speed=SPEED)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(manager.listen(), loop).result()
+    try:
+        yield Systemd(machine)
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(server.wait_closed(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 @pytest.fixture
@@ -173,8 +223,6 @@ def systemd(machine: Machine) -> Iterator[Systemd]:
 
 
 def _end_all_below(pid: int) -> None:
-    from tests.service.fakes.descent import descendants  # noqa: PLC0415 - needs REPO on the path
-
     for below in descendants(pid, spared=set()):
         try:
             os.kill(below, signal.SIGKILL)

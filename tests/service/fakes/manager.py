@@ -30,7 +30,11 @@ class Manager:
         self.texts: dict[str, str] = {}
         self.services: dict[str, Service] = {}
         self.enabled: set[str] = set()
-        self.refuses: set[str] = set()
+
+    async def listen(self) -> asyncio.Server:
+        place = self.runtime / "systemd"
+        place.mkdir(exist_ok=True)
+        return await asyncio.start_unix_server(self.answer, place / "private")
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         request = json.loads(await reader.readline())
@@ -43,8 +47,9 @@ class Manager:
 
     async def obey(self, request: dict[str, Any]) -> dict[str, Any]:
         program, words = request["program"], request["arguments"]
-        if (self.runtime / f"refuse-{program}").exists():
-            return {"code": 1, "err": f"{program}: Connection timed out\n"}
+        refused = [word for word in (program, *words) if (self.runtime / f"refuse-{word}").exists()]
+        if refused:
+            return {"code": 1, "err": f"{refused[0]}: Connection timed out\n"}
         if program == "systemd-run":
             return self.scope(words, int(request["pid"]))
         if "--version" in words:
@@ -120,10 +125,7 @@ class Manager:
 async def main() -> None:
     runtime, folder, speed = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
-    manager = Manager(runtime, folder, speed=speed)
-    place = runtime / "systemd"
-    place.mkdir(exist_ok=True)
-    server = await asyncio.start_unix_server(manager.answer, place / "private")
+    server = await Manager(runtime, folder, speed=speed).listen()
     async with server:
         print("listening", flush=True)
         await server.serve_forever()

@@ -211,6 +211,8 @@ class Service:
 
     def _sweep(self) -> None:
         """With its main process gone, all that is left in a unit is killed (KillMode=mixed)."""
+        if self._process is None:
+            return  # nothing was ever started: what descends from us is somebody else's
         for pid in descendants(os.getpid(), spared=self._spared() | {self.pid}):
             self._log("swept", str(pid))
             os.kill(pid, signal.SIGKILL)
