@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +159,13 @@ class Runners:
         self._detached = True
         openings = list(self._opening.values())
         self._opening.clear()
-        if openings:
-            await asyncio.wait(openings)
-        for opening in filter(_is_live, openings):
-            opening.result().link.let_go()
+        on_their_way = [opening for opening in openings if not opening.done()]
+        # Those that are there are let go before anything is waited for: whoever runs out of
+        # time here is about to cancel the turns.
+        _let_go(opening for opening in openings if opening.done())
+        if on_their_way:
+            await asyncio.wait(on_their_way)
+        _let_go(on_their_way)
         await self._finish_chores()
 
     def _place(self, session_id: SessionId) -> Place:
@@ -298,6 +301,11 @@ class Runners:
     async def _finish_chores(self) -> None:
         if self._chores:
             await asyncio.wait(self._chores)
+
+
+def _let_go(openings: Iterable[asyncio.Task[_Live]]) -> None:
+    for opening in filter(_is_live, openings):
+        opening.result().link.let_go()
 
 
 def _is_live(opening: asyncio.Task[_Live]) -> bool:

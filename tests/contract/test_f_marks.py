@@ -1,0 +1,411 @@
+"""Chapter F, across a stop and the next start: who is marked, what is noted, what is counted."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import pytest
+from tests.contract.conftest import Call, Lever, World
+from tests.contract.stops import (
+    begun,
+    come_back,
+    leave,
+    notes,
+    only,
+    open_turn,
+    restart,
+    windows,
+    with_windows,
+)
+
+from holdfast.core.message import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.session import SessionRow
+from holdfast.core.settings import CrashRecovery
+from holdfast.core.source import Source, build_session_key
+from holdfast.core.stopping import LeftAs, StopKind
+from holdfast.core.tool import Arguments, Replay, ToolContext, ToolOutput
+from holdfast.gateway.cut_notes import TAIL_NOTE, cut_note
+
+KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
+NOW = {"now": True}
+
+
+async def cut_in_a_model_call(world: World, kind: StopKind) -> None:
+    """A turn that no window could save."""
+    world.say("work")
+    asked = len(world.model.requests)
+    await world.model.asked(asked + 1)
+    await begun(world)
+    await restart(world, kind, **NOW)
+
+
+async def answered(world: World, number: int) -> None:
+    async with asyncio.timeout(10):
+        while (await world.ledger()).get("answered", 0) < number:
+            await asyncio.sleep(0.005)
+
+
+class Witness(Lever):
+    """Looks into the file in the very instant in which it is cancelled."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__("witness", Replay.NEVER)
+        self._world = world
+        self.saw: list[tuple[Any, ...]] = []
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        try:
+            return await super().run(context, arguments)
+        except asyncio.CancelledError:
+            with closing(sqlite3.connect(f"file:{self._world.path}?mode=ro", uri=True)) as db:
+                found = db.execute("SELECT resume_pending, resume_reason, cuts FROM sessions")
+                self.saw = found.fetchall()
+            raise
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (StopKind.RESTART, "restart_timeout"),
+        (StopKind.REPLACE, "restart_timeout"),
+        (StopKind.STOP, "shutdown_timeout"),
+        (StopKind.SIGNAL, "shutdown_timeout"),
+    ],
+)
+async def test_what_still_runs_is_marked_before_it_is_interrupted(
+    world: World, call: Call, kind: StopKind, reason: str
+) -> None:
+    """F5: in one commit with the count, by why the gateway goes."""
+    await world.stop()
+    witness = Witness(world)
+    witness.go.clear()
+    world.more_tools = [witness]
+    windows(world)
+    await world.start()
+    world.model.say([call("witness")])
+    world.say("work")
+    await witness.was_pulled(1)
+    await leave(world, kind)
+    assert witness.saw == [(1, reason, 1)]
+    witness.go.set()
+    await come_back(world)
+
+
+async def test_a_clean_drain_marks_nobody(world: World) -> None:
+    """F5: neither who was at rest nor who had never begun."""
+    world.model.say("hello")
+    world.say("hi")
+    await world.sent(1)
+    went = await restart(world)
+    assert (went.interrupted, went.parked) == (0, 0)
+    found = await only(world)
+    assert (found.resume_pending, found.cuts) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [(StopKind.RESTART, "a restart"), (StopKind.STOP, "a shutdown"), (None, "an interruption")],
+    ids=["restart", "stop", "crash"],
+)
+async def test_a_turn_that_resumes_by_itself_has_one_note_that_says_what_cut_it(
+    world: World, kind: StopKind | None, what: str
+) -> None:
+    """F6, H3: a record of its own behind the last committed step."""
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    if kind is None:
+        await world.die()
+        await world.start()
+    else:
+        await restart(world, kind, **NOW)
+    request = await world.model.asked(2)
+    user, note = request.messages
+    assert user == UserMessage(text="work")
+    assert isinstance(note, NoteMessage)
+    assert note.text.startswith(f"[System note: {what} of the gateway cut the last turn.")
+    assert "history above is intact" in note.text
+    assert "tool results first" in note.text
+
+
+@pytest.mark.parametrize("last", ["user", "assistant", "tool"])
+async def test_the_note_comes_whatever_the_transcript_ends_with(
+    world: World, call: Call, last: str
+) -> None:
+    """F6: and whatever follows is projected behind it, identically ever after."""
+    world.levers[Replay.NEVER].go.clear()
+    match last:
+        case "user":
+            world.say("work")
+            await world.model.asked(1)
+        case "assistant":
+            world.model.say([call("never")])
+            world.say("work")
+            await world.levers[Replay.NEVER].was_pulled(1)
+        case "tool":
+            world.model.say([call("safe")])
+            world.say("work")
+            await world.model.asked(2)
+    await begun(world)
+    asked = len(world.model.requests)
+    await world.die()
+    world.levers[Replay.NEVER].go.set()
+    await world.start()
+    request = await world.model.asked(asked + 1)
+    assert notes(request.messages) == [cut_note("crash").text]
+    world.model.say("worked", "again")
+    await answered(world, 1)
+    world.say("and now?")
+    later = await world.model.asked(asked + 2)
+    assert later.messages[: len(request.messages)] == request.messages
+
+
+async def test_a_cut_that_was_marked_is_not_counted_again(world: World) -> None:
+    """F7: counted when marked, else by recovery; once per life."""
+    await cut_in_a_model_call(world, StopKind.RESTART)
+    await world.model.asked(2)
+    found = await only(world)
+    assert (found.cuts, found.resume_pending, found.resume_reason) == (1, True, "restart_timeout")
+    assert (await open_turn(world)).left_as is None
+
+
+async def test_a_mark_that_nobody_went_on_from_is_told_once(world: World) -> None:
+    """F6: a process that dies before the turn goes on has cut nothing."""
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    await leave(world, StopKind.STOP)
+    world.store = world.open_store(world.path)
+    async with world.store:
+        assert (await open_turn(world)).left_as is LeftAs.SHUTDOWN_TIMEOUT
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert notes(request.messages) == [cut_note("shutdown_timeout").text]
+    assert (await only(world)).cuts == 1
+
+
+async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
+    world: World, until: Any
+) -> None:
+    """F7: a completed turn clears the flag and the counter, also in the last moment."""
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    leaving = world.gateway.lanes.leave(LeftAs.RESTART_TIMEOUT)
+    await asyncio.gather(*leaving)
+    assert (await only(world)).cuts == 1
+    world.model.say("worked")
+    await answered(world, 1)
+    found = await only(world)
+    assert (found.cuts, found.resume_pending, found.resume_reason) == (0, False, None)
+
+
+async def talked(world: World) -> SessionRow:
+    world.model.say("hello")
+    world.say("hi")
+    await world.sent(1)
+    return await only(world)
+
+
+@pytest.mark.parametrize(
+    ("reason", "what"),
+    [
+        ("restart_timeout", "a restart"),
+        ("shutdown_timeout", "a shutdown"),
+        ("something else", "an interruption"),
+    ],
+)
+async def test_a_marked_session_without_a_turn_has_the_note_in_front_of_the_next_message(
+    world: World, reason: str, what: str
+) -> None:
+    """F6: the user's text is unchanged, the note is stored apart, and comes once."""
+    before = await talked(world)
+    assert await world.gateway.sessions.mark_resume_pending(KEY, reason=reason)
+    await restart(world)
+    world.say("go on")
+    request = await world.model.asked(2)
+    note, user = request.messages[-2:]
+    assert isinstance(note, NoteMessage)
+    assert note.text.startswith(f"[System note: {what}")
+    assert user == UserMessage(text="go on")
+    world.model.say("gone on")
+    await answered(world, 2)
+    world.say("more")
+    later = await world.model.asked(3)
+    assert later.messages[: len(request.messages)] == request.messages
+    assert len(notes(later.messages)) == 1
+    assert (await only(world)).id == before.id
+
+
+async def test_a_note_that_was_written_is_not_owed_any_more(world: World) -> None:
+    """F6: paid by the commit that writes it; what cuts that turn has a note of its own."""
+    await talked(world)
+    await world.gateway.sessions.mark_resume_pending(KEY)
+    world.say("go on")
+    await world.model.asked(2)
+    await begun(world)
+    await world.die()
+    await world.start()
+    request = await world.model.asked(3)
+    assert [type(m) for m in request.messages[2:]] == [NoteMessage, UserMessage, NoteMessage]
+    assert "a restart" in notes(request.messages)[0]  # of the mark
+    assert "an interruption" in notes(request.messages)[1]  # of the crash that came then
+
+
+async def test_clearing_the_mark_clears_the_note(world: World) -> None:
+    """F2, F6: none when nothing was cut."""
+    await talked(world)
+    await world.gateway.sessions.mark_resume_pending(KEY)
+    assert await world.gateway.sessions.clear_resume_pending(KEY)
+    world.say("go on")
+    request = await world.model.asked(2)
+    assert notes(request.messages) == []
+
+
+async def test_a_transcript_that_merely_ends_in_a_tool_result_has_the_weaker_note(
+    world: World, call: Call
+) -> None:
+    """F6: somebody stopped the turn behind it; nobody marked anything."""
+    world.model.say([call("safe")])
+    world.say("work")
+    await world.model.asked(2)
+    world.say("/stop")
+    await world.sent(1)
+    world.say("something else")
+    request = await world.model.asked(3)
+    assert isinstance(request.messages[-3], ToolMessage)
+    assert request.messages[-2:] == (TAIL_NOTE, UserMessage(text="something else"))
+    world.model.say("done")
+    await answered(world, 2)  # the command too
+    world.say("and more")
+    later = await world.model.asked(4)
+    assert later.messages[: len(request.messages)] == request.messages
+    assert notes(later.messages) == [TAIL_NOTE.text]
+
+
+async def test_a_transcript_that_ends_with_an_answer_has_no_note(world: World) -> None:
+    """F6."""
+    await talked(world)
+    await restart(world)
+    world.say("again")
+    request = await world.model.asked(2)
+    kinds: list[type[Message]] = [type(message) for message in request.messages]
+    assert kinds == [UserMessage, AssistantMessage, UserMessage]
+
+
+async def suspending(world: World) -> None:
+    await world.stop()
+    gateway = msgspec.structs.replace(
+        world.settings.gateway, crash_recovery=CrashRecovery.SUSPEND, park_timeout=0
+    )
+    world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
+    await world.start()
+
+
+async def test_after_a_crash_what_was_active_begins_afresh_where_that_is_wanted(
+    world: World,
+) -> None:
+    """F8: how many, and none that was quiet for longer."""
+    await suspending(world)
+    before = await talked(world)
+    await world.die()
+    await world.start()
+    found = await world.store.session(before.id)
+    assert found is not None
+    assert found.suspended
+    world.model.say("hello again")
+    world.say("hi again")
+    await answered(world, 2)
+    assert len(await world.store.sessions(limit=5)) == 2
+
+
+async def test_suspending_what_was_active_says_how_many_and_spares_the_marked(
+    world: World,
+) -> None:
+    """F8: except those marked resume-pending, those long silent, and those suspended already."""
+    world.model.say("one", "two", "three")
+    for number, chat in enumerate(("home", "other", "third"), 1):
+        world.say("hi", chat=chat)
+        await world.sent(number)
+    sessions = world.gateway.sessions
+    await sessions.mark_resume_pending(KEY)
+    assert await sessions.suspend_recently_active(within=120) == 2
+    assert await sessions.suspend_recently_active(within=120) == 0
+    assert not (await sessions.get_or_create_session(SOURCE)).was_auto_reset
+
+
+SOURCE = Source(platform="simulated", chat_id="home", user_id="ann")
+
+
+async def test_what_was_silent_for_longer_is_not_suspended(world: World) -> None:
+    """F8: within 120 s."""
+    await talked(world)
+    async with asyncio.timeout(10):
+        while await world.gateway.sessions.suspend_recently_active(within=-1):
+            await asyncio.sleep(0.005)
+    assert not (await only(world)).suspended
+
+
+async def test_a_clean_stop_suspends_nobody(world: World) -> None:
+    """F8: only after an unclean death; what was marked then is resumed."""
+    await suspending(world)
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    await restart(world, StopKind.RESTART)
+    request = await world.model.asked(2)
+    assert notes(request.messages) == [cut_note("restart_timeout").text]
+    assert not (await only(world)).suspended
+
+
+async def test_a_turn_that_a_crash_cut_is_given_up_where_that_is_wanted(world: World) -> None:
+    """F8: its sender is told."""
+    await suspending(world)
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    await world.die()
+    await world.start()
+    [told] = [text for text in await world.texts(1) if "set up not to go on" in text]
+    assert told
+    assert await world.ledger() == {"failed": 1}
+
+
+async def test_a_turn_in_a_session_that_was_suspended_under_it_is_not_resumed(
+    world: World,
+) -> None:
+    """F4, G3: it ends as failed, and its sender is told."""
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    assert await world.gateway.sessions.suspend_session(KEY)
+    await world.die()
+    await world.start()
+    assert any("set aside" in text for text in await world.texts(1))
+    assert await world.ledger() == {"failed": 1}
+    assert len(world.model.requests) == 1
+    assert await world.store.open_turns() == []
+    assert (await only(world)).suspended
+
+
+async def test_a_suspended_session_is_not_marked_by_a_stop(world: World) -> None:
+    """F2: no change on a suspended session."""
+    await with_windows(world)
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    await world.gateway.sessions.suspend_session(KEY)
+    await leave(world, StopKind.STOP)
+    world.store = world.open_store(world.path)
+    async with world.store:
+        found = await only(world)
+    assert (found.resume_pending, found.cuts) == (False, 0)
+    await world.start()

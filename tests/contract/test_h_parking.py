@@ -1,0 +1,386 @@
+"""Chapter H, hitless restarts: a turn parks at a step boundary, and goes on as if nothing had
+happened."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.contract.conftest import Call, NoRunners, World
+from tests.contract.stops import (
+    begun,
+    come_back,
+    leave,
+    notes,
+    only,
+    open_turn,
+    restart,
+    windows,
+    with_windows,
+)
+from tests.contract.test_children import Cast
+from tests.contract.test_j_approvals import RM, Asking
+
+from holdfast.agent.delegation import Delegate
+from holdfast.core.inbox import InboxState
+from holdfast.core.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.settings import DelegateSettings
+from holdfast.core.stopping import LeftAs, StopKind
+from holdfast.core.tool import Replay
+from holdfast.core.turn import LaneState
+
+LONG = 60.0  # seconds: a window that no test waits for
+
+
+async def parking(world: World, kind: StopKind = StopKind.RESTART) -> asyncio.Task[Any]:
+    """A restart that has told the turns to park."""
+    stopping = asyncio.create_task(leave(world, kind))
+    async with asyncio.timeout(10):
+        while not any(lane.turn and lane.turn.work.parking for lane in world.gateway.lanes):
+            await asyncio.sleep(0.005)
+    return stopping
+
+
+def results(messages: Any) -> list[ToolMessage]:
+    return [message for message in messages if isinstance(message, ToolMessage)]
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.REPLACE])
+async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
+    world: World, call: Call, kind: StopKind
+) -> None:
+    """H6, C2, F5: the reply is committed, its call is a successor's; no mark, note or count."""
+    await with_windows(world, park=LONG)
+    world.say("work")
+    await world.model.asked(1)
+    stopping = await parking(world, kind)
+    world.model.say([call("never")])
+    went = await stopping
+    assert (went.parked, went.interrupted) == (1, 0)
+    assert world.levers[Replay.NEVER].pulled == []
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert notes(request.messages) == []
+    assert [result.outcome for result in results(request.messages)] == [Outcome.OK]
+    found = await only(world)
+    assert (found.cuts, found.resume_pending, found.resume_reason) == (0, False, None)
+    world.model.say("worked")
+    async with asyncio.timeout(10):
+        while await world.ledger() != {"answered": 1}:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_turn_parks_behind_the_call_that_it_waits_for(world: World, call: Call) -> None:
+    """H6: a `never` call is waited for; the model is asked by the successor."""
+    await with_windows(world, park=LONG)
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never"), call("safe")])
+    world.say("work")
+    await lever.was_pulled(1)
+    stopping = await parking(world)
+    lever.go.set()
+    went = await stopping
+    assert (went.parked, went.interrupted) == (1, 0)
+    assert len(world.model.requests) == 1
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert notes(request.messages) == []
+    assert [result.outcome for result in results(request.messages)] == [Outcome.OK] * 2
+    assert (len(lever.pulled), len(world.levers[Replay.SAFE].pulled)) == (1, 1)
+
+
+class LettingGo(NoRunners):
+    """Sees which calls were cancelled before the runners were let go."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.cancelled_before: list[Any] = []
+        self._lever = world.levers[Replay.ATTACH]
+
+    async def detach(self) -> None:
+        self.cancelled_before += [] if self.detached else self._lever.cancelled
+        await super().detach()
+
+
+async def test_a_turn_in_a_call_that_runs_on_is_parked_at_once(world: World, call: Call) -> None:
+    """H6, H2, C4: also by `--now`; the runner is let go of before the turn is cancelled, and the
+    successor attaches to the real call."""
+    await with_windows(world, park=LONG)
+    lever = world.levers[Replay.ATTACH]
+    await world.stop()
+    runners = world.runners = LettingGo(world)
+    await world.start()
+    lever.go.clear()
+    world.model.say([call("attach")])
+    world.say("work")
+    await lever.was_pulled(1)
+    async with asyncio.timeout(10):
+        went = await leave(world, StopKind.RESTART, now=True)
+    assert (went.parked, went.interrupted) == (1, 0)
+    assert runners.cancelled_before == []
+    assert len(lever.cancelled) == 1
+    lever.known[lever.pulled[0]] = "the true result"
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert [result.text for result in results(request.messages)] == ["the true result"]
+    assert notes(request.messages) == []
+    assert (await only(world)).cuts == 0
+
+
+async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
+    world: World, call: Call
+) -> None:
+    """H6: nothing more is written in the name of a turn that was left."""
+    await with_windows(world, park=LONG)
+    attach, never = world.levers[Replay.ATTACH], world.levers[Replay.NEVER]
+    for lever in (attach, never):
+        lever.go.clear()
+    world.model.say([call("attach")])
+    world.say("work", chat="one")
+    await attach.was_pulled(1)
+    world.model.say([call("never")])
+    world.say("work", chat="two")  # keeps the window open
+    await never.was_pulled(1)
+    stopping = await parking(world)
+    attach.go.set()
+    async with asyncio.timeout(10):
+        while world.gateway.lanes.count(LaneState.PARKED) != 1:
+            await asyncio.sleep(0.005)
+    never.go.set()
+    went = await stopping
+    assert (went.parked, went.interrupted) == (2, 0)
+    attach.known[attach.pulled[0]] = "the true result"
+    await come_back(world)
+    requests = [await world.model.asked(number) for number in (3, 4)]
+    texts = sorted(result.text for one in requests for result in results(one.messages))
+    assert texts == ["pulled never 1", "the true result"]
+    assert [notes(one.messages) for one in requests] == [[], []]
+
+
+async def test_who_reaches_no_boundary_in_the_window_is_cut_marked_and_counted(
+    world: World, call: Call
+) -> None:
+    """C2, C3, F5, H7: the call that it was in has its result, and the note says by what."""
+    await with_windows(world, park=0.05)
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never")])
+    world.say("work")
+    await lever.was_pulled(1)
+    went = await leave(world, StopKind.RESTART)
+    assert (went.parked, went.interrupted) == (0, 1)
+    lever.go.set()
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert [result.outcome for result in results(request.messages)] == [Outcome.CANCELLED]
+    [note] = notes(request.messages)
+    assert note.startswith("[System note: a restart")
+    found = await only(world)
+    assert (found.cuts, found.resume_reason) == (1, "restart_timeout")
+    assert len(lever.pulled) == 1
+
+
+@pytest.mark.parametrize("kind", [StopKind.STOP, StopKind.SIGNAL])
+async def test_only_a_restart_parks(world: World, call: Call, kind: StopKind) -> None:
+    """C2, C4: any other stop ends what runs, and no successor could attach to it."""
+    await with_windows(world, park=LONG)
+    lever = world.levers[Replay.ATTACH]
+    lever.go.clear()
+    world.model.say([call("attach")])
+    world.say("work")
+    await lever.was_pulled(1)
+    async with asyncio.timeout(10):
+        went = await leave(world, kind)
+    assert (went.parked, went.interrupted) == (0, 1)
+    lever.go.set()
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert [result.outcome for result in results(request.messages)] == [Outcome.CANCELLED]
+    assert lever.attached == []
+    assert (await only(world)).resume_reason == "shutdown_timeout"
+
+
+async def test_a_parked_turn_that_is_cut_later_is_counted_then(world: World, call: Call) -> None:
+    """F7, H6: parking is forgotten when the turn goes on."""
+    world.levers[Replay.ATTACH].go.clear()
+    world.model.say([call("attach")])
+    world.say("work")
+    await world.levers[Replay.ATTACH].was_pulled(1)
+    await restart(world)
+    await world.levers[Replay.ATTACH].was_pulled(2)  # which never heard of it, and runs it
+    assert (await open_turn(world)).left_as is None
+    await world.die()
+    world.levers[Replay.ATTACH].go.set()
+    await world.start()
+    request = await world.model.asked(2)
+    [note] = notes(request.messages)
+    assert note.startswith("[System note: an interruption")
+    assert (await only(world)).cuts == 1
+
+
+async def test_a_parked_turn_that_never_went_on_is_still_parked(world: World, call: Call) -> None:
+    """H6: however many processes come and go in between."""
+    world.levers[Replay.ATTACH].go.clear()
+    world.model.say([call("attach")])
+    world.say("work")
+    await world.levers[Replay.ATTACH].was_pulled(1)
+    went = await leave(world, StopKind.RESTART)
+    assert went.parked == 1
+    world.store = world.open_store(world.path)
+    async with world.store:
+        assert (await open_turn(world)).left_as is LeftAs.PARKED
+    await world.start()
+    async with asyncio.timeout(10):
+        await world.gateway.stop()  # at once, before or behind its going on
+    await world.stop()
+    world.levers[Replay.ATTACH].go.set()
+    await world.start()
+    request = await world.model.asked(2)
+    assert (await only(world)).cuts == len(notes(request.messages))
+
+
+async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
+    world: World, call: Call
+) -> None:
+    """H5, H6, G4: in the order of acceptance."""
+    lever = world.levers[Replay.ATTACH]
+    lever.go.clear()
+    world.model.say([call("attach")])
+    world.say("first")
+    await lever.was_pulled(1)
+    world.say("/queue second")
+    lane = next(iter(world.gateway.lanes))
+    async with asyncio.timeout(10):
+        while not lane.queued:
+            await asyncio.sleep(0.005)
+    lever.known[lever.pulled[0]] = "done"
+    world.model.say("one", "two")
+    await restart(world)
+    request = await world.model.asked(3)
+    assert request.messages[-1] == UserMessage(text="second")
+    assert notes(request.messages) == []
+
+
+@pytest.fixture
+async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
+    world = Asking(tmp_path / "state.db")
+    windows(world)
+    await world.start()
+    yield world
+    await world.stop()
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
+async def test_a_turn_that_waits_for_a_person_is_left_as_it_is(
+    asking: Asking, call: Call, kind: StopKind
+) -> None:
+    """C2, J3: it stands at a boundary; the answer may come to any process."""
+    asking.model.say([call("shell", RM)])
+    asking.say("clean up")
+    await asking.asked()
+    went = await leave(asking, kind)
+    assert (went.parked, went.interrupted) == (1, 0)
+    await come_back(asking)
+    assert (await only(asking)).cuts == 0
+    asking.say("/approve")
+    request = await asking.model.asked(2)
+    assert notes(request.messages) == []
+    assert [result.outcome for result in results(request.messages)] == [Outcome.OK]
+
+
+@pytest.fixture
+async def family(tmp_path: Path) -> AsyncIterator[World]:
+    """A world whose agents have children."""
+    world = World(tmp_path / "state.db")
+    world.model = Cast()
+    settings = DelegateSettings()
+    world.settings = msgspec.structs.replace(world.settings, delegate=settings)
+    world.more_tools = [Delegate(settings)]
+    windows(world, park=LONG)
+    await world.start()
+    yield world
+    windows(world)
+    await world.gateway.stop()
+    await world.stop()
+
+
+def delegating(call: Call, text: str) -> Any:
+    return call("delegate", json.dumps({"tasks": [{"task": text}]}))
+
+
+async def test_children_park_like_everyone_and_their_parents_attach_to_them(
+    family: World, call: Call
+) -> None:
+    """H6, H2: neither is told that anything happened."""
+    assert isinstance(family.model, Cast)
+    child = family.model.part("dig")
+    family.levers[Replay.ATTACH].go.clear()
+    family.model.say([delegating(call, "dig a hole")])
+    child.say([call("attach")])
+    family.say("work")
+    await family.levers[Replay.ATTACH].was_pulled(1)
+    went = await leave(family, StopKind.RESTART)
+    assert (went.parked, went.interrupted) == (2, 0)
+    family.levers[Replay.ATTACH].known = {family.levers[Replay.ATTACH].pulled[0]: "dug"}
+    child.say("a deep hole")
+    await come_back(family)
+    request = await family.model.asked(2)
+    [result] = results(request.messages)
+    assert "a deep hole" in result.text
+    assert notes(request.messages) == notes(child.requests[-1].messages) == []
+    family.model.say("there is a hole")
+    async with asyncio.timeout(10):
+        while (await family.ledger()).get(InboxState.ANSWERED) != 2:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_turn_may_still_have_children_while_it_is_waited_for(
+    family: World, call: Call
+) -> None:
+    """C2: a drain waits for turns to finish, and some need help for that."""
+    assert isinstance(family.model, Cast)
+    await with_windows(family, drain=LONG, park=LONG)
+    family.say("work")
+    await family.model.asked(1)
+    stopping = asyncio.create_task(leave(family, StopKind.STOP))
+    async with asyncio.timeout(10):
+        while "draining: 1 turn" not in family.states:
+            await asyncio.sleep(0.005)
+    family.model.part("dig").say("a deep hole")
+    family.model.say([delegating(call, "dig a hole")], "there is a hole")
+    went = await stopping
+    assert (went.parked, went.interrupted) == (0, 0)
+    windows(family)
+    await come_back(family)
+    assert await family.ledger() == {"answered": 2}
+
+
+async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
+    world: World, call: Call, until: Any
+) -> None:
+    """H6, F5: a crash behind the drain finds it parked."""
+    await with_windows(world, park=LONG)
+    attach, never = world.levers[Replay.ATTACH], world.levers[Replay.NEVER]
+    attach.go.clear()
+    never.go.clear()
+    world.model.say([call("attach")])
+    world.say("work", chat="one")
+    await attach.was_pulled(1)
+    world.model.say([call("never")])
+    world.say("work", chat="two")
+    await never.was_pulled(1)
+    await begun(world, 2)
+    stopping = await parking(world)
+
+    async def is_parked() -> bool:
+        return LeftAs.PARKED in {one.left_as for one in await world.store.open_turns()}
+
+    await until(is_parked)
+    assert attach.cancelled == []
+    never.go.set()
+    await stopping
+    await world.start()
