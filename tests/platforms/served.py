@@ -67,6 +67,13 @@ class Served:
         process.communicate(timeout=30)
         return process.returncode
 
+    def leaves(self) -> int:
+        """It ends by itself, as it was asked to; its exit code."""
+        process, self._process = self._process, None
+        assert process is not None, "there is none that could"
+        process.communicate(timeout=30)
+        return process.returncode
+
     @property
     def port(self) -> int:
         return int(self.address.rpartition(":")[2])

@@ -58,6 +58,7 @@ const query = (pairs) => {
 export const api = {
   status: () => call("GET", "/status"),
   commands: () => call("GET", "/commands"),
+  restart: (mode) => call("POST", "/restart", mode ? { mode } : {}),
   search: (q, limit = 20) => call("GET", "/search" + query({ q, limit })),
   sessions: (asked = {}) => call("GET", "/sessions" + query(asked)),
   open: (name) => call("POST", "/sessions", name ? { name } : {}),

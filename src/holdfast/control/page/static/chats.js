@@ -9,7 +9,7 @@ export class Chats extends Observed {
   #stream;
   #searched = 0;
 
-  constructor({ onState }) {
+  constructor({ onState, onGateway }) {
     super();
     this.sessions = [];
     this.more = false;
@@ -18,8 +18,12 @@ export class Chats extends Observed {
     this.found = null; // null: not searching; else {sessions, places}
     this.#stream = new Stream({
       address: () => address.events(),
-      events: ["session", "deleted"],
-      onEvent: (name, data) => (name === "deleted" ? this.forget(data.id) : this.put(data)),
+      events: ["session", "deleted", "gateway"],
+      onEvent: (name, data) => {
+        if (name === "gateway") onGateway(data);
+        else if (name === "deleted") this.forget(data.id);
+        else this.put(data);
+      },
       onState: (state) => {
         onState(state);
         if (state === "open") this.load();

@@ -26,7 +26,10 @@ export class Page extends Observed {
       onSession: (name, session) => this.#begun(name, session),
       onAccepted: (id, said) => this.conversation?.id === id && this.conversation.accepted(said),
     });
-    this.chats = new Chats({ onState: (state) => this.#connection("chats", state) });
+    this.chats = new Chats({
+      onState: (state) => this.#connection("chats", state),
+      onGateway: (told) => this.#stirred(told),
+    });
     // At once: a quick hand writes before the gateway has said how it is.
     this.newName = this.#waitingName();
   }
@@ -73,6 +76,11 @@ export class Page extends Observed {
     } catch (failure) {
       this.announce(failure.message);
     }
+  }
+
+  /** Resolves when it is decided: the gateway goes, or says why it does not. */
+  async restart(mode) {
+    await api.restart(mode);
   }
 
   /** Said to a screen reader once; never while it is still being written. */
@@ -178,6 +186,13 @@ export class Page extends Observed {
     this.chats.put(session);
     const mark = session.state === "idle" ? "" : "● ";
     document.title = `${mark}${session.title || "New chat"} · Holdfast`;
+    this.changed();
+  }
+
+  /** How far a stop has come, or that one is to come. */
+  #stirred({ state, phase, turns, pending }) {
+    if (!this.status) return;
+    this.status = { ...this.status, state, phase, pending, turns: { ...this.status.turns, running: turns } };
     this.changed();
   }
 

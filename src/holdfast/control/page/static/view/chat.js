@@ -2,6 +2,7 @@
 import { useObserved } from "../observed.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { Approvals } from "./approvals.js";
+import { Banner } from "./banner.js";
 import { ChatHeader } from "./header.js";
 import { Composer } from "./composer.js";
 import { Footer } from "./footer.js";
@@ -13,9 +14,7 @@ export function Chat({ page, narrow, covered }) {
   const { conversation } = page;
   return html`<main class="chat" inert=${covered}>
     <${ChatHeader} page=${page} narrow=${narrow} />
-    ${!page.connected && html`<p class="banner" role="alert">
-      Reconnecting… what you write is kept and sent when the gateway is back.
-    </p>`}
+    <${Banner} page=${page} />
     ${conversation
       ? html`<${Opened} key=${conversation.id} page=${page} conversation=${conversation} />`
       : html`<${Beginning} page=${page} />`}

@@ -1,10 +1,11 @@
 // Questions that stand in front of the page until they are answered.
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
+import { Ways } from "./restart.js";
 
 export function Dialog({ page }) {
   const { dialog } = page;
   if (!dialog) return null;
-  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget }[dialog.kind];
+  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget, restart: Restart }[dialog.kind];
   return html`<${Modal} onClose=${() => page.set({ dialog: null })}><${View} page=${page} dialog=${dialog} /><//>`;
 }
 
@@ -68,5 +69,12 @@ function Kill({ page, dialog: { process, act } }) {
 function Forget({ page, dialog: { note, act } }) {
   return html`<${Question} page=${page} title="Forget this note?" verb="Forget" danger act=${act}>
     <p>${note.text}</p>
+  <//>`;
+}
+
+function Restart({ page }) {
+  return html`<${Question} page=${page} title="Restart the gateway?" verb="Restart" act=${(form) => page.restart(form.elements.mode.value)}>
+    <p>Conversations go on where they were, and what is written meanwhile is answered.</p>
+    <${Ways} />
   <//>`;
 }

@@ -4,6 +4,7 @@ import { Icon } from "./icons.js";
 
 export function Footer({ page }) {
   const { status, connected } = page;
+  const going = !connected || status?.state !== "running";
   return html`<footer class="status" aria-label="Status">
     <span class=${connected ? "link-state on" : "link-state off"}><span class="dot"></span>${connected ? "Connected" : "Reconnecting…"}</span>
     ${status && html`
@@ -11,7 +12,7 @@ export function Footer({ page }) {
       ${status.sandboxed === false && html`<span class="warn" title=${status.why_unsandboxed}>
         <${Icon} name="shield" /> Not sandboxed <span class="why">${status.why_unsandboxed}</span>
       </span>`}
-      ${status.state !== "running" && html`<span class="warn">${status.state}</span>`}
+      ${!going && html`<button type="button" class="link" onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart…</button>`}
       <span class="version">Holdfast ${status.version}</span>
     `}
   </footer>`;

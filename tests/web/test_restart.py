@@ -1,0 +1,115 @@
+"""The page restarts its gateway: it says what is waited for, comes back, and shows all once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.platforms.served import Served
+from tests.web.conftest import Visit, _served
+from tests.web.test_access import DESKTOP, PHONE, serious
+from tests.web.test_reconnecting import answered, said
+from tests.web.visitor import Visitor
+
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.service import exits
+
+WORDS = " ".join(f"word{n}" for n in range(1, 51))
+SLOWLY = f"[delay 0.1] [text {WORDS}]"
+AWAY = "Restarting… what you write is kept"
+
+
+@pytest.fixture
+def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
+    """A gateway whose supervisor is the test: it leaves with 75, and is started again."""
+    with _served(tmp_path / "home", model, HOLDFAST_GATEWAY_SUPERVISOR="s6") as served:
+        yield served
+
+
+def ask_to_restart(visitor: Visitor, way: str) -> Any:
+    """Fill the dialog in, and send it; the dialog."""
+    visitor.page.get_by_role("button", name="Restart…").click()
+    dialog = visitor.page.get_by_role("dialog")
+    dialog.get_by_label(way).check()
+    dialog.get_by_role("button", name="Restart", exact=True).click()
+    return dialog
+
+
+def follow(served: Served, visitor: Visitor) -> None:
+    """It goes, its successor comes, and the page is with that one."""
+    assert served.leaves() == exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
+    visitor.page.get_by_text(AWAY).wait_for()
+    served.start()
+    visitor.page.get_by_text(AWAY).wait_for(state="hidden")
+    visitor.page.get_by_text("Connected", exact=True).wait_for()
+
+
+def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
+    kept_gateway: Served, visit: Visit
+) -> None:
+    """C2: the page says what is waited for, and shows what came of it once."""
+    visitor = visit(kept_gateway)
+    visitor.say(SLOWLY)
+    visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
+    dialog = ask_to_restart(visitor, "Soon")
+    visitor.page.get_by_text("Restarting: waiting for 1 turn").wait_for()
+    dialog.wait_for(state="hidden")
+    visitor.page.get_by_text(AWAY).wait_for()
+    visitor.say("written meanwhile")
+    follow(kept_gateway, visitor)
+    visitor.said.nth(1).wait_for()
+    visitor.replies.nth(1).wait_for()
+    visitor.until_idle()
+    assert said(visitor) == [SLOWLY, "written meanwhile"]
+    assert answered(visitor)[0] == WORDS
+    shown = visitor.page.locator(".column").inner_text()
+    visitor.page.reload()
+    visitor.replies.nth(1).wait_for()
+    assert visitor.page.locator(".column").inner_text() == shown
+
+
+def test_a_restart_when_nothing_runs_lets_it_finish_first(
+    kept_gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(kept_gateway)
+    visitor.say(SLOWLY)
+    visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
+    ask_to_restart(visitor, "When nothing runs")
+    visitor.page.get_by_text("The gateway restarts as soon as nothing runs.").wait_for()
+    follow(kept_gateway, visitor)
+    visitor.until_idle()
+    assert answered(visitor) == [WORDS]
+
+
+def test_a_restart_that_is_refused_is_told_in_the_dialog(
+    kept_gateway: Served, visit: Visit
+) -> None:
+    """A successor that could not start is not begun: the reason names the place."""
+    visitor = visit(kept_gateway)
+    kept_gateway.paths.config_file.write_text("[gateway]\nprot = 1\n")
+    dialog = ask_to_restart(visitor, "Now")
+    dialog.get_by_role("alert").get_by_text("gateway.prot").wait_for()
+    dialog.get_by_role("button", name="Cancel").click()
+    visitor.ask("[text still here]")
+    assert answered(visitor) == ["still here"]
+
+
+@pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
+def test_the_dialog_is_for_everyone(
+    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+) -> None:
+    visitor = visit(gateway, color_scheme=theme, viewport=viewport)
+    page = visitor.page
+    opener = page.get_by_role("button", name="Restart…")
+    opener.focus()
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Restart the gateway?")
+    dialog.wait_for()
+    assert dialog.get_by_label("Soon").evaluate("node => node === document.activeElement")
+    page.keyboard.press("ArrowDown")
+    assert dialog.get_by_label("When nothing runs").is_checked()
+    assert serious(page, theme) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert opener.evaluate("node => node === document.activeElement")
