@@ -20,7 +20,9 @@ from holdfast.service.paths import Paths
 from holdfast.store.backup import archive, packing, shelf
 from holdfast.store.backup.copying import copy_closed
 from holdfast.store.backup.gathering import DATABASE
+from holdfast.store.backup.plan import PLAN, finish
 
+_PURPOSE = "holdfast backup"
 _ANSWERS_WITHIN = 120.0  # seconds without a line from the gateway: another copy may be in front
 
 
@@ -50,6 +52,9 @@ def create(home: Path, asked: Asked, *, gently: bool, as_json: bool) -> None:
 def made(home: Path, asked: Asked) -> Path:
     """A new backup, verified."""
     database = Paths(home).db
+    if (home / PLAN).exists():
+        with HomeLock(home, purpose=_PURPOSE):
+            finish(home)
     if not database.exists():
         raise HoldfastError(f"Nothing was stored in {home} yet: there is nothing to back up.")
     folder, file = _destination(home, asked.to)
@@ -85,7 +90,7 @@ def _copy(home: Path, to: Path) -> None:
         _copy_live(home, to)
     except GatewayDown:
         to.unlink(missing_ok=True)
-        with HomeLock(home, purpose="holdfast backup"):
+        with HomeLock(home, purpose=_PURPOSE):
             _copy_offline(home, to)
 
 

@@ -9,6 +9,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Store
 from holdfast.service.lock import HomeLock
 from holdfast.service.paths import Paths
+from holdfast.store.backup.plan import PLAN
+from holdfast.store.inspection import has_log
 from holdfast.store.sqlite import SqliteStore
 
 T = TypeVar("T")
@@ -19,7 +21,7 @@ def ask_store(home: Path, ask: Callable[[Store], Awaitable[T]], *, purpose: str)
 
     Raises `HomeInUse` when somebody else owns the data after all.
     """
-    if not _there(Paths(home).db):
+    if not (_there(Paths(home).db) or has_log(Paths(home).db) or _there(home / PLAN)):
         return None
 
     async def read() -> T:

@@ -13,6 +13,11 @@ class StoreUnusable(StoreError):
     """The file itself is not one this program may write: damaged, newer, foreign or read-only."""
 
 
+class StoreDamaged(StoreUnusable):
+    """The file is not what was written: a backup or a salvage may take its place, if a person
+    says so."""
+
+
 class ModelError(HoldfastError):
     """A model call failed. `kind` says why; see `core.model.Fault`."""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.errors import StoreError, StoreUnusable
+from holdfast.core.errors import StoreDamaged, StoreError, StoreUnusable
 
 DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
@@ -22,7 +22,8 @@ def explain(error: Exception, path: Path) -> StoreError:
 
 def unopened(error: Exception, path: Path) -> StoreUnusable:
     """The same for a file that could not be opened at all."""
-    return StoreUnusable(str(explain(error, path)))
+    told = explain(error, path)
+    return told if isinstance(told, StoreUnusable) else StoreUnusable(str(told))
 
 
 def _failed(error: Exception, path: Path) -> StoreError:
@@ -42,17 +43,17 @@ def _failed(error: Exception, path: Path) -> StoreError:
     return StoreError(f"{path}: {what}; nothing of this was written. {remedy}")
 
 
-def damaged(path: Path, found: str) -> StoreUnusable:
-    return StoreUnusable(
+def damaged(path: Path, found: str) -> StoreDamaged:
+    return StoreDamaged(
         f"{path} is damaged: {found}. It was left as it is. `holdfast doctor` looks at it, and"
         " offers to restore the newest good backup or to save what can be read"
     )
 
 
-def no_database(path: Path) -> StoreUnusable:
-    return StoreUnusable(
-        f"{path} is no SQLite database. It was left as it is. Move it away, or name another"
-        " home with HOLDFAST_HOME"
+def no_database(path: Path) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} is no SQLite database. It was left as it is. If it was one, `holdfast doctor`"
+        " offers a backup; else move it away, or name another home with HOLDFAST_HOME"
     )
 
 
@@ -86,8 +87,8 @@ def not_a_file(path: Path) -> StoreUnusable:
     return StoreUnusable(f"{path} is no regular file. It was left as it is. Move it away")
 
 
-def lost(path: Path, log: Path) -> StoreUnusable:
-    return StoreUnusable(
+def lost(path: Path, log: Path) -> StoreDamaged:
+    return StoreDamaged(
         f"{path} is missing or empty, but its log {log.name} is there and holds messages."
         f" Nothing was written. Bring {path.name} back beside it; to start afresh, move the"
         " log away"

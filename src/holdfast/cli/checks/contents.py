@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
+from holdfast.cli.checks.damage import damaged
 from holdfast.cli.checks.finding import Finding, Level, Patient, fine
 from holdfast.cli.checks.stored import Stored, look_into, rebuild
 from holdfast.config import ConfigError, load
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreDamaged
+from holdfast.store.inspection import has_log
 
 
 class Configuration:
@@ -38,11 +40,14 @@ class Database:
     name = "database"
 
     def look(self, patient: Patient) -> Iterable[Finding]:
-        if not patient.paths.db.exists():
+        if not (patient.paths.db.exists() or has_log(patient.paths.db)):
             yield fine("Nothing was stored yet.")
             return
         try:
             found = look_into(patient)
+        except StoreDamaged as error:
+            yield damaged(patient, str(error))
+            return
         except HoldfastError as error:
             yield Finding(
                 level=Level.PROBLEM,
@@ -57,13 +62,7 @@ class Database:
     def _file(self, patient: Patient, found: Stored) -> Finding:
         if not found.problems:
             return fine("The database is sound: every page of it was read.")
-        return Finding(
-            level=Level.PROBLEM,
-            what=f"{patient.paths.db} is damaged: {'; '.join(found.problems[:3])}",
-            why="What it holds may be lost or wrong, and more of it with every write.",
-            remedy="Stop the gateway, set the file aside with its -wal file, and restore the "
-            "newest backup.",
-        )
+        return damaged(patient, f"{patient.paths.db} is damaged: {'; '.join(found.problems[:3])}")
 
     def _search(self, patient: Patient, found: Stored) -> Finding:
         if not found.search_problem:

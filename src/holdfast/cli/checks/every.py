@@ -1,5 +1,6 @@
 """Every check, in the order in which they are told: what the others stand on comes first."""
 
+from holdfast.cli.checks.backups import Backups
 from holdfast.cli.checks.contents import Configuration, Database, Model
 from holdfast.cli.checks.finding import Check
 from holdfast.cli.checks.ground import Disk, Home, Leftovers, Lock, Permissions
@@ -15,6 +16,7 @@ CHECKS: tuple[Check, ...] = (
     Lock(),
     Leftovers(),
     Database(),
+    Backups(),
     Units(),
     Sandbox(),
     Model(),

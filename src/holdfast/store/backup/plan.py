@@ -13,6 +13,7 @@ from holdfast.core.errors import StoreUnusable
 from holdfast.store.syncing import sync
 
 PLAN = "restore.json"
+ROOM = ".restore-"  # how the name of a folder begins in which files are staged
 
 Step = Callable[[str], None]
 """Told before each thing that is done; the fault tests end the process there."""
@@ -56,6 +57,7 @@ def finish(home: Path, *, at: Step = unwatched) -> bool:
     the home's lock alone, before the store is opened."""
     path = home / PLAN
     if not path.exists():
+        _clear(home)
         return False
     try:
         plan = msgspec.json.decode(path.read_bytes(), type=Plan)
@@ -72,6 +74,12 @@ def finish(home: Path, *, at: Step = unwatched) -> bool:
             f"mend that and start again, or put the files that are named there back by hand"
         ) from error
     return True
+
+
+def _clear(home: Path) -> None:
+    """What was staged by a process that was killed before its plan."""
+    for room in home.glob(f"{ROOM}*"):
+        shutil.rmtree(room, ignore_errors=True)
 
 
 def _carry_out(home: Path, move: Move, at: Step) -> None:

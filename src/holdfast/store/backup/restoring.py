@@ -16,12 +16,11 @@ from holdfast.store.backup import archive
 from holdfast.store.backup.archive import Tell
 from holdfast.store.backup.gathering import DATABASE, belongs
 from holdfast.store.backup.packing import check, enough_room
-from holdfast.store.backup.plan import PLAN, Move, Plan, Step, commit, finish, unwatched
+from holdfast.store.backup.plan import PLAN, ROOM, Move, Plan, Step, commit, finish, unwatched
 from holdfast.store.syncing import sync
 
 T = TypeVar("T")
 
-_ROOM = ".restore-"
 _ASIDE = ".before-restore-"
 _BESIDE = ("-wal", "-shm", "-journal")
 # What can be made anew from the database, and would follow another one than is there then.
@@ -82,9 +81,7 @@ def replace_database(home: Path, *, at: float, make: Callable[[Path], T]) -> tup
 @contextmanager
 def staging(home: Path, mark: str) -> Iterator[Path]:
     """A folder in the home, on the same file system as what it will replace."""
-    for old in home.glob(f"{_ROOM}*"):
-        shutil.rmtree(old, ignore_errors=True)  # of a process that was killed before its plan
-    room = home / f"{_ROOM}{mark}"
+    room = home / f"{ROOM}{mark}"
     room.mkdir(mode=0o700)
     try:
         yield room

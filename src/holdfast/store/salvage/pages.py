@@ -8,6 +8,7 @@ from typing import IO, NamedTuple
 from holdfast.store.salvage.records import Unreadable, Value, decode, varint
 
 _HEADER = 100
+_MAGIC = b"SQLite format 3\0"
 _SIZES = {1: 65536} | {1 << n: 1 << n for n in range(9, 16)}
 _USUAL = 4096
 
@@ -41,6 +42,8 @@ class Pages:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         header = file.read(_HEADER).ljust(_HEADER, b"\0")
+        if not header.startswith(_MAGIC):
+            header = bytes(_HEADER)  # it says nothing: the file is taken to be as ours are
         self.size = _SIZES.get(struct.unpack_from(">H", header, 16)[0], _USUAL)
         self._usable = self.size - header[20]
         self.version: int = struct.unpack_from(">I", header, 60)[0]

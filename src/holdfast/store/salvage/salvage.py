@@ -32,7 +32,9 @@ class Salvaged(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """In the words of a person."""
         lost = ", ".join(f"{count} {table}" for table, count in self.about_lost.items())
-        missing = f"about {lost} are lost" if lost else "nothing that people said is known lost"
+        missing = f"about {lost} are lost" if lost else "nothing is known to be lost"
+        if self.lost_pages and not lost:
+            missing = f"{self.lost_pages} pages could not be read, with what was in them"
         return f"{said(self.rows)} were saved; {missing}"
 
 

@@ -10,6 +10,7 @@ from holdfast.store.salvage.records import Unreadable
 
 _TABLE = (Kind.INNER_TABLE, Kind.LEAF_TABLE)
 _SCHEMA_COLUMNS = 5
+_SCHEMA = "sqlite_schema"
 _SEQUENCES = "sqlite_sequence"
 
 Tell = Callable[[int, int], None]
@@ -31,6 +32,7 @@ class Trees:
         self._tell = tell
         self.lost: Counter[str] = Counter()
         self.unplaced = 0
+        self._bereft: set[str] = set()  # trees that have lost a page, indexes too
         self.broken: Counter[str] = Counter()  # rows in pages that were readable otherwise
         self.leaves: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
@@ -38,7 +40,7 @@ class Trees:
 
     def roots(self) -> dict[str, int]:
         """Where each tree begins, from the file's own list of them."""
-        rows = (entry.values for entry in self._entries("sqlite_schema", 1, rowid=True))
+        rows = (entry.values for entry in self._entries(_SCHEMA, 1, rowid=True))
         found: dict[str, int] = {}
         for values in rows:
             if len(values) == _SCHEMA_COLUMNS and isinstance(values[3], int):
@@ -83,6 +85,7 @@ class Trees:
         except Unreadable:
             page = None
         if page is None or (page.kind in _TABLE) is not rowid:
+            self._bereft.add(name)
             if self._holds(name):
                 self.lost[name] += 1
             return None
@@ -96,8 +99,8 @@ class Trees:
         return layout is None or bool(layout.table)
 
     def _stray(self) -> Iterator[Found]:
-        """A leaf whose parent is lost belongs to the one tree that its rows fit; where there are
-        several, nobody can tell."""
+        """A leaf whose parent is lost belongs to the one tree that has lost something and that its
+        rows fit; where there are several, nobody can tell."""
         free = set(self._pages.freelist())
         for number in range(1, self._pages.count + 1):
             if number in self._pages.seen or number in free:
@@ -118,7 +121,8 @@ class Trees:
             return []
         return [
             layout
-            for layout in self._layouts.values()
-            if layout.rowid is (page.kind in _TABLE)
+            for name, layout in self._layouts.items()
+            if (name in self._bereft or _SCHEMA in self._bereft)
+            and layout.rowid is (page.kind in _TABLE)
             and all(layout.fits(entry.values) for entry in page.entries)
         ]
