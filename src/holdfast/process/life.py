@@ -108,6 +108,8 @@ class Life:
             watch=self._watch,
         )
         await start.run()
+        if self._begun.listener is not None:
+            self._heritage.deposit(self._begun.listener.sockets)
         started()
 
     def _begun_or_failed(self, starting: asyncio.Task[None]) -> None:
@@ -165,7 +167,7 @@ class Life:
     async def _end(self, order: StopOrder, *, lives: Lives, starting: asyncio.Task[None]) -> int:
         loop, windows = asyncio.get_running_loop(), self._config.settings.gateway
         allowed = windows.restart_drain_timeout + windows.park_timeout + _CLEAN_UP + _GRACE
-        self._footing.watchdog.arm(loop, allowed)
+        self._footing.watchdog.arm(loop, self._stall.patience or allowed)
         log.info("Asked to go: %s, by %s.", order.kind, order.by, extra={"action": "stopping"})
         self._notifier.tell("STOPPING=1")
         stop = Stop(

@@ -1,11 +1,11 @@
-"""Stalling on purpose: the process is held up in a phase that the fault tests name."""
+"""Stalling on purpose: the process is held up in the phases that the fault tests name."""
 
 import asyncio
 import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from holdfast.core.errors import HoldfastError
@@ -22,40 +22,48 @@ class How(StrEnum):
 
 
 class Stall:
-    """Told each phase as it begins; the one that ships does nothing."""
+    """Told each phase as it begins; the one that ships does nothing.
 
-    def __init__(self, phase: str = "", how: How = How.BLOCK) -> None:
-        self._phase = phase
-        self._how = how
+    `patience`: seconds after which the watchdog loses it, instead of its own.
+    """
+
+    def __init__(self, phases: Mapping[str, How], *, patience: float | None = None) -> None:
+        self._phases = phases
+        self.patience = patience
 
     def passed(self, phase: str) -> None:
-        if phase == self._phase and self._how in _AT_ONCE:
-            _AT_ONCE[self._how]()
+        how = self._phases.get(phase)
+        if how in _AT_ONCE:
+            _AT_ONCE[how]()
 
     async def inside(self, phase: str) -> None:
-        if phase != self._phase:
-            return
-        if self._how is How.HANG:
-            await asyncio.Event().wait()
-        elif self._how is How.FAIL:
-            raise HoldfastError(f"{phase!r} was told to fail")
+        match self._phases.get(phase):
+            case How.HANG:
+                await asyncio.Event().wait()
+            case How.FAIL:
+                raise HoldfastError(f"{phase!r} was told to fail")
 
 
 def stall_at(order: str) -> Stall:
-    """`"close the store:hang"`; "" never stalls."""
-    phase, _, how = order.rpartition(":")
-    if not order:
-        return Stall()
-    if how not in list(How):
-        raise HoldfastError(f"HOLDFAST_STALL_AT: {order!r} is none of PHASE:{'|'.join(How)}")
-    return Stall(phase, How(how))
+    """`"record intent:fail,close the store:hang"`; "drain:block,1.5" has the watchdog wait so
+    long; "" never stalls."""
+    phases, patience = {}, None
+    for part in filter(None, order.split(",")):
+        phase, _, how = part.rpartition(":")
+        if how in list(How):
+            phases[phase] = How(how)
+        elif not phase and how.replace(".", "").isdigit():
+            patience = float(how)
+        else:
+            raise HoldfastError(f"HOLDFAST_STALL_AT: {part!r} is none of PHASE:{'|'.join(How)}")
+    return Stall(phases, patience=patience)
 
 
 def _freeze() -> None:
     ctypes.PyDLL(None).sleep(_FOREVER)  # a call that keeps the interpreter's lock
 
 
-_AT_ONCE: dict[How, Callable[[], object]] = {
+_AT_ONCE: dict[How | None, Callable[[], object]] = {
     How.BLOCK: lambda: time.sleep(_FOREVER),
     How.FREEZE: _freeze,
     How.TERM: lambda: os.kill(os.getpid(), signal.SIGTERM),
