@@ -9,17 +9,28 @@ from holdfast.cli.departing import restart as restart_gateway
 from holdfast.cli.departing import stop as stop_gateway
 from holdfast.cli.services import NoService, service_of, tell_kept
 from holdfast.control.client import GatewayDown
+from holdfast.service.boot_socket import ask_boot
 from holdfast.service.keeping import Keeper
+from holdfast.service.paths import Paths
 
 _LONGEST = 900.0  # seconds that a removal waits for a stop
 
 
 def start(home: Path) -> None:
     keeper = service_of(home)
-    if keeper is None:
+    if keeper is not None:
+        keeper.start()
+        tell_kept(keeper, keeper.kept())
+    elif not _booted(home):
         raise NoService(home)
-    keeper.start()
-    tell_kept(keeper, keeper.kept())
+
+
+def _booted(home: Path) -> bool:
+    """The container's first process was asked; False: this is no container with one."""
+    answer = ask_boot(Paths(home), "start")
+    if answer is not None:
+        click.echo(f"The container's boot is {answer}; `holdfast status` says when it is ready.")
+    return answer is not None
 
 
 def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
@@ -42,10 +53,11 @@ def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> N
     try:
         restart_gateway(home, mode=mode, timeout=timeout, as_json=as_json)
     except GatewayDown:
-        if keeper is None:
+        if keeper is None and not _booted(home):
             raise
-        click.echo(f"No gateway was running; {keeper.name} is started.", err=True)
-        keeper.restart()
+        if keeper is not None:
+            click.echo(f"No gateway was running; {keeper.name} is started.", err=True)
+            keeper.restart()
 
 
 def halt(home: Path, keeper: Keeper) -> None:

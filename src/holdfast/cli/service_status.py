@@ -1,5 +1,6 @@
 """`holdfast gateway status`: what the supervisor says of the service, then the gateway itself."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -7,19 +8,28 @@ import click
 from holdfast.cli import status
 from holdfast.cli.home import chosen_home
 from holdfast.cli.services import service_of, tell_kept
-from holdfast.service.calling import CallFailed
+from holdfast.core.errors import HoldfastError
+from holdfast.service.boot_socket import ask_boot
+from holdfast.service.paths import Paths
 
 _FOR_PROGRAMS = ("as_json", "quiet", "watch")
 
 
 def _told(**options: Any) -> None:
-    keeper = None if any(map(options.get, _FOR_PROGRAMS)) else service_of(chosen_home())
-    if keeper is not None:
-        try:
-            tell_kept(keeper, keeper.kept())
-        except CallFailed as error:
-            click.echo(str(error), err=True)
+    if not any(map(options.get, _FOR_PROGRAMS)):
+        _tell_supervisor(chosen_home())
     click.get_current_context().invoke(status.command, **options)
+
+
+def _tell_supervisor(home: Path) -> None:
+    keeper = service_of(home)
+    try:
+        if keeper is not None:
+            tell_kept(keeper, keeper.kept())
+        elif (boot := ask_boot(Paths(home), "state")) is not None:
+            click.echo(f"the container's boot is {boot}")
+    except HoldfastError as error:
+        click.echo(str(error), err=True)  # the gateway may answer all the same
 
 
 # The options are those of `holdfast status`, whatever they are.
