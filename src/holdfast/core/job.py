@@ -157,7 +157,6 @@ class JobRun(msgspec.Struct, frozen=True, kw_only=True):
     inbox_id: InboxId | None
     session_id: SessionId | None
     turn_id: TurnId | None
-    own_session: bool = False  # nothing else was ever said in it
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

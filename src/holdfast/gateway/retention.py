@@ -45,15 +45,18 @@ class Retention:
         # First, so that what fails is tried again tomorrow and not at once.
         self._next = now + _DAY
         settings = self._settings
+        # Before the messages, which say whether they have ended.
+        runs = await self._rows(self._store.prune_runs, now - settings.inbox_days * _DAY)
         messages = await self._rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
         deliveries = await self._rows(self._store.prune_outbox, now - settings.outbox_days * _DAY)
         sessions = await self._sessions(now) if settings.sessions_days else 0
-        if messages or deliveries or sessions:
+        if messages or deliveries or sessions or runs:
             log.info(
-                "Pruned %d sessions, %d ended messages and %d deliveries.",
+                "Pruned %d sessions, %d ended messages, %d deliveries and %d runs of jobs.",
                 sessions,
                 messages,
                 deliveries,
+                runs,
                 extra={"action": "pruned"},
             )
         return self._next

@@ -20,6 +20,7 @@ from holdfast.gateway.endings import STOPPED
 from holdfast.gateway.house import House
 from holdfast.gateway.lane import Lane
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.question import lasting
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ HERE = (
     "says.{more}]"
 )
 QUIETLY = f" Where there is nothing worth telling, reply with {SILENT} and nothing else."
-LATE = "it was stopped, because it took longer than {limit:g} seconds"
+LATE = "it was stopped, because it took longer than {limit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ class Runs:
 
     async def _stop_late(self, run: Run) -> None:
         try:
-            await self.stop(run.job_id, LATE.format(limit=run.limit))
+            await self.stop(run.job_id, LATE.format(limit=lasting(run.limit)))
         except StoreError as error:
             log.error("A late run goes on: %s", error, extra={"action": "run_late"})
 

@@ -5,7 +5,6 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.child import HOUSE
 from holdfast.core.ids import InboxId, PrincipalId, SessionId
 from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.job import Cause, Job, JobId, JobRun, JobSpec, RunState, WaitingRun
@@ -28,7 +27,7 @@ _STATES = {
 
 # The last is the body of what the run's turn said last.
 _RUN = """r.id, r.job_id, r.cause, r.due_at, r.made_at, r.skipped, r.inbox_id,
-    i.state, i.reason, i.ended_at, i.session_id, i.turn_id, i.platform, (
+    i.state, i.reason, i.ended_at, i.session_id, i.turn_id, (
         SELECT m.body FROM steps p
         JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
         WHERE p.turn_id = i.turn_id AND p.kind = 'model'
@@ -129,18 +128,8 @@ def run(cursor: apsw.Cursor, run_id: str) -> JobRun | None:
     return None if found is None else _job_run(found)
 
 
-def old_runs(cursor: apsw.Cursor, *, before: float, limit: int) -> list[JobRun]:
-    """Those that were made and had ended by then."""
-    found = cursor.execute(
-        f"{_RUNS} WHERE r.made_at < ?1 AND (r.skipped IS NOT NULL OR (r.inbox_id IS NOT NULL"
-        " AND (i.id IS NULL OR i.ended_at < ?1))) ORDER BY r.made_at LIMIT ?2",
-        (before, limit),
-    )
-    return [_job_run(row) for row in found]
-
-
 def _job_run(row: Row) -> JobRun:
-    said = None if row[13] is None else rows.message(row[13])
+    said = None if row[12] is None else rows.message(row[12])
     return JobRun(
         id=row[0],
         job_id=JobId(row[1]),
@@ -154,7 +143,6 @@ def _job_run(row: Row) -> JobRun:
         inbox_id=None if row[6] is None else InboxId(row[6]),
         session_id=None if row[10] is None else SessionId(row[10]),
         turn_id=row[11],
-        own_session=row[12] == HOUSE,
     )
 
 

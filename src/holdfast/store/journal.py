@@ -308,8 +308,8 @@ class SqliteJournal:
     def skip_runs(self, job_id: JobId, *, why: str, run_id: str | None = None) -> Future[int]:
         return self._submit(partial(jobs_rows.skip, job_id=job_id, why=why, run_id=run_id))
 
-    def forget_runs(self, run_ids: Sequence[str]) -> Future[None]:
-        return self._submit(partial(jobs_rows.forget, run_ids=tuple(run_ids)))
+    def prune_runs(self, *, before: float) -> Future[int]:
+        return self._submit(partial(jobs_rows.prune, before=before))
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))

@@ -212,9 +212,6 @@ class SqliteLibrary:
     async def job_run(self, run_id: str) -> JobRun | None:
         return await self._read(partial(job_reads.run, run_id=run_id))
 
-    async def old_runs(self, *, before: float, limit: int) -> list[JobRun]:
-        return await self._read(partial(job_reads.old_runs, before=before, limit=limit))
-
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))
 

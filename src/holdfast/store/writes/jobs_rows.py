@@ -1,7 +1,5 @@
 """Jobs and their runs: made, changed, planned, begun, and forgotten."""
 
-from collections.abc import Sequence
-
 import apsw
 import msgspec
 
@@ -11,6 +9,8 @@ from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.job import ChangeKind, Job, JobChange, JobId, NewJob, Run, RunPlan
 from holdfast.store.job_reads import JOB, WAITING, job_row
 from holdfast.store.writes import inbox
+
+_AT_ONCE = 500  # rows of one command: nobody else's write waits long for it
 
 
 def add(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
@@ -109,10 +109,20 @@ def accept(
     return accepted
 
 
-def forget(cursor: apsw.Cursor, *, run_ids: Sequence[str]) -> None:
-    """These runs, and jobs that are over and have none left."""
-    cursor.executemany("DELETE FROM job_runs WHERE id = ?", [(run_id,) for run_id in run_ids])
+def prune(cursor: apsw.Cursor, *, before: float) -> int:
+    """Forget the oldest runs that had ended by then, and jobs that are over and have none left;
+    how many runs that are."""
     cursor.execute(
-        "DELETE FROM jobs WHERE next_due IS NULL"
-        " AND NOT EXISTS (SELECT 1 FROM job_runs r WHERE r.job_id = jobs.id)"
+        "DELETE FROM job_runs WHERE id IN (SELECT r.id FROM job_runs r"
+        " LEFT JOIN inbox i ON i.id = r.inbox_id WHERE r.made_at < ?1 AND (r.skipped IS NOT NULL"
+        " OR (r.inbox_id IS NOT NULL AND (i.id IS NULL OR i.ended_at < ?1)))"
+        " ORDER BY r.made_at LIMIT ?2)",
+        (before, _AT_ONCE),
     )
+    gone = cursor.connection.changes()
+    cursor.execute(
+        "DELETE FROM jobs WHERE next_due IS NULL AND made_at < ?"
+        " AND NOT EXISTS (SELECT 1 FROM job_runs r WHERE r.job_id = jobs.id)",
+        (before,),
+    )
+    return gone
