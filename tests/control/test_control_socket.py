@@ -16,7 +16,8 @@ def test_status_says_what_is_true_now(served: Served) -> None:
     assert status["state"] == "running"
     assert status["address"] == served.address
     assert status["model"]["name"] == "scripted"
-    assert {"name": "api", "account": "default", "backlog": "none"} in status["platforms"]
+    (api,) = [platform for platform in status["platforms"] if platform["name"] == "api"]
+    assert (api["account"], api["backlog"], api["here"]) == ("default", "none", True)
     ledger = status["ledger"]
     assert ledger["accepted"] == sum(count for state, count in ledger.items()) / 2
     assert read_status(served.paths)["state"] == "running"

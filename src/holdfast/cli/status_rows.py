@@ -42,7 +42,8 @@ def facts(document: Document, *, now: float) -> Iterator[str]:
     yield from _row("messages", _ledger(snapshot))
     yield from _row("loop", _loop(document))
     yield from _row("store", _store(snapshot.store, document.machine))
-    yield from _row("backup", _backup(snapshot.last_backup, now))
+    if snapshot.turns:
+        yield from _row("backup", _backup(snapshot.last_backup, now))
     yield from _row("machine", _machine(document.machine))
 
 

@@ -85,10 +85,9 @@ class Facts:
         if phase in (RUNNING, STOPPED):
             return phase
         order = self._order()
-        if order is not None:
-            return "restarting" if order.kind.restarts else "stopping"
-        # Without an order only a start has phases, unless something broke what ran.
-        return "stopping" if self._state in (RUNNING, "stopping") else "starting"
+        if order is None:
+            return "starting"  # without an order, only a start has phases
+        return "restarting" if order.kind.restarts else "stopping"
 
 
 def balance(ledger: Mapping[InboxState, int]) -> dict[str, int]:

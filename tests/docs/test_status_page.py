@@ -1,0 +1,42 @@
+"""docs/operating.md: the fields and the codes of `holdfast status` are those that it prints."""
+
+import re
+
+from tests.docs.conftest import REPO, Page, Pages
+
+from holdfast.core.facts import (
+    AgentFacts,
+    BackupFacts,
+    Document,
+    LoopFacts,
+    MachineFacts,
+    Snapshot,
+    StoreFacts,
+    TurnFacts,
+)
+
+_NAME = re.compile(r"`(\w+)`")
+
+
+def section(page: Page, title: str) -> Page:
+    return Page(page.text.split(f"### {title}\n", 1)[1].split("\n#", 1)[0])
+
+
+def test_every_field_of_the_document_is_explained(page: Pages) -> None:
+    rows = section(page("docs/operating.md"), "For programs").rows
+    named = {name for row in rows for name in _NAME.findall(row[0])}
+    assert named == {*Document.__struct_fields__, *Snapshot.__struct_fields__} - {"snapshot"}
+
+
+def test_what_is_inside_a_field_is_named_too(page: Pages) -> None:
+    text = section(page("docs/operating.md"), "For programs").text
+    named = set(_NAME.findall(text))
+    for part in (AgentFacts, BackupFacts, LoopFacts, MachineFacts, StoreFacts, TurnFacts):
+        assert set(part.__struct_fields__) - named == set(), part
+
+
+def test_every_code_of_a_problem_is_explained(page: Pages) -> None:
+    source = (REPO / "src/holdfast/control/problems.py").read_text()
+    codes = set(re.findall(r'code="(\w+)"', source))
+    rows = section(page("docs/operating.md"), "What is wrong").named()
+    assert set(rows) == codes and len(codes) > 5
