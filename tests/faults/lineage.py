@@ -1,0 +1,201 @@
+"""A lineage: the gateways of one home, one after the other, each a real process."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+import holdfast
+from holdfast.control.client import ControlClient
+from holdfast.core.settings import RunnerSettings
+from holdfast.runner.runners import Runners
+from holdfast.service.clock import SystemClock
+from holdfast.service.lock import read_holder
+from holdfast.service.paths import Paths
+from holdfast.service.process import opened
+
+READY_WITHIN = 40.0
+ENDS_WITHIN = 40.0
+
+CONFIG = """
+[gateway]
+port = 0
+{gateway}
+
+[model]
+provider = "demo"
+
+[log]
+level = "debug"
+"""
+
+
+class Life:
+    """Owns one process of ours, and what it says."""
+
+    def __init__(self, process: asyncio.subprocess.Process, *, home: Path, errors: Path) -> None:
+        self._process = process
+        self._home = home
+        self._errors = errors
+        self.address = ""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    async def ready(self) -> str:
+        """The address that it greets with."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(READY_WITHIN):
+            line = await self._process.stdout.readline()
+        assert b"listens on" in line, self.said()
+        self.address = line.decode().split()[-1]
+        return self.address
+
+    def signal(self, which: signal.Signals) -> None:
+        self._process.send_signal(which)
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(ENDS_WITHIN):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        if self.alive:
+            self._process.kill()
+        await self._process.wait()
+
+    def said(self) -> str:
+        """Its stderr, and the end of the log."""
+        log = Paths(self._home).log_file
+        logged = log.read_text() if log.exists() else ""
+        return f"\n{self._errors.read_text()[-4000:]}\n--- log:\n{logged[-6000:]}"
+
+
+class Lineage:
+    """Owns a home and every process that was started on it here."""
+
+    def __init__(self, home: Path, http: aiohttp.ClientSession, *, gateway: str = "") -> None:
+        self.home = home
+        self.paths = Paths(home)
+        self._http = http
+        self._lives: list[Life] = []
+        home.mkdir(mode=0o700)
+        self.configure(gateway)
+
+    def configure(self, gateway: str = "") -> None:
+        self.paths.config_file.write_text(CONFIG.format(gateway=gateway))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "HOME": str(self.home),
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(Path(holdfast.__file__).parents[1]),
+            "HOLDFAST_HOME": str(self.home),
+        }
+
+    async def begin(self, *arguments: str, program: str = "") -> Life:
+        """`holdfast ARGUMENTS` (`run`), or a program of Python, not waited for."""
+        command = ["-c", program] if program else ["-m", "holdfast.cli", *(arguments or ("run",))]
+        errors = self.home / f"life-{len(self._lives)}.err"
+        with errors.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=file,
+                env=self.environment,
+            )
+        life = Life(process, home=self.home, errors=errors)
+        self._lives.append(life)
+        return life
+
+    async def start(self, *arguments: str, program: str = "") -> Life:
+        """The same, waited for until it takes messages."""
+        life = await self.begin(*arguments, program=program)
+        await life.ready()
+        return life
+
+    async def said_by(self, *arguments: str) -> tuple[int, str]:
+        """The exit code of a command, and all that it printed."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "holdfast.cli",
+            *arguments,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=self.environment,
+        )
+        async with asyncio.timeout(ENDS_WITHIN):
+            said, _ = await process.communicate()
+        assert process.returncode is not None
+        return process.returncode, said.decode()
+
+    async def ask(self, address: str, text: str, *, message_id: str) -> str:
+        headers = {
+            "Authorization": f"Bearer {self.paths.api_token.read_text().strip()}",
+            "X-Holdfast-Session": "me",
+            "X-Holdfast-Message-Id": message_id,
+        }
+        body = {"model": "holdfast", "messages": [{"role": "user", "content": text}]}
+        url = f"{address}/v1/chat/completions"
+        async with self._http.post(url, json=body, headers=headers) as response:
+            response.raise_for_status()
+            answer: str = (await response.json())["choices"][0]["message"]["content"]
+            return answer
+
+    async def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = await asyncio.to_thread(ControlClient(self.paths).get, "/status")
+        return found
+
+    async def leave(self) -> None:
+        """Every process of this home ends: those started here, and one that followed them."""
+        for life in self._lives:
+            await life.kill()
+        await asyncio.to_thread(self._end_holder)
+        runners = Runners(
+            self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
+        )
+        await runners.end_all()
+
+    def effects(self) -> list[str]:
+        """The lines that commands wrote to `effects.log`, in all workspaces."""
+        files = sorted(self.paths.workspaces.glob("*/effects.log"))
+        return [line for file in files for line in file.read_text().splitlines()]
+
+    async def until(self, fact: Callable[[], bool]) -> None:
+        async with asyncio.timeout(ENDS_WITHIN):
+            while not fact():
+                await asyncio.sleep(0.02)
+
+    def _end_holder(self) -> None:
+        holder = read_holder(self.home)
+        fd = holder and opened(holder.pid, started=holder.start_time)
+        if fd:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
+            os.close(fd)
+
+
+async def _ignore(_: object) -> None:
+    """Nobody keeps a record of runners that are only ended."""
+
+
+@asynccontextmanager
+async def lineage(home: Path, *, gateway: str = "") -> AsyncIterator[Lineage]:
+    async with aiohttp.ClientSession() as http:
+        made = Lineage(home, http, gateway=gateway)
+        try:
+            yield made
+        finally:
+            await made.leave()

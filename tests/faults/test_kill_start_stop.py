@@ -1,0 +1,95 @@
+"""`kill -9` at random instants of start and stop, each followed by a start at once.
+
+Set HOLDFAST_SEED to repeat a run.
+"""
+
+import asyncio
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.faults.lineage import Life, Lineage, lineage
+
+KILLS = 25  # of each kind: fifty in all
+SOAK_KILLS = 500
+
+
+def seed() -> int:
+    chosen = os.environ.get("HOLDFAST_SEED")
+    return int(chosen) if chosen else random.SystemRandom().randrange(2**32)
+
+
+class Chain:
+    """Owns a lineage whose lives are killed, one after the other, and what they were asked."""
+
+    def __init__(self, line: Lineage, chance: random.Random) -> None:
+        self.line = line
+        self.chance = chance
+        self.asked = 0
+        self.start_takes = 1.0
+        self.stop_takes = 0.3
+
+    async def start(self) -> Life:
+        """At once after whatever was before; it must become ready, and answer."""
+        began = time.monotonic()
+        life = await self.line.start()
+        self.start_takes = time.monotonic() - began
+        self.asked += 1
+        answer = await self.line.ask(life.address, "hello", message_id=f"m-{self.asked}")
+        assert answer
+        return life
+
+    async def kill_in_start(self, life: Life) -> None:
+        """The life that runs is killed; the next is, somewhere on its way to ready."""
+        await life.kill()
+        victim = await self.line.begin()
+        await asyncio.sleep(self.chance.uniform(0, self.start_takes))
+        await victim.kill()
+
+    async def kill_in_stop(self, life: Life) -> None:
+        began = time.monotonic()
+        life.signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(self.chance.uniform(0, self.stop_takes)):
+                await life.ended()
+            self.stop_takes = time.monotonic() - began
+        except TimeoutError:
+            pass
+        await life.kill()
+
+    async def run(self, kills: int, *, stopping: bool) -> None:
+        life = await self.start()
+        for _ in range(kills):
+            await (self.kill_in_stop(life) if stopping else self.kill_in_start(life))
+            life = await self.start()
+        ledger = (await self.line.status())["ledger"]
+        assert ledger["answered"] == ledger["accepted"] == self.asked, ledger
+
+
+async def kill_and_start(home: Path, kills: int, *, stopping: bool) -> None:
+    chosen = seed()
+    print(f"HOLDFAST_SEED={chosen}")
+    async with lineage(home) as line:
+        await Chain(line, random.Random(chosen)).run(kills, stopping=stopping)
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("stopping", [False, True], ids=["starting", "stopping"])
+async def test_what_a_killed_gateway_leaves_never_keeps_the_next_from_starting(
+    tmp_path: Path, stopping: bool
+) -> None:
+    """E4: whatever lock, pid, socket or status file it had at that instant."""
+    await kill_and_start(tmp_path / "home", KILLS, stopping=stopping)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("stopping", [False, True], ids=["starting", "stopping"])
+async def test_no_instant_of_many_leaves_anything_that_blocks_a_start(
+    tmp_path: Path, stopping: bool
+) -> None:
+    """E4: the same, at as many instants as there is time for."""
+    await kill_and_start(tmp_path / "home", SOAK_KILLS, stopping=stopping)
