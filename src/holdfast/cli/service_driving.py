@@ -40,10 +40,10 @@ def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
     try:
         stop_gateway(home, now=now, timeout=timeout, as_json=as_json)
     except GatewayDown:
-        if keeper is None or not keeper.kept().running:
+        if keeper is None or not keeper.kept().in_hand:
             raise
         click.echo(f"No gateway was running; {keeper.name} is told not to start one.", err=True)
-    if keeper is not None and keeper.kept().running:
+    if keeper is not None and keeper.kept().in_hand:
         keeper.stop()
 
 
@@ -64,5 +64,5 @@ def halt(home: Path, keeper: Keeper) -> None:
     """Whatever runs of this service ends, and is not started again."""
     with suppress(GatewayDown):  # its supervisor is told all the same
         stop_gateway(home, now=False, timeout=_LONGEST, as_json=False)
-    if keeper.kept().running:
+    if keeper.kept().in_hand:
         keeper.stop()

@@ -19,6 +19,7 @@ from holdfast.config import prepare_home
 from holdfast.core.errors import HoldfastError
 from holdfast.service.calling import must
 from holdfast.service.keeping import Keeper
+from holdfast.service.paths import Paths, private_dir
 from holdfast.service.unit import Scope
 
 __all__ = ["Wish", "install", "uninstall"]
@@ -110,13 +111,15 @@ def _must_listen(planned: Plan) -> None:
 
 
 def _prepare(planned: Plan) -> None:
-    """The home is there, and its gateway's own."""
+    """The home is there and its gateway's own, with a folder for what a supervisor writes."""
     home, user = planned.unit.home, planned.unit.user
-    fresh = not home.exists()
+    made = [folder for folder in (home, Paths(home).logs) if not folder.exists()]
     prepare_home(home)
-    if user and fresh:
+    private_dir(Paths(home).logs)
+    if user:
         entry = pwd.getpwnam(user)
-        os.chown(home, entry.pw_uid, entry.pw_gid)
+        for folder in made:
+            os.chown(folder, entry.pw_uid, entry.pw_gid)
 
 
 def _write(keeper: Keeper, wanted: str) -> None:

@@ -23,7 +23,7 @@ def service_of(home: Path) -> Keeper | None:
 
 def tell_kept(keeper: Keeper, kept: Kept) -> None:
     """One line about the unit, for a person."""
-    colour = "red" if kept.failed else "green" if kept.running else "yellow"
+    colour = "red" if kept.failed else "green" if kept.pid else "yellow"
     more = [f"process {kept.pid}"] if kept.pid else []
     more += [f"started again {kept.restarts} times"] if kept.restarts else []
     more += [] if kept.at_boot else ["not started at boot"]

@@ -14,7 +14,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What a supervisor says of its unit; its own words, for people."""
 
     state: str  # "active (running)"
-    running: bool
+    in_hand: bool  # it runs, or its supervisor may start it by itself
     failed: bool = False
     pid: int = 0
     restarts: int = 0  # by the supervisor itself, since it was last started by hand

@@ -60,11 +60,11 @@ class Launchd(msgspec.Struct, frozen=True, kw_only=True):
     def kept(self) -> Kept:
         said = self._loaded()
         if said is None:
-            return Kept(state="not loaded", running=False, at_boot=True)
+            return Kept(state="not loaded", in_hand=False, at_boot=True)
         state, pid, runs = (found.search(said) for found in (_STATE, _PID, _RUNS))
         return Kept(
             state=state[1] if state else "loaded",
-            running=pid is not None,
+            in_hand=True,
             pid=int(pid[1]) if pid else 0,
             restarts=max(0, int(runs[1]) - 1) if runs else 0,
             at_boot=True,

@@ -42,7 +42,7 @@ class Systemd(msgspec.Struct, frozen=True, kw_only=True):
         state = facts.get("ActiveState", "unknown")
         return Kept(
             state=f"{state} ({facts.get('SubState', 'unknown')})",
-            running=state in ("active", "activating", "deactivating", "reloading"),
+            in_hand=state in ("active", "activating", "deactivating", "reloading"),
             failed=state == "failed",
             pid=_number(facts.get("MainPID")),
             restarts=_number(facts.get("NRestarts")),

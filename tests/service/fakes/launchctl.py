@@ -1,0 +1,156 @@
+"""A faithful small launchd as one program: jobs are loaded, started, killed and printed.
+
+It keeps a folder, `$XDG_RUNTIME_DIR/launchd`, with a file for each job that is loaded, and starts
+the real program of a job, watched by a process of its own that starts it again as `KeepAlive` has
+it. Each call is a line in `$XDG_RUNTIME_DIR/calls`.
+"""
+
+import json
+import os
+import plistlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+RUNTIME = Path(os.environ["XDG_RUNTIME_DIR"])
+JOBS = RUNTIME / "launchd"
+NOT_FOUND, IN_PROGRESS = 113, 37
+
+
+def main() -> None:
+    with (RUNTIME / "calls").open("a") as calls:
+        calls.write(json.dumps(["launchctl", *sys.argv[1:]]) + "\n")
+    JOBS.mkdir(exist_ok=True)
+    verb, *rest = sys.argv[1:]
+    if verb == "keep":
+        keep(JOBS / rest[0])
+        return
+    VERBS[verb](rest)
+
+
+def bootstrap(rest: list[str]) -> None:
+    domain, file = rest
+    job = plistlib.loads(Path(file).read_bytes())
+    record = JOBS / job["Label"]
+    if record.exists():
+        sys.exit(IN_PROGRESS)
+    write(record, {"job": job, "domain": domain, "state": "not running", "pid": 0, "runs": 0})
+    if job.get("RunAtLoad"):
+        start(record)
+
+
+def kickstart(rest: list[str]) -> None:
+    record = loaded(rest[-1])
+    if "-k" in rest and (pid := read(record)["pid"]):
+        os.kill(pid, signal.SIGTERM)
+        return  # whoever keeps it starts it again
+    if not read(record)["pid"]:
+        start(record)
+
+
+def bootout(rest: list[str]) -> None:
+    record = loaded(rest[-1])
+    known = read(record)
+    record.rename(record.with_suffix(".gone"))
+    if known["pid"]:
+        end(known["pid"], known["job"].get("ExitTimeOut", 20))
+
+
+def show(rest: list[str]) -> None:
+    record = loaded(rest[-1])
+    known = read(record)
+    pid = f"\tpid = {known['pid']}\n" if known["pid"] else ""
+    print(f"{rest[-1]} = {{\n\tstate = {known['state']}\n{pid}\truns = {known['runs']}\n}}")
+
+
+def enable(rest: list[str]) -> None:
+    """It is remembered across boots; there is no boot here."""
+
+
+def keep(record: Path) -> None:
+    """What launchd does for one job: start it, and again, as its `KeepAlive` has it."""
+    job = read(record)["job"]
+    while record.exists():
+        with open(job["StandardErrorPath"], "ab") as said:
+            process = subprocess.Popen(
+                job["ProgramArguments"],
+                env={**os.environ, **job["EnvironmentVariables"], "XPC_SERVICE_NAME": job["Label"]},
+                cwd=job["WorkingDirectory"],
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+        began = time.monotonic()
+        change(record, state="running", pid=process.pid, runs=read(record)["runs"] + 1)
+        code = process.wait()
+        with (RUNTIME / "events").open("a") as events:
+            events.write(f"exited {code}\n")
+        change(record, state="not running", pid=0)
+        if not (job["KeepAlive"] == {"SuccessfulExit": False} and code != 0):
+            return
+        throttle = job["ThrottleInterval"] / float(os.environ["FAKE_SPEED"])
+        time.sleep(max(0.0, throttle - (time.monotonic() - began)))
+
+
+def start(record: Path) -> None:
+    subprocess.Popen(
+        [sys.executable, "-IS", __file__, "keep", record.name],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    while not read(record)["runs"]:
+        time.sleep(0.01)
+
+
+def end(pid: int, patience: float) -> None:
+    os.kill(pid, signal.SIGTERM)
+    until = time.monotonic() + patience
+    while alive(pid):
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def loaded(target: str) -> Path:
+    record = JOBS / target.rpartition("/")[2]
+    if not record.exists():
+        print(f'Could not find service "{record.name}" in domain', file=sys.stderr)
+        sys.exit(NOT_FOUND)
+    return record
+
+
+def read(record: Path) -> dict[str, object]:
+    return json.loads(record.read_text())
+
+
+def change(record: Path, **facts: object) -> None:
+    if record.exists():
+        write(record, {**read(record), **facts})
+
+
+def write(record: Path, facts: dict[str, object]) -> None:
+    draft = record.with_suffix(".new")
+    draft.write_text(json.dumps(facts))
+    draft.replace(record)
+
+
+VERBS = {
+    "bootstrap": bootstrap,
+    "bootout": bootout,
+    "kickstart": kickstart,
+    "print": show,
+    "enable": enable,
+}
+
+main()
