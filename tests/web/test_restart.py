@@ -14,16 +14,24 @@ from tests.web.visitor import Visitor
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service import exits
 
-WORDS = " ".join(f"word{n}" for n in range(1, 51))
-SLOWLY = f"[delay 0.1] [text {WORDS}]"
+ENDLESS = {"match": "slowly", "delay": 0.1, "text": " ".join(f"word{n}" for n in range(999))}
 AWAY = "Restarting… what you write is kept"
 
 
 @pytest.fixture
 def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
     """A gateway whose supervisor is the test: it leaves with 75, and is started again."""
-    with _served(tmp_path / "home", model, HOLDFAST_GATEWAY_SUPERVISOR="s6") as served:
+    model.reset()
+    wanted = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "2"}
+    with _served(tmp_path / "home", model, **wanted) as served:
         yield served
+
+
+def work(visitor: Visitor) -> None:
+    """A turn runs that does not end by itself."""
+    visitor.served.model.script(ENDLESS, {"match": "slowly", "text": "there it is"})
+    visitor.say("slowly")
+    visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
 
 
 def ask_to_restart(visitor: Visitor, way: str) -> Any:
@@ -47,38 +55,39 @@ def follow(served: Served, visitor: Visitor) -> None:
 def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
     kept_gateway: Served, visit: Visit
 ) -> None:
-    """C2: the page says what is waited for, and shows what came of it once."""
+    """C2, F6: the page says what is waited for. What is written meanwhile is sent to the
+    successor, which goes on with what was cut; and all of it is shown once."""
     visitor = visit(kept_gateway)
-    visitor.say(SLOWLY)
-    visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
+    work(visitor)
     dialog = ask_to_restart(visitor, "Soon")
     visitor.page.get_by_text("Restarting: waiting for 1 turn").wait_for()
     dialog.wait_for(state="hidden")
     visitor.page.get_by_text(AWAY).wait_for()
-    visitor.say("written meanwhile")
+    visitor.page.get_by_role("button", name="What sending does").click()
+    visitor.page.get_by_role("menuitemradio", name="Queue").click()
+    visitor.say("and this")
     follow(kept_gateway, visitor)
-    visitor.said.nth(1).wait_for()
-    visitor.replies.nth(1).wait_for()
+    visitor.page.get_by_text("You said: and this").wait_for()
     visitor.until_idle()
-    assert said(visitor) == [SLOWLY, "written meanwhile"]
-    assert answered(visitor)[0] == WORDS
+    assert said(visitor) == ["slowly", "and this"]
+    assert answered(visitor) == ["there it is", "You said: and this"]
     shown = visitor.page.locator(".column").inner_text()
     visitor.page.reload()
     visitor.replies.nth(1).wait_for()
     assert visitor.page.locator(".column").inner_text() == shown
 
 
-def test_a_restart_when_nothing_runs_lets_it_finish_first(
+def test_a_restart_when_nothing_runs_waits_as_long_as_that_takes(
     kept_gateway: Served, visit: Visit
 ) -> None:
     visitor = visit(kept_gateway)
-    visitor.say(SLOWLY)
-    visitor.page.locator(".reply.live").get_by_text("word2").wait_for()
+    work(visitor)
     ask_to_restart(visitor, "When nothing runs")
     visitor.page.get_by_text("The gateway restarts as soon as nothing runs.").wait_for()
+    visitor.page.get_by_role("button", name="Stop").click()
     follow(kept_gateway, visitor)
     visitor.until_idle()
-    assert answered(visitor) == [WORDS]
+    assert said(visitor) == ["slowly"]
 
 
 def test_a_restart_that_is_refused_is_told_in_the_dialog(
