@@ -77,7 +77,7 @@ def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
     person.says("[delay 0.15] [text one two three four five six seven eight nine ten]")
     before = "\n" + person.sees("three")
     gateway.kill()
-    person.sees("reconnecting …")
+    person.sees("reconnecting … (the gateway is away: it hung up")
     gateway.start()
     person.sees("connected again")
     person.sees("nine ten")

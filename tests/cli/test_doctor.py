@@ -140,3 +140,12 @@ def test_a_home_that_is_not_there_is_not_made(cli: Cli, tmp_path: Path) -> None:
 def test_a_check_that_does_not_exist_cannot_be_skipped(cli: Cli) -> None:
     refused = cli("doctor", "--skip", "modle")
     assert refused.returncode == 2 and "there are: versions" in refused.stderr
+
+
+def test_what_takes_several_lines_stands_under_its_first(cli: Cli, paths: Paths) -> None:
+    paths.config_file.write_text('[model]\nprovider = "demo"\n[modle]\n[gatewy]\n')
+    lines = cli("doctor", *QUICK).stdout.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("✗ config"))
+    last = next(n for n, line in enumerate(lines) if n > first and line.startswith("    matters:"))
+    assert last > first + 1, "this finding has several lines"
+    assert all(line.startswith(" " * 15) or not line for line in lines[first + 1 : last])

@@ -1,5 +1,6 @@
 """Examining a home: every check looks, what can be mended is, and all of it is told."""
 
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -93,14 +94,19 @@ def _mended(finding: Finding) -> str | None:
 
 def _tell(check: str, finding: Finding, mended: str | None) -> None:
     mark, colour = _MARKS[finding.level]
-    click.echo(f"{click.style(mark, fg=colour)} {check:<12} {safe(finding.what)}")
+    _told(f"{click.style(mark, fg=colour)} {check:<12} ", finding.what)
     if finding.level is Level.OK:
         return
     if mended is not None:
-        click.echo(f"    fixed:   {mended}")
+        _told("    fixed:   ", mended)
         return
-    click.echo(f"    matters: {finding.why}")
-    click.echo(f"    do:      {finding.remedy}")
+    _told("    matters: ", finding.why)
+    _told("    do:      ", finding.remedy)
+
+
+def _told(name: str, text: str) -> None:
+    """Lines after the first stand under it, not under its name."""
+    click.echo(name + textwrap.indent(safe(text), " " * len(click.unstyle(name))).lstrip())
 
 
 def _sum_up(told: list[dict[str, Any]], left: list[dict[str, Any]], *, fix: bool) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from holdfast.control.client import GatewayDown, refusal
+from holdfast.control.cut_line import why_cut
 from holdfast.control.v1.views import (
     AcceptedView,
     CommandView,
@@ -170,4 +171,4 @@ def _message(content: bytes) -> str:
 
 def _lost(method: str, target: str, error: Exception) -> GatewayDown:
     path = target.partition("?")[0]
-    return GatewayDown(f"The gateway did not answer {method} {path}: {str(error) or repr(error)}")
+    return GatewayDown(f"The gateway did not answer {method} {path}: {why_cut(error)}.")

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
+from holdfast.control.cut_line import why_cut
 from holdfast.control.status_socket import (
     STATUS_TIMEOUT,
     GatewayDown,
@@ -74,7 +75,8 @@ class ControlClient:
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             raise GatewayDown(
-                f"The gateway of {self._paths.home} did not answer {method} {target}: {error!r}"
+                f"The gateway of {self._paths.home} did not answer {method} {target}: "
+                f"{why_cut(error)}."
             ) from None
         finally:
             connection.close()
@@ -89,7 +91,7 @@ def _answered(
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
         raise GatewayDown(
-            f"The gateway of {paths.home} did not answer POST {path}: {error!r}"
+            f"The gateway of {paths.home} did not answer POST {path}: {why_cut(error)}."
         ) from None
 
 

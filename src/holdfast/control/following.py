@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown, refusal
+from holdfast.control.cut_line import why_cut
 from holdfast.control.v1.views import (
     EndedEvent,
     Live,
@@ -133,7 +134,7 @@ class Follower:
                     self._after = event.body.seq
                 yield event
         except (OSError, http.client.HTTPException) as error:
-            raise GatewayDown(f"the connection broke: {str(error) or repr(error)}") from None
+            raise GatewayDown(f"the gateway is away: {why_cut(error)}") from None
         finally:
             connection.close()
 

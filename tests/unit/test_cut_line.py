@@ -1,0 +1,27 @@
+"""What is said of a connection that broke: words, and never the name of an exception."""
+
+import errno
+import http.client
+import os
+
+import pytest
+
+from holdfast.control.cut_line import why_cut
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (http.client.IncompleteRead(b""), "it hung up half-way"),
+        (http.client.RemoteDisconnected("Remote end closed"), "it hung up half-way"),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), "it hung up"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), "it hung up"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "nobody listens there"),
+        (TimeoutError("timed out"), "nothing was heard from it for too long"),
+        (http.client.BadStatusLine("x"), "it answers in a form that is not HTTP"),
+        (OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH)), "network is unreachable"),
+        (OSError("odd"), "odd"),
+    ],
+)
+def test_a_person_is_told_what_happened(error: Exception, words: str) -> None:
+    assert why_cut(error) == words
