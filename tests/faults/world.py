@@ -146,6 +146,13 @@ class World:
             code = await self._gateway.wait()
         assert code == 0, f"it ended with {code}: {self.errors()}"
 
+    async def ends(self, code: int) -> None:
+        """It ends by itself, as it was asked to, with this code."""
+        assert self._gateway is not None
+        async with asyncio.timeout(30):
+            ended = await self._gateway.wait()
+        assert ended == code, f"it ended with {ended}: {self.errors()}"
+
     async def leave(self) -> None:
         """Whatever the test left behind ends: the gateway, and every runner of its home."""
         if self.alive:
