@@ -115,6 +115,7 @@ def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
     machine.call("gateway", "start")
     assert kept.is_running(but=before)
     assert "active (running)" in machine.call("gateway", "status").stdout
+    assert "login?key=" not in machine.said, "no link that logs somebody in lies in a journal"
     stopping = ["systemctl", "--user", "stop", "holdfast.service"]
     subprocess.run(stopping, env=machine.environ, check=True)
     assert kept.show()["ActiveState"] == "inactive"

@@ -17,6 +17,7 @@ from holdfast.process.wiring import Wiring, bench_facts
 from holdfast.runner.runners import Runners
 from holdfast.service.notify import Notifier
 from holdfast.service.stalling import Stall
+from holdfast.service.supervisor import BOOT, UNIT
 from holdfast.store.sqlite import SqliteStore
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,8 @@ class Start:
     async def _greet(self, runners: Runners, model: Chosen) -> None:
         """Tell the person who started it; by now it is known whether commands are confined."""
         await runners.probe()
+        if self.wiring.config.environ.keys() & {UNIT, BOOT}:
+            return  # it would lie in a journal, and a link that logs somebody in with it
         settings = self.wiring.config.settings
         off = settings.runner.sandbox is SandboxMode.OFF
         print(
