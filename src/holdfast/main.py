@@ -26,6 +26,7 @@ from holdfast.service.lock import HomeInUse
 from holdfast.service.logs import logging_to
 from holdfast.service.paths import Paths
 from holdfast.service.signals import Signals
+from holdfast.service.supervisor import UNIT
 from holdfast.service.tokens import api_token
 from holdfast.service.watchdog import Watchdog
 
@@ -93,4 +94,7 @@ def _drift(config: Config) -> list[str]:
 def _warned(config: Config) -> Iterator[None]:
     for warning in config.warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
+    if UNIT in config.environ:  # nobody else's start waits for it; `status` tells them, too
+        for told in _drift(config):
+            log.warning("%s", told, extra={"action": "unit_drift"})
     yield
