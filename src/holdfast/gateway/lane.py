@@ -97,6 +97,14 @@ class Lane:
         return None if self._aside is None else self._aside.open_turn
 
     @property
+    def open_since(self) -> float | None:
+        """When the turn began that is open here; None: there is none."""
+        if self._aside is not None:
+            return self._aside.open_turn.turn.started_at
+        turn = self._turn
+        return None if turn is None or turn.closed else turn.started_at
+
+    @property
     def queued_since(self) -> float | None:
         """Since when the message waits that is next; None: none does."""
         return self._mailbox[0].accepted_at if self._mailbox else None
