@@ -17,6 +17,8 @@ JOBS = "jobs"  # the account of the house by which runs come in, and which keeps
 SCHEDULE = "schedule"  # the tool by which an agent has jobs, and its toolset
 SILENT = "[SILENT]"  # what a run of a silent job answers where there is nothing to tell
 
+LONGEST_TEXT = 8000  # characters of what a job is to do
+
 ORIGIN = "origin"  # where the job was made
 HOME = "home"  # the home channel of that platform, else the first there is
 NOWHERE = "nowhere"  # what it says is in its history

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.core.ids import PrincipalId
 from holdfast.core.job import (
+    LONGEST_TEXT,
     Cause,
     ChangeKind,
     Job,
@@ -27,7 +28,6 @@ from holdfast.core.source import Source
 from holdfast.gateway.destinations import Destinations, Person
 from holdfast.gateway.zones import zone_of
 
-LONGEST_TEXT = 8000  # characters of what a job is to do
 _LONGEST_NAME = 60
 _MOST = 1000  # jobs of one list
 _STOPPED = "stopped before it began"

@@ -7,6 +7,7 @@ from holdfast.control.v1 import (
     departing,
     describing,
     files,
+    jobs,
     memory,
     messages,
     overall,
@@ -16,6 +17,7 @@ from holdfast.control.v1 import (
     transcripts,
 )
 from holdfast.control.v1.endpoint import Endpoint, Media
+from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.views import (
     AcceptedView,
     ApprovalAnswer,
@@ -48,6 +50,7 @@ from holdfast.control.v1.views import (
 
 _SESSION = "/sessions/{id}"
 _PROCESS = f"{_SESSION}/processes/{{process}}"
+_JOB = "/jobs/{id}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -260,6 +263,70 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         query=memory.ForgetQuery,
         gives=NotebookView,
         refuses=(404,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/jobs",
+        about="What agents are to do at certain times, the oldest first.",
+        handler=jobs.list_jobs,
+        query=jobs.JobsQuery,
+        gives=JobList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/jobs",
+        about="Have something done later or regularly.",
+        handler=jobs.add_job,
+        takes=NewJob,
+        gives=JobView,
+        statuses=(201,),
+    ),
+    Endpoint(
+        method="GET",
+        path=_JOB,
+        about="One job.",
+        handler=jobs.read_job,
+        gives=JobView,
+    ),
+    Endpoint(
+        method="PATCH",
+        path=_JOB,
+        about="Pause a job, or let it go on.",
+        handler=jobs.change_job,
+        takes=JobPaused,
+        gives=JobView,
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path=_JOB,
+        about="Remove a job with its history; what runs goes on to its end.",
+        handler=jobs.remove_job,
+        statuses=(204,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_JOB}/run",
+        about="Run a job now, as if it were due.",
+        handler=jobs.run_job,
+        gives=RunView,
+        statuses=(202,),
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_JOB}/stop",
+        about="Stop what runs of a job, and drop what waits behind it.",
+        handler=jobs.stop_job,
+        gives=Stopped,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_JOB}/runs",
+        about="What became of the runs of a job, the newest first.",
+        handler=jobs.list_runs,
+        query=jobs.RunsQuery,
+        gives=list[RunView],
     ),
     Endpoint(
         method="GET",

@@ -1,0 +1,116 @@
+"""The views of jobs: what `/api/v1/jobs` says and takes, as types."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.job import (
+    LONGEST_TEXT,
+    Cause,
+    Job,
+    JobRun,
+    Missed,
+    Overlap,
+    RunsIn,
+    RunState,
+)
+
+Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+Short = Annotated[str, msgspec.Meta(max_length=400)]
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`when` as people write it, or a cron expression. `to`: home, nowhere, or platform:chat;
+    empty: home, where there is one. `limit`: seconds that a run may take; 0: no limit."""
+
+    when: Words
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)]
+    name: Short = ""
+    zone: Short = ""
+    to: Short = ""
+    silent: bool = False
+    missed: Missed = Missed.ONCE
+    overlap: Overlap = Overlap.SKIP
+    limit: Annotated[float, msgspec.Meta(ge=0, le=10_000_000)] | None = None
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """`next_due` None: it is over."""
+
+    id: int
+    name: str
+    text: str
+    when: str
+    cron: str  # what the words were taken for; "": an interval or a date
+    zone: str  # "": the machine's own
+    to: str
+    session: RunsIn
+    silent: bool
+    missed: Missed
+    overlap: Overlap
+    limit: float
+    owner: str
+    paused: bool
+    running: bool
+    next_due: int | None
+    made_at: float
+
+
+class JobList(msgspec.Struct, frozen=True, kw_only=True):
+    jobs: list[JobView]
+    more: bool
+
+
+class JobPaused(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    paused: bool
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """`text`: what was answered. `reason`: why it was skipped, stopped or has failed."""
+
+    id: str
+    job: int
+    cause: Cause
+    state: RunState
+    due_at: int
+    ended_at: float | None
+    session_id: str | None
+    text: str
+    reason: str
+
+
+def job_view(job: Job, *, running: bool) -> JobView:
+    spec = job.spec
+    return JobView(
+        id=job.id,
+        name=spec.name,
+        text=spec.text,
+        when=spec.schedule.words,
+        cron=spec.schedule.cron,
+        zone=spec.schedule.zone,
+        to=spec.to,
+        session=spec.runs_in,
+        silent=spec.silent,
+        missed=spec.missed,
+        overlap=spec.overlap,
+        limit=spec.limit,
+        owner=job.principal,
+        paused=job.paused,
+        running=running,
+        next_due=job.next_due,
+        made_at=job.made_at,
+    )
+
+
+def run_view(run: JobRun) -> RunView:
+    return RunView(
+        id=run.id,
+        job=run.job_id,
+        cause=run.cause,
+        state=run.state,
+        due_at=run.due_at,
+        ended_at=run.ended_at,
+        session_id=run.session_id,
+        text=run.text if run.state is RunState.ANSWERED else "",
+        reason=run.reason,
+    )

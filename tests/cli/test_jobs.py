@@ -1,0 +1,69 @@
+"""`holdfast jobs`: made, looked at and changed from the shell, with a gateway and without one."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.cli.conftest import GatewayProcess
+
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) -> None:
+    """J4: what it said is in its history, also where nobody is sent it."""
+
+    def jobs(*args: str) -> str:
+        done = cli("jobs", *args, **shared.where)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    told = jobs("add", "every weekday at 9", "say hi [text hi there]", "--zone", "Europe/Berlin")
+    number = told.split(":")[0].removeprefix("Job ")
+    assert "(0 9 * * 1-5, Europe/Berlin)" in told and "Nobody is sent" in told
+    assert "every weekday at 9" in jobs("list") and "nowhere" in jobs("list")
+    job = json.loads(jobs("show", number, "--json"))
+    assert (job["cron"], job["missed"], job["overlap"]) == ("0 9 * * 1-5", "once", "skip")
+    assert "told to" in jobs("show", number)
+    assert jobs("pause", number) == f"Job {number} is paused.\n"
+    assert "paused" in jobs("list")
+    assert jobs("resume", number).startswith(f"Job {number} is due ")
+    assert jobs("history", number) == f"Job {number} has not run yet.\n"
+    assert "runs now" in jobs("run", number)
+    assert ended(jobs, number)["text"] == "hi there"
+    assert "hi there" in jobs("history", number)
+    assert jobs("stop", number) == f"Job {number} is not at work.\n"
+    assert jobs("rm", number) == f"Job {number} is removed.\n"
+    gone = cli("jobs", "show", number, **shared.where)
+    assert gone.returncode == exits.FAILED and "there is no job" in gone.stderr
+
+
+def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        [run] = json.loads(jobs("history", number, "--json"))
+        if run["ended_at"] is not None:
+            return dict(run)
+    raise AssertionError(f"it has not ended: {run}")
+
+
+def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> None:
+    refused = cli("jobs", "add", "every weekday att 9", "x", **shared.where)
+    assert refused.returncode == exits.FAILED
+    assert "I understood “every weekday”, but not “att 9”." in refused.stderr
+
+
+def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess, cli: Cli) -> None:
+    """K1: the command line takes the lock itself, and reads."""
+    assert cli("jobs", "add", "every day at 9", "look", **gateway.where).returncode == 0
+    gateway.stop()
+    assert "every day at 9" in cli("jobs", "list", **gateway.where).stdout
+    assert "look" in cli("jobs", "show", "1", **gateway.where).stdout
+    assert cli("jobs", "history", "1", **gateway.where).stdout == "Job 1 has not run yet.\n"
+    missing = cli("jobs", "show", "7", **gateway.where)
+    assert missing.returncode == exits.FAILED and "There is no job 7" in missing.stderr
+    down = cli("jobs", "run", "1", **gateway.where)
+    assert down.returncode == exits.GATEWAY_DOWN
