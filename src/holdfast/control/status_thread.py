@@ -1,10 +1,12 @@
 """Status from a thread of its own: it answers while the gateway starts, drains or hangs."""
 
 import asyncio
+import errno
 import logging
 import selectors
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from typing import Any, Self
@@ -21,7 +23,10 @@ from holdfast.service.paths import Paths, private_dir
 log = logging.getLogger(__name__)
 
 _FRESH_WITHIN = 0.04  # seconds in which the loop may say how it is, before its last word is served
+# An answer so young is served again: however often status is asked for, the loop has other work.
+_YOUNG = 0.05
 _SEND_TIMEOUT = 0.5
+_NO_FILES = 0.1  # seconds between two looks while the process may open no file
 _TOGETHER = 64  # clients that get one document
 
 Fresh = Callable[[], Coroutine[Any, Any, Snapshot]]
@@ -52,6 +57,7 @@ class StatusThread:
         self._answered = threading.Event()  # the loop owes no answer
         self._answered.set()
         self._renewing: asyncio.Task[Snapshot] | None = None
+        self._renewed_at = -_YOUNG
         self._wake: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self.outside = Outside(paths, clock=clock, drift=drift, hanging_after=hanging_after)
@@ -123,7 +129,7 @@ class StatusThread:
         earlier question is not waited for: it will not be quicker with the next."""
         if self._loop is None or self._fresh is None:
             return
-        if self._answered.is_set():
+        if self._answered.is_set() and self._clock.monotonic() - self._renewed_at > _YOUNG:
             self._answered.clear()
             try:
                 self._loop.call_soon_threadsafe(self._begin, self._loop, self._fresh)
@@ -140,6 +146,7 @@ class StatusThread:
             log.error("Status is not known: %r", error, extra={"action": "status_failed"})
         elif not done.cancelled():
             self.publish(done.result())
+        self._renewed_at = self._clock.monotonic()
         self._answered.set()
 
 
@@ -147,7 +154,9 @@ def _accepted(listener: socket.socket, clients: ExitStack) -> Iterator[socket.so
     for _ in range(_TOGETHER):
         try:
             client, _ = listener.accept()
-        except OSError:
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                time.sleep(_NO_FILES)  # whoever waits is still there, and would be seen at once
             return  # nobody is left, or whoever was there has gone
         yield clients.enter_context(client)
 
