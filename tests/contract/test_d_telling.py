@@ -12,11 +12,11 @@ import pytest
 from tests.contract.conftest import Call, HeldClock, Until, World
 
 from holdfast.agent.delegation import Delegate
-from holdfast.core.errors import RestartRefused
+from holdfast.core.errors import NotConnected, RestartRefused
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import InboxState
 from holdfast.core.judgement import Judgement, Level
-from holdfast.core.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.outbox import DeliveryKind, DeliveryRow, DeliveryState, Outbound, Receipt
 from holdfast.core.settings import DelegateSettings, GatewaySettings, PlatformSettings
 from holdfast.core.source import ChatType
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
@@ -54,9 +54,13 @@ class Telling(World):
 
     async def start(self) -> None:
         self.departure = Departure()
-        self.lifecycle = Restarting(self.departure, check=self._check, quiet=self.rests.wait)
+        self.restarting = Restarting(self.departure, check=self._check, quiet=self._quiet)
+        self.lifecycle = self.restarting
         await super().start()
         await self.gateway.telling.came_back()
+
+    async def _quiet(self) -> None:
+        await self.rests.wait()
 
     async def _check(self) -> None:
         if (checking := self.while_checked()) is not None:
@@ -64,13 +68,13 @@ class Telling(World):
         if self.refused:
             raise RestartRefused(self.refused)
 
-    async def goes(self, order: StopOrder | None = None, **counted: int) -> StopOrder:
+    async def goes(self, order: StopOrder | None = None, *, parked: int = 0) -> StopOrder:
         """It stops by this order, or by the one that it was given, as a process does."""
         if order is not None:
             self.departure.ask(order)
         async with asyncio.timeout(10):
             order = await self.departure.asked()
-        row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", **counted)
+        row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", parked=parked)
         await self.store.record_stop(row)
         await self.gateway.stop(order, hurried=self.departure.hurried)
         await self.stop()
@@ -246,6 +250,42 @@ async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
 async def _left_in(world: Telling) -> list[DeliveryRow]:
     async with SqliteStore(world.path) as store:
         return await store.undelivered()
+
+
+class Moody(SimulatedPlatform):
+    """One that cannot be reached at first, and then takes its time."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service, account="second")
+        self.reached = False
+        self.asked = asyncio.Event()
+        self.answers = asyncio.Event()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        if not self.reached:
+            self.reached = True
+            raise NotConnected("nobody is there")
+        self.asked.set()
+        await self.answers.wait()
+        return await super().send(outbound)
+
+
+async def test_a_platform_that_was_away_and_is_back_is_waited_for(world: Telling) -> None:
+    """C1: that it could not be reached a while ago says nothing about now."""
+    await world.stop()
+    door = Moody(ChatService(restart_notices=True))
+    world.more_doors = [door]
+    world.configure(home="hall")
+    await world.start()
+    await world.gateway.telling.farewell(world.order())
+    await world.gateway.delivery.flush()  # it is away
+    assert not door.asked.is_set()
+    world.gateway.intake.proven("simulated", "second")
+    flushing = asyncio.create_task(world.gateway.delivery.flush())
+    await door.asked.wait()
+    assert not flushing.done()
+    door.answers.set()
+    await flushing
 
 
 async def test_restart_in_a_chat_is_answered_by_the_notice(world: Telling) -> None:
@@ -475,6 +515,19 @@ async def test_a_restart_when_idle_waits_for_the_turns(world: Telling, until: Un
     assert heard([back]) == [("ops", None, asked)]
 
 
+async def test_a_turn_that_began_before_a_restart_when_idle_is_told_of_it(world: Telling) -> None:
+    """D1: what was promised is not the notice that it happens now, to what runs there by then."""
+    await world.works("one", 1, chat="ops")
+    world.say("/restart when idle", chat="ops")
+    await world.sent(1)
+    world.rests.set()
+    await world.goes()
+    (notice,) = told(world)[1:]
+    assert heard([notice]) == [("ops", None, None)]
+    assert "try to resume" in notice.outgoing.text
+    await world.start()
+
+
 async def test_a_restart_now_waits_for_nothing(world: Telling, until: Until) -> None:
     world.say("/restart now")
     await until(lambda: world.departure.order is not None)
@@ -530,6 +583,7 @@ async def test_a_restart_that_a_crash_cut_off_restarts_nobody(world: Telling, un
         (said,) = world.service.ledger().said
         await until(lambda: world.service.ledger().said[0].given >= 2)
         row = await world.store.inbox_row(InboxId(1))
+        assert row is not None
         assert (row.inbound.message_id, row.state) == (asked, InboxState.SUPERSEDED)
         assert world.departure.order is None
         await world.stop()
@@ -550,4 +604,4 @@ async def test_what_an_agent_says_is_never_a_restart(world: Telling, call: Call)
     world.say("go on")
     await world.sent(2)
     assert world.departure.order is None
-    assert world.lifecycle.waiting is None
+    assert world.restarting.waiting is None

@@ -78,7 +78,7 @@ class Delivery:
         self._chats: dict[tuple[str, str, str], _Chat] = {}
         self._accounts: dict[tuple[str, str], Gate] = {}
         self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
-        self._away: set[tuple[str, str]] = set()  # accounts that could not be reached just now
+        self._away: dict[tuple[str, str], float] = {}  # when an account could not be reached
         self._found_away = asyncio.Event()
         self._closed = False
 
@@ -147,8 +147,10 @@ class Delivery:
         return [chat.task for chat in reached if chat.task and not chat.task.done()]
 
     def _reached(self, account: tuple[str, str]) -> bool:
-        connected = self._connected.get(account)
-        return account not in self._away and (connected is None or connected.is_set())
+        connected, away = self._connected.get(account), self._away.get(account)
+        if connected is not None and not connected.is_set():
+            return False
+        return away is None or self._doors.proven_since(*account, at=away)
 
     async def close(self) -> None:
         """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
@@ -213,7 +215,7 @@ class Delivery:
             await self._settle(parcel, DeliveryState.PENDING, error=str(error))
             return parcel
         except NotConnected as error:
-            self._away.add((parcel.address.platform, parcel.address.account))
+            self._away[parcel.address.platform, parcel.address.account] = self._clock.now()
             self._found_away.set()
             gate.hold(min(_FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
             await self._settle(parcel, DeliveryState.PENDING, error=str(error))
@@ -251,7 +253,6 @@ class Delivery:
             )
         )
         self._doors.proven(platform.name, platform.account, at=self._clock.now())
-        self._away.discard((platform.name, platform.account))
         self._crash(CrashPoint.SENT)
         await self._settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
         self._crash(CrashPoint.RECEIPT_COMMITTED)

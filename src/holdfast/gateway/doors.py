@@ -31,6 +31,11 @@ class Doors:
         """Something went to the account's platform, and an answer came back."""
         self._proven[name, account] = at
 
+    def proven_since(self, name: str, account: str, *, at: float) -> bool:
+        """Whether an answer has come back from it after that."""
+        proven = self._proven.get((name, account))
+        return proven is not None and proven > at
+
     def shut(self, platform: Platform, why: str) -> None:
         """It could not be connected."""
         self._shut[platform.name, platform.account] = why

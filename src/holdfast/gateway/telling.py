@@ -27,7 +27,7 @@ Place = tuple[str, str, str, str | None]  # a chat and thread, whoever speaks th
 
 
 class Telling:
-    """Owns which commands are about to answer for a stop; keeps nothing else.
+    """Owns which commands answer for a stop, or have; keeps nothing else.
 
     A chat and thread hears of a stop once, however many turns run there, and of the return of
     the gateway once, in the commit that says that it is back.
@@ -38,6 +38,7 @@ class Telling:
         self._lanes = lanes
         self._homes = homes
         self._answering: dict[StopOrder, asyncio.Event] = {}
+        self.said: StopOrder | None = None  # whose asker was told by the answer to the command
 
     @contextmanager
     def answering(self, order: StopOrder) -> Iterator[None]:
@@ -74,11 +75,11 @@ class Telling:
         told: dict[Place, tuple[Address, str]] = {}
         for address in self._at_work():
             told.setdefault(_place(address), (address, working))
-        if order.address is not None:
-            told.pop(_place(order.address), None)  # the answer to the command has said it there
-        else:
+        if order.address is None:
             for home in self._homes.all():
                 told.setdefault(_place(home.address), (home.address, goes))
+        elif order == self.said:
+            told.pop(_place(order.address), None)
         return [(address, text) for address, text in told.values() if self._hears(address)]
 
     async def came_back(self) -> None:

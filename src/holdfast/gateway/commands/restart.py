@@ -82,6 +82,7 @@ class Restart:
             expires_at=plain.at + KEEPS if owed else None,
         )
         await settle(self._house, msgspec.structs.replace(plain, deliveries=(notice,)))
+        self._telling.said = order
 
 
 def _turns(running: int) -> str:
