@@ -85,6 +85,8 @@ def _clear(home: Path) -> None:
 def _carry_out(home: Path, move: Move, at: Step) -> None:
     if move.staged and not (home / move.staged).exists():
         return
+    if not reachable(home, move.place):
+        return  # a command has put a link there since; the file stays out, the rest does not
     folder, name = _folder(home, move.place)
     try:
         if _there(name, folder):
@@ -100,9 +102,17 @@ def _carry_out(home: Path, move: Move, at: Step) -> None:
         os.close(folder)
 
 
+def reachable(home: Path, place: str) -> bool:
+    """Whether every part of the way is a folder or not there yet. Below `workspaces` commands may
+    have made a link that leads out of the home."""
+    way = [*Path(place).parents][:-1]
+    return all((home / part).is_dir() or not os.path.lexists(home / part) for part in way) and (
+        not any((home / part).is_symlink() for part in way)
+    )
+
+
 def _folder(home: Path, place: str) -> tuple[int, str]:
-    """The folder of a place, made where it is missing, and the name in it. No part of the way may
-    be a link: below `workspaces` commands may have made one that leads out of the home."""
+    """The folder of a place, made where it is missing, and the name in it; no link is followed."""
     *parts, name = place.split("/")
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     for part in parts:

@@ -16,7 +16,17 @@ from holdfast.store.backup import archive
 from holdfast.store.backup.archive import Tell
 from holdfast.store.backup.gathering import DATABASE, belongs
 from holdfast.store.backup.packing import check, enough_room
-from holdfast.store.backup.plan import PLAN, ROOM, Move, Plan, Step, commit, finish, unwatched
+from holdfast.store.backup.plan import (
+    PLAN,
+    ROOM,
+    Move,
+    Plan,
+    Step,
+    commit,
+    finish,
+    reachable,
+    unwatched,
+)
 from holdfast.store.syncing import sync
 
 T = TypeVar("T")
@@ -55,7 +65,7 @@ def restore(
         step("settle")
         _settle(room / DATABASE)
         names.remove(DATABASE)
-        chosen = [name for name in names if everything or not os.path.lexists(home / name)]
+        chosen = [name for name in names if _fits(home, name, everything=everything)]
         _sync_all(room, [*chosen, DATABASE])
         moves = (*_others(room, chosen, mark), *_exchange(room, mark))
         aside = tuple(
@@ -101,6 +111,10 @@ def _exchange(room: Path, mark: str) -> Iterator[Move]:
     for name in _REBUILT:
         yield Move(place=name)
     yield Move(place=DATABASE, staged=f"{room.name}/{DATABASE}", aside=aside)
+
+
+def _fits(home: Path, name: str, *, everything: bool) -> bool:
+    return reachable(home, name) and (everything or not os.path.lexists(home / name))
 
 
 def _holds_something(path: Path) -> bool:

@@ -71,6 +71,7 @@ def _copy(damaged: Path, work: Path) -> None:
     with suppress(apsw.Error):
         db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
+            db.pragma("user_version")  # before it has read, it does not know that there is a log
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         finally:
             db.close()

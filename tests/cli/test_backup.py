@@ -1,0 +1,151 @@
+"""`holdfast backup` and `holdfast restore`: a home is copied, looked at, and put back."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import GatewayProcess, Typist
+from tests.faults.homes import backed_up, made_home
+
+from holdfast.service import exits
+from holdfast.service.lock import HomeLock
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return made_home(tmp_path)
+
+
+def created(cli: Cli, *args: str, **environ: str) -> dict[str, Any]:
+    run = cli("backup", "create", "--json", *args, **environ)
+    assert run.returncode == exits.OK, run.stderr
+    told: dict[str, Any] = json.loads(run.stdout)
+    return told
+
+
+def test_a_home_at_rest_is_backed_up_under_its_lock(cli: Cli, home: Path) -> None:
+    """K1: with no gateway running the CLI takes the lock itself. K4: and verifies by opening."""
+    with HomeLock(home):
+        refused = cli("backup", "create")
+        assert refused.returncode == exits.HOME_IN_USE
+    (home / "holdfast.toml").write_text("[modle]\n")
+    told = created(cli)  # a broken configuration is in it all the same
+    assert told["counts"]["messages"] == 6
+    assert Path(told["path"]).parent == home / "backups"
+
+
+def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: Cli) -> None:
+    """K4: through the gateway, which goes on; and `restore` refuses to overwrite a live one."""
+    cli("ask", "--session", "kept", "[text before]")
+    assert created(cli)["counts"]["sessions"] == 1
+    cli("ask", "--session", "later", "[text after]")
+    before = {path.name for path in gateway.home.iterdir()}
+    refused = cli("restore", "latest", "--yes")
+    assert refused.returncode == exits.HOME_IN_USE and "is in use" in refused.stderr
+    assert {path.name for path in gateway.home.iterdir()} == before
+    gateway.kill()
+    restored = cli("restore", "latest", "--yes")
+    assert restored.returncode == exits.OK, restored.stderr
+    assert "1 conversation" in restored.stdout and "Set aside:" in restored.stdout
+    gateway.start()
+    shown = cli("sessions", "list", "--json")
+    assert len(json.loads(shown.stdout)["sessions"]) == 1
+
+
+def test_a_gateway_backs_itself_up(gateway: GatewayProcess, cli: Cli) -> None:
+    """K4: by itself, when it is time; status says which one is the last."""
+    gateway.stop()
+    config = (gateway.home / "holdfast.toml").read_text()
+    gateway.configure(f"{config}[backup]\nevery_hours = 0.0001\nkeep = 2\n")
+    gateway.start()
+    for _ in range(200):
+        status = json.loads(cli("status", "--json").stdout)
+        last = status["snapshot"]["last_backup"]
+        if last["name"]:
+            break
+    assert (gateway.home / "backups" / last["name"]).exists() and not last["problem"]
+    assert last["next_at"] is not None
+
+
+def test_backups_are_listed_verified_and_pruned(cli: Cli, home: Path) -> None:
+    for _ in range(3):
+        backed_up(home)
+    (home / "backups" / "holdfast-0.tar.gz").write_bytes(b"none at all")
+    listed = json.loads(cli("backup", "list", "--json").stdout)["backups"]
+    assert [bool(one.get("problem")) for one in listed].count(True) == 1 and len(listed) == 4
+    assert "1 conversation, 6 messages" in cli("backup", "list").stdout
+    verified = cli("backup", "verify", "--all")
+    assert verified.returncode == exits.FAILED
+    assert (verified.stdout.count("good"), verified.stdout.count("bad")) == (3, 1)
+    assert cli("backup", "verify").returncode == exits.OK
+    assert len(json.loads(cli("backup", "prune", "--keep", "1", "--json").stdout)["removed"]) == 2
+
+
+def test_a_home_that_was_lost_is_made_of_its_backup(cli: Cli, home: Path, tmp_path: Path) -> None:
+    told = created(cli, "--to", str(tmp_path / "elsewhere.tar.gz"))
+    again = {"HOLDFAST_HOME": str(tmp_path / "fresh")}
+    restored = cli("restore", told["path"], "--yes", **again)
+    assert restored.returncode == exits.OK, restored.stderr
+    assert "Keys are not in it" in restored.stdout
+    assert "answer 2" in cli("sessions", "show", "s_c0", **again).stdout
+    assert (tmp_path / "fresh" / "holdfast.toml").exists()
+    assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> None:
+    backed_up(home)
+    content = (home / "state.db").read_bytes()
+    refused = cli("restore", "latest", stdin="n\n")
+    assert refused.returncode == exits.FAILED and "Restore holdfast-" in refused.stderr
+    assert (home / "state.db").read_bytes() == content
+
+
+def test_what_cannot_be_done_says_what_to_do(cli: Cli, home: Path, tmp_path: Path) -> None:
+    assert "backup create" in cli("restore", "latest", "--yes").stderr
+    assert cli("restore").returncode == exits.USAGE
+    file = tmp_path / "taken.tar.gz"
+    file.write_text("mine")
+    assert "exists already" in cli("backup", "create", "--to", str(file)).stderr
+    assert file.read_text() == "mine"
+    empty = cli("backup", "create", HOLDFAST_HOME=str(tmp_path / "none"))
+    assert empty.returncode == exits.FAILED and "nothing to back up" in empty.stderr
+
+
+def tear(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:8192] + b"\xff" * 8192 + content[16384:])
+
+
+def test_a_damaged_database_is_not_backed_up_over_good_ones(cli: Cli, home: Path) -> None:
+    """K3: a backup of damage would be kept, and a good one removed for it."""
+    good = backed_up(home)
+    tear(home / "state.db")
+    refused = cli("backup", "create", "--keep", "1")
+    assert refused.returncode == exits.FAILED and "holdfast doctor" in refused.stderr
+    assert [*(home / "backups").iterdir()] == [good]
+
+
+@pytest.mark.parametrize(("way", "told"), [("restore", "are back"), ("salvage", "were saved")])
+def test_the_doctor_asks_what_is_to_take_the_place_of_a_damaged_database(
+    typist: Callable[..., Typist], home: Path, way: str, told: str
+) -> None:
+    """K3: by a person's word; the damaged file is set aside as it is."""
+    good = backed_up(home).name.removesuffix(".tar.gz")
+    tear(home / "state.db")
+    torn = (home / "state.db").read_bytes()
+    skip = [part for name in ("model", "sandbox") for part in ("--skip", name)]
+    doctor = typist("doctor", "--fix", *skip)
+    doctor.sees("is damaged", within=20)
+    doctor.sees("newest good backup")
+    doctor.sees("Which")
+    doctor.says(way)
+    doctor.sees(told, within=20)
+    assert doctor.leaves() == exits.OK
+    [aside] = home.glob("state.db.before-restore-*")
+    assert aside.read_bytes() == torn and (home / "state.db").read_bytes() != torn
+    assert good in (path.name.removesuffix(".tar.gz") for path in (home / "backups").iterdir())

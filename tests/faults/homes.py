@@ -1,0 +1,107 @@
+"""A home to be backed up and put back, without a process of its own."""
+
+import asyncio
+import time
+from pathlib import Path
+
+import apsw
+
+from holdfast.core.ids import PrincipalId, SessionId, TurnId
+from holdfast.core.inbox import Inbound
+from holdfast.core.message import AssistantMessage, UserMessage
+from holdfast.core.source import Source, build_session_key
+from holdfast.core.turn import BeginTurn, EndTurn, TurnState
+from holdfast.store.backup import packing, shelf
+from holdfast.store.backup.copying import copy_closed
+from holdfast.store.backup.restoring import Restored, restore
+from holdfast.store.sqlite import SqliteStore
+
+
+async def talk(path: Path, *, turns: int, sessions: int = 1, words: int = 5) -> None:
+    """So many answered turns, as a gateway leaves them."""
+    async with SqliteStore(path) as store:
+        for number in range(turns):
+            chat = f"c{number % sessions}"
+            source = Source(platform="api", chat_id=chat, user_id="me")
+            route = build_session_key(source)
+            session_id, turn_id = SessionId(f"s_{chat}"), TurnId(f"t_{number}")
+            said = f"question {number} " * (1 + words * (number % 7))
+            inbound = Inbound(source=source, event_id=str(number), message_id="1", text=said)
+            accepted = await store.accept(
+                inbound, route=route, principal=PrincipalId("me"), at=float(number)
+            )
+            await store.begin_turn(
+                BeginTurn(
+                    turn_id=turn_id,
+                    session_id=session_id,
+                    route=route,
+                    inbox_ids=(accepted.row.id,),
+                    messages=(UserMessage(text=said),),
+                    prompt="Be kind.",
+                    at=float(number),
+                )
+            )
+            await store.end_turn(
+                EndTurn(
+                    turn_id=turn_id,
+                    session_id=session_id,
+                    state=TurnState.ANSWERED,
+                    messages=(AssistantMessage(text=f"answer {number}"),),
+                    at=float(number),
+                )
+            )
+
+
+def made_home(place: Path, *, turns: int = 3) -> Path:
+    """A conversation, an attachment, a file of an agent, a configuration and a key."""
+    home = place / "home"
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text('[model]\nprovider = "demo"\n')
+    (home / ".env").write_text("OPENAI_API_KEY=sk-0123456789\n")
+    for name in ("uploads/photo.png", "made/by_an_agent.py"):
+        file = home / "workspaces" / "s_1" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(name)
+    asyncio.run(talk(home / "state.db", turns=turns))
+    return home
+
+
+def backed_up(home: Path, *, workspaces: bool = False, secrets: bool = False) -> Path:
+    folder = home / "backups"
+    with shelf.staging(folder) as room:
+        copy_closed(home / "state.db", room / "state.db", tell=lambda copied: None)
+        wanted = packing.Wanted(
+            version="0.1.0", at=time.time(), workspaces=workspaces, secrets=secrets
+        )
+        return packing.pack(home, room / "state.db", folder, wanted, tell=lambda done: None)
+
+
+def put_back(home: Path, backup: Path, *, everything: bool = False) -> Restored:
+    return restore(home, backup, at=time.time(), everything=everything, tell=lambda done: None)
+
+
+def written(home: Path, **values: str) -> None:
+    async def write() -> None:
+        async with SqliteStore(home / "state.db") as store:
+            for key, value in values.items():
+                await store.set_meta(key, value)
+
+    asyncio.run(write())
+
+
+def left_in_the_log(home: Path, key: str, value: str) -> None:
+    """As a killed process leaves it: committed, and not folded in."""
+    db = apsw.Connection(str(home / "state.db"))
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+    db.close()
+    assert (home / "state.db-wal").stat().st_size
+
+
+def read(home: Path, key: str) -> str | None:
+    async def ask() -> str | None:
+        async with SqliteStore(home / "state.db") as store:
+            assert await store.check() == []
+            return await store.meta(key)
+
+    return asyncio.run(ask())
