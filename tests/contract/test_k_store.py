@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from holdfast.core.backup import Copied
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.inbox import Inbound, InboxState
@@ -251,3 +252,69 @@ async def test_a_commit_that_is_not_made_is_undone_and_the_next_one_works(tmp_pa
         await store.set_meta("second", "x")
         assert await store.meta("first") is None
         assert await store.meta("second") == "x"
+
+
+def locks_of(path: Path) -> int:
+    """The POSIX locks that this process has on a file, as the kernel knows them."""
+    inode = str(path.stat().st_ino)
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return sum(line[4] == str(os.getpid()) and line[5].endswith(f":{inode}") for line in lines)
+
+
+async def test_a_copy_of_a_live_store_is_one_instant_of_it(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """K4: all that was acknowledged before, nothing of what follows a gap; and nobody waits."""
+    for number in range(20):
+        await store.set_meta(f"before {number}", "x" * 200_000)
+    told: list[Copied] = []
+    copying = asyncio.ensure_future(store.copy_to(tmp_path / "copy.db", tell=told.append))
+    during = 0
+    while not copying.done():
+        await store.set_meta(f"during {during:05}", "x")
+        during += 1
+    await copying
+    assert during > 5 and told[-1].done == told[-1].of
+    db = apsw.Connection(str(tmp_path / "copy.db"))
+    keys = [str(key) for (key,) in db.execute("SELECT key FROM meta ORDER BY key")]
+    assert db.execute("PRAGMA quick_check").get == "ok"
+    db.close()
+    assert keys[:20] == sorted(f"before {number}" for number in range(20))
+    assert keys[20:] == [f"during {number:05}" for number in range(len(keys) - 20)]
+    assert await store.meta(f"during {during - 1:05}") == "x"
+
+
+async def test_a_copy_takes_no_lock_from_the_store(store: SqliteStore, tmp_path: Path) -> None:
+    """K2: POSIX drops all locks of a process on a file when it closes any handle of it."""
+    await store.set_meta("key", "value")
+    files = [tmp_path / "state.db", tmp_path / "state.db-shm"]
+    before = [locks_of(file) for file in files]
+    assert sum(before)
+    await store.copy_to(tmp_path / "copy.db", tell=lambda copied: None)
+    assert [locks_of(file) for file in files] == before
+
+
+async def test_a_copy_that_is_broken_off_ends_at_once(store: SqliteStore, tmp_path: Path) -> None:
+    """K4: whoever asked has gone; the store goes on, and so does its stop."""
+    for number in range(20):
+        await store.set_meta(f"key {number}", "x" * 200_000)
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    copying = asyncio.ensure_future(
+        store.copy_to(
+            tmp_path / "copy.db", tell=lambda copied: loop.call_soon_threadsafe(begun.set)
+        )
+    )
+    await begun.wait()
+    copying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await copying
+    await store.set_meta("after", "x")
+
+
+async def test_a_copy_replaces_no_file(store: SqliteStore, tmp_path: Path) -> None:
+    """K4: it is made where there is none."""
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(StoreError):
+        await store.copy_to(tmp_path / "mine", tell=lambda copied: None)
+    assert (tmp_path / "mine").read_text() == "precious"

@@ -39,6 +39,10 @@ class DiskFile(apsw.VFSFile):
         super().__init__("", name, flags)
         self.disk = disk
 
+    def xRead(self, amount: int, offset: int) -> bytes:
+        self.disk.meet("read")
+        return super().xRead(amount, offset)
+
     def xWrite(self, data: bytes, offset: int) -> None:
         self.disk.meet("full", "write")
         super().xWrite(data, offset)
@@ -192,3 +196,17 @@ async def test_a_store_that_cannot_be_made_can_be_made_later(
     async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
         await store.set_meta("key", "value")
         assert await store.meta("key") == "value"
+
+
+async def test_a_copy_that_the_disk_does_not_give_says_so_and_the_store_goes_on(
+    disk: Disk, tmp_path: Path
+) -> None:
+    """K4: no backup is made of half a file."""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        await store.set_meta("big", "x" * 5_000_000)
+        disk.fault = "read"
+        with pytest.raises(StoreError, match="disk failed"):
+            await store.copy_to(tmp_path / "copy.db", tell=lambda copied: None)
+        disk.fault = ""
+        await store.set_meta("after", "kept")
+        assert await store.check() == []

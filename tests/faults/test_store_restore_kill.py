@@ -78,8 +78,7 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> None:
 def test_a_restore_that_was_cut_can_be_followed_by_another(tmp_path: Path) -> None:
     """K4: also before anybody has opened the store."""
     home, backup = prepared(tmp_path)
-    steps = int(restored(home, backup, killed_at=0).stdout)
-    for nth in range(2, steps + 1, 3):
+    for nth in (2, 4, 6, 8):
         assert restored(home, backup, killed_at=nth).returncode == -signal.SIGKILL
     put_back(home, backup)
     assert read(home, "life") == "backed up"
