@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.machine.disk import SteppedStore, Weather
+from tests.machine.ends import Ends
 from tests.machine.held_loop import HeldClock, HeldLoop
 from tests.machine.parts import SHELL, ByWord, Door, Fetched, Lever, NoRunners, Shell, Voice
 
@@ -26,6 +27,7 @@ from holdfast.core.model import ModelChoice
 from holdfast.core.ports import Tool
 from holdfast.core.settings import Settings
 from holdfast.core.source import place_of
+from holdfast.core.stopping import StopOrder
 from holdfast.core.tool import Replay
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
@@ -66,12 +68,16 @@ class Life:
     """One process: what dies with it."""
 
     def __init__(self, home: "Home", settings: Settings) -> None:
+        self._ends = home.ends
         self.store = SteppedStore(home.path, home.weather)
         self.voice = Voice(home.complaints)
         self.door = Door(home.service)
         self.ready = False
         self.dead = False
         self.stopping = asyncio.Event()
+        self.hurried = asyncio.Event()
+        self.order: StopOrder | None = None  # None: a signal that nobody planned
+        self.leaving = False
         tools: list[Tool] = [*home.levers.values(), Delegate(settings.delegate)]
         self.gateway = Gateway(
             Parts(
@@ -88,10 +94,14 @@ class Life:
                 clock=HeldClock(home.loop),
                 new_id=home.new_id,
                 crash=never,
-                progress=lambda _: None,
+                progress=self._progress,
             )
         )
         self.task = home.loop.create_task(self._live(), name="life")
+
+    def _progress(self, state: str) -> None:
+        if state == "close intake":  # however it came to stop: also because it could not start
+            self._ends.begins(self.store, self.gateway.lanes, self.order)
 
     async def _live(self) -> None:
         """As main does it; only the dead say no goodbye."""
@@ -101,6 +111,7 @@ class Life:
                 await stack.enter_async_context(self.gateway)
                 self.ready = True
                 await self.stopping.wait()
+                await self.gateway.stop(self.order, hurried=self.hurried)
             except asyncio.CancelledError:
                 if self.dead:
                     stack.pop_all()
@@ -127,6 +138,7 @@ class Home:
         self.watches: list[Watch] = []
         self.rows: dict[InboxId, str] = {}  # each row that was acknowledged: its event
         self.life: Life | None = None
+        self.ends = Ends()
         self._ids = itertools.count(1)
 
     def new_id(self, prefix: str) -> str:
@@ -138,7 +150,8 @@ class Home:
 
     @property
     def ready(self) -> bool:
-        return self.life is not None and self.life.ready
+        """It takes messages."""
+        return self.life is not None and self.life.ready and not self.life.leaving
 
     @property
     def failed_to_start(self) -> bool:
@@ -158,6 +171,12 @@ class Home:
     async def _start(self, settings: Settings) -> None:
         self.life = Life(self, settings)
 
+    def leave(self, order: StopOrder) -> None:
+        """Ask it to go for that reason, and do not wait: turns may still finish, or park."""
+        life = self._current()
+        life.order, life.leaving = order, True
+        life.stopping.set()
+
     def stop(self) -> None:
         """Ask it to stop, and see it stopped within the deadlines of its phases."""
         life = self._current()
@@ -168,14 +187,22 @@ class Home:
         if not self.failed_to_start:
             life.task.result()
         took = self.loop.time() - since
-        assert took <= _STOP_TAKES, f"a stop took {took} s"
+        windows = life.gateway.house.settings.gateway
+        longest = _STOP_TAKES + windows.restart_drain_timeout + windows.park_timeout
+        assert took <= longest, f"a stop took {took} s"
+        self.ends.over(self.path, disk_failed=bool(self.weather.refused))
         self._ended(life)
         assert not life.voice.leased, f"{life.voice.leased} clients were not given back"
 
     def die(self) -> None:
         """As `kill -9` leaves it: what is committed is there, and nobody says goodbye."""
         life = self._current()
+        if life.task.done():  # it has gone by itself meanwhile, as it was told
+            self.stop()
+            return
         life.dead = life.door.torn = True
+        if life.store.reader.open:
+            self.ends.dies(life.store)
         life.store.die()
         self.loop.run_until_complete(self._cancel_all())
         self._ended(life)

@@ -15,12 +15,21 @@ from holdfast.core.commands import spoken
 from holdfast.core.events import MessageEnded, StepEnded, StreamVoided, TextStreamed, TurnStarted
 from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
 from holdfast.core.inbox import ENDS, BusyMode, InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, Message, Record, ToolMessage, UserMessage
+from holdfast.core.message import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    Record,
+    ToolMessage,
+    UserMessage,
+)
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.session import SessionRow
+from holdfast.core.stopping import LeftAs
 from holdfast.core.tool import Replay
 from holdfast.core.turn import TurnRow, TurnState
 from holdfast.gateway.commands.command import parse
+from holdfast.gateway.cut_notes import cut_note
 from holdfast.platforms.simulated.wire import Sent
 from holdfast.store import reads, rows
 
@@ -28,7 +37,8 @@ Instant = Callable[[Home], Iterator[str]]
 
 
 def the_gateway_lives(home: Home) -> Iterator[str]:
-    if home.life is not None and home.life.task.done() and not home.failed_to_start:
+    gone = home.life is not None and home.life.task.done() and not home.life.leaving
+    if gone and not home.failed_to_start:
         yield f"the gateway has ended by itself: {home.life.task}"
 
 
@@ -82,8 +92,14 @@ def buffers_are_the_log(home: Home) -> Iterator[str]:
             )
 
 
+def turns_are_left_as_they_stood(home: Home) -> Iterator[str]:
+    """F5, F7, H6: ended, parked or marked; counted once, and never for being parked."""
+    yield from home.ends.breaches
+
+
 ALWAYS: Sequence[Instant] = (
     the_gateway_lives,
+    turns_are_left_as_they_stood,
     requests_are_sound,
     no_effect_twice,
     nothing_is_repeated_unmarked,
@@ -223,6 +239,26 @@ def every_call_has_one_result(books: Books) -> Iterator[str]:
         results = [m.call_id for m in messages if isinstance(m, ToolMessage)]
         if Counter(called) != Counter(results):
             yield f"{session_id}: the calls are {called}, the results of {results}"
+
+
+def cuts_are_told_once(books: Books) -> Iterator[str]:
+    """F6: one note for one cut, by what cut it; none where a turn was parked."""
+    told: Counter[tuple[TurnId, str]] = Counter(
+        (record.turn_id, record.message.text)
+        for records in books.records.values()
+        for record in records
+        if record.turn_id is not None and isinstance(record.message, NoteMessage)
+    )
+    for turn in books.turns:
+        cuts = 0
+        for left in (LeftAs.RESTART_TIMEOUT, LeftAs.SHUTDOWN_TIMEOUT, None):
+            notes = told[turn.id, cut_note(left or "crash").text]
+            cuts += books.home.ends.cuts[turn.id, left]
+            if notes > books.home.ends.cuts[turn.id, left]:
+                yield f"{turn.id} has {notes} notes of {left}, and was cut so less often"
+        notes_in_all = sum(n for (turn_id, text), n in told.items() if turn_id == turn.id)
+        if turn.state is TurnState.ANSWERED and cuts and not notes_in_all:
+            yield f"{turn.id} was cut, and never told so"
 
 
 def the_order_is_kept(books: Books) -> Iterator[str]:
@@ -395,6 +431,7 @@ AFTER_ALL: Sequence[Law] = (
     what_was_said_is_accepted_once,
     what_was_said_is_in_one_place,
     every_call_has_one_result,
+    cuts_are_told_once,
     the_order_is_kept,
     chats_are_in_order,
     routes_are_where_they_should_be,

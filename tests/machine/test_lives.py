@@ -46,6 +46,7 @@ from holdfast.core.settings import (
     Settings,
 )
 from holdfast.core.source import ChatType, Source
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.core.tool import Replay
 from holdfast.gateway.approvals import Answer
 from holdfast.gateway.leaving import stop
@@ -95,6 +96,7 @@ class Lives(RuleBasedStateMachine):
         max_agents=st.sampled_from([1, 128]),
         reset=st.sampled_from([ResetMode.NONE, ResetMode.NONE, ResetMode.IDLE]),
         window=st.sampled_from([0, 400]),
+        drain=st.sampled_from([0, 0, 20]),
         ticks=TICKS,
     )
     def start(
@@ -105,11 +107,14 @@ class Lives(RuleBasedStateMachine):
         ticks: int,
         reset: ResetMode = ResetMode.NONE,
         window: int = 0,
+        drain: int = 0,
     ) -> None:
         self.home.start(
             Settings(
                 platforms={"simulated": PlatformSettings(allow=("ann", "bob"))},
-                gateway=GatewaySettings(busy_mode=busy_mode, crash_recovery=recovery),
+                gateway=GatewaySettings(
+                    busy_mode=busy_mode, crash_recovery=recovery, restart_drain_timeout=drain
+                ),
                 cache=CacheSettings(max_agents=max_agents),
                 agent=AgentSettings(max_steps=3),
                 auxiliary=AuxiliarySettings(model=HELPER, titles=False),
@@ -119,6 +124,24 @@ class Lives(RuleBasedStateMachine):
                 sessions=SessionSettings(reset=reset, idle_minutes=20),
             )
         )
+        self.home.loop.tick(ticks)
+
+    @precondition(lambda self: self.home.ready)
+    @rule(
+        kind=st.sampled_from([StopKind.RESTART, StopKind.RESTART, StopKind.REPLACE, StopKind.STOP]),
+        now=st.sampled_from([False, False, True]),
+        ticks=TICKS,
+    )
+    def leave(self, kind: StopKind, now: bool, ticks: int) -> None:
+        """A restart, which parks what it can, or a stop; it goes through by `stop`, or dies."""
+        at = self.home.gateway.house.clock.now()
+        self.home.leave(StopOrder(kind=kind, by=AskedBy.CLI, at=at, now=now))
+        self.home.loop.tick(ticks)
+
+    @precondition(lambda self: self.home.up and self.home.life.leaving)
+    @rule(ticks=TICKS)
+    def hurry(self, ticks: int) -> None:
+        self.home.life.hurried.set()
         self.home.loop.tick(ticks)
 
     @precondition(lambda self: self.home.up)

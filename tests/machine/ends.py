@@ -1,0 +1,76 @@
+"""How the lives of a home ended: what each left of the turns that ran in it, held against what is
+in the file then."""
+
+from collections import Counter
+from pathlib import Path
+
+import apsw
+from tests.machine.disk import SteppedStore
+
+from holdfast.core.ids import SessionId, TurnId
+from holdfast.core.stopping import LeftAs, StopKind, StopOrder
+from holdfast.core.turn import OpenTurn
+from holdfast.gateway.lanes import Lanes
+from holdfast.store import reads
+
+
+class Ends:
+    """Owns the record of cuts, turn by turn, and every breach that was found.
+
+    A turn that runs when a gateway is told to go ends, is parked, or is marked: there is no
+    fourth thing. Only a death leaves one without a word.
+    """
+
+    def __init__(self) -> None:
+        self.cuts: Counter[tuple[TurnId, LeftAs | None]] = Counter()  # None: by a death
+        self.breaches: list[str] = []
+        self._running: dict[TurnId, SessionId] = {}
+        self._cuts_before: dict[SessionId, int] = {}
+        self._restarts = False
+
+    def begins(self, store: SteppedStore, lanes: Lanes, order: StopOrder | None) -> None:
+        kind = StopKind.SIGNAL if order is None else order.kind
+        self._restarts = kind.restarts
+        self._running = {
+            lane.turn.turn_id: lane.session_id for lane in lanes if lane.turn is not None
+        }
+        quiet = not store.writer.jobs  # else what was written and when is not known
+        self._cuts_before = {one: _cuts(store, one) for one in self._running.values() if quiet}
+
+    def over(self, path: Path, *, disk_failed: bool) -> None:
+        """The process has gone; this is what is in its file."""
+        with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
+            cursor = db.cursor()
+            for turn in reads.open_turns(cursor):
+                if turn.turn.id in self._running and turn.cut:
+                    self.cuts[turn.turn.id, turn.left_as] += 1
+                if turn.turn.id in self._running and not disk_failed:
+                    session = reads.session(cursor, turn.turn.session_id)
+                    assert session is not None, "a turn of it is open"
+                    self._check(turn, 99 if session.suspended else session.cuts)
+        db.close()
+        self._running = {}
+
+    def dies(self, store: SteppedStore) -> None:
+        for turn in store.look(reads.open_turns):
+            if turn.cut and (turn.left_as is None or turn.turn.id in self._running):
+                self.cuts[turn.turn.id, turn.left_as] += 1
+        self._running = {}
+
+    def _check(self, turn: OpenTurn, cuts: int) -> None:
+        left, turn_id = turn.left_as, turn.turn.id
+        mark = LeftAs.RESTART_TIMEOUT if self._restarts else LeftAs.SHUTDOWN_TIMEOUT
+        if left is None and not turn.waits:
+            self.breaches.append(f"{turn_id} was left without a word")
+        if left is not None and left not in (mark, LeftAs.PARKED):
+            self.breaches.append(f"{turn_id} was left as {left}, where {mark} is meant")
+        if left is LeftAs.PARKED and not (self._restarts or turn.approvals):
+            self.breaches.append(f"{turn_id} was parked by a stop that is no restart")
+        before = self._cuts_before.get(turn.turn.session_id)
+        if before is not None and cuts not in (99, before + turn.cut):
+            self.breaches.append(f"{turn_id} was left as {left}: cuts {before}, then {cuts}")
+
+
+def _cuts(store: SteppedStore, session_id: SessionId) -> int:
+    session = store.look(reads.session, session_id=session_id)
+    return 0 if session is None else session.cuts
