@@ -590,7 +590,7 @@ async def test_old_runs_are_forgotten_with_the_messages_and_so_are_jobs_that_are
     assert await world.store.runs(JobId(2), limit=9) == []
 
 
-async def test_ten_thousand_jobs_cost_a_look_nothing(world: World) -> None:
+async def test_thousands_of_jobs_cost_a_look_nothing(world: World) -> None:
     """The next due time is found by its index, however many jobs there are."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
     spec = JobSpec(
@@ -607,7 +607,7 @@ async def test_ten_thousand_jobs_cost_a_look_nothing(world: World) -> None:
             ),
             most=1,
         )
-        for n in range(10_000)
+        for n in range(2_000)
     ]
     await asyncio.gather(*adding)
     assert await world.gateway.scheduler.look() == MONDAY + 9 * HOUR

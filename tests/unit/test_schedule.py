@@ -209,12 +209,12 @@ def test_other_zones_move_their_clocks_in_other_ways(
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Africa/Cairo"])
-@pytest.mark.parametrize("expression", ["30 2 * * *", "0 0 * * *", "15 * * * *"])
+@pytest.mark.parametrize("expression", ["30 2 * * *", "0 0 * * *", "15 */3 * * *"])
 def test_due_times_rise_and_none_is_there_twice(zone: str, expression: str) -> None:
     """Asked one by one, from each to the next, they are those of one long look."""
     where = ZoneInfo(zone)
-    after = at(where, 2026, 1, 1, 0, 0)
-    whole = first_due(cron(expression), after, where, number=400)
+    after = at(where, 2026, 3, 7, 0, 0)
+    whole = first_due(cron(expression), after, where, number=60)
     assert whole == sorted(set(whole))
     one_by_one: list[int] = []
     for _ in whole:

@@ -1,5 +1,7 @@
 """Destinations: where what a job says goes, and who may send it there."""
 
+import msgspec
+
 from holdfast.core.ids import PrincipalId
 from holdfast.core.job import HOME, NOWHERE, ORIGIN, JobRefused, JobSpec, RunsIn
 from holdfast.core.outbox import Address
@@ -8,25 +10,14 @@ from holdfast.gateway.doors import Doors
 from holdfast.gateway.homes import Homes
 
 
-class Person:
+class Person(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks for jobs, where, and what they may."""
 
-    __slots__ = ("has_chat", "in_run", "operates", "principal", "source")
-
-    def __init__(
-        self,
-        source: Source,
-        principal: PrincipalId,
-        *,
-        operates: bool,
-        has_chat: bool = True,
-        in_run: bool = False,
-    ) -> None:
-        self.source = source
-        self.principal = principal
-        self.operates = operates
-        self.has_chat = has_chat  # False: a program asks, and there is no chat to answer in
-        self.in_run = in_run  # it is a run of a job that asks
+    source: Source
+    principal: PrincipalId
+    operates: bool
+    has_chat: bool = True  # False: a program asks, and there is no chat to answer in
+    in_run: bool = False  # it is a run of a job that asks
 
 
 class Destinations:

@@ -98,7 +98,10 @@ class Scheduler:
         finally:
             for each in both:
                 each.cancel()
-            await asyncio.gather(*both, return_exceptions=True)
+            ends = await asyncio.gather(*both, return_exceptions=True)
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end  # an alarm that fails would ring without end
 
     async def _plan(self, job: Job, now: float) -> None:
         try:

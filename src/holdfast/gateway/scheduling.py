@@ -1,5 +1,6 @@
 """Scheduling: jobs on behalf of one turn, for the person that it works for."""
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.job import ChangeKind, WantedJob
@@ -20,10 +21,11 @@ def person_of(row: InboxRow, jobs: Jobs) -> Person:
     child = row.inbound.child
     source = row.inbound.source if child is None else child.chat
     return Person(
-        source,
-        row.principal,
+        source=source,
+        principal=row.principal,
         operates=jobs.operates(source),
-        in_run=row.inbound.run is not None,
+        # Its own source is the house's, and so is that of a child which works for it.
+        in_run=row.inbound.run is not None or source.platform == HOUSE,
     )
 
 

@@ -135,4 +135,5 @@ def _jobs(room: Room) -> Jobs:
 def _operator() -> Person:
     """Whoever has the gateway's own token runs it; there is no chat to answer in."""
     source = Source(platform="api", chat_id="jobs", user_id="owner")
-    return Person(source, principal_of(source).id, operates=True, has_chat=False)
+    principal = principal_of(source).id
+    return Person(source=source, principal=principal, operates=True, has_chat=False)

@@ -1,0 +1,74 @@
+"""`kill -9` between the time that is due, its row, its turn and its delivery."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from tests.faults.laws import Books, check_laws
+from tests.faults.world import SETTLES_WITHIN, World
+
+from holdfast.core.crash import CrashPoint
+
+P = CrashPoint
+
+
+def job(name: str, when: str = "in 1 second") -> str:
+    """A job that writes its name into a file before it answers."""
+    call = f'{{"command": "echo {name} >> effects.log"}}'
+    return f'/cron add "{when}" do {name} [tool terminal {call}] [then] [text did {name}]'
+
+
+async def told(world: World, names: Iterable[str]) -> None:
+    """Once the people have read what each of these did."""
+    wanted = {f"did {name}" for name in names}
+    async with asyncio.timeout(SETTLES_WITHIN):
+        while not wanted <= {one.outgoing.text for one in (await world.people.ledger()).sent}:
+            await asyncio.sleep(0.03)
+
+
+def check_told_once(books: Books, names: Iterable[str]) -> None:
+    """Nothing lost, nothing twice, unless it is marked."""
+    runs = [row for row in books.inbox.values() if row.event_id.startswith("house:job.")]
+    assert len(runs) == len({row.event_id for row in runs})
+    plain = [one.outgoing for one in books.ledger.sent if not one.outgoing.maybe_repeated]
+    answers = Counter((out.chat_id, out.text) for out in plain if out.text.startswith("did "))
+    assert answers == {(name, f"did {name}"): 1 for name in names}
+
+
+# Each life ends at its point, on the way of the job that was made in it or of the one before.
+BEFORE_ITS_TURN = (f"{P.RUN_PLANNED}", f"{P.RUN_BEGUN}", f"{P.TURN_BEGUN}:2")
+IN_ITS_TURN = (f"{P.CALL_RETURNED}", f"{P.END_COMMITTED}:2", f"{P.SENT}:2")
+
+
+@pytest.mark.parametrize("points", [BEFORE_ITS_TURN, IN_ITS_TURN])
+async def test_a_job_killed_on_its_way_runs_once_and_is_told_once(
+    world: World, points: tuple[str, ...]
+) -> None:
+    """J4: a kill at each instant in turn, chained; each job has its effect and its answer once."""
+    names = [f"n{number}" for number in range(len(points))]
+    for name, point in zip(names, points, strict=True):
+        await world.begin(point)
+        await world.people.say(job(name), chat=name)
+        await world.dies()
+    await world.start()
+    await told(world, names)
+    books = await check_laws(world)
+    assert Counter(world.effects()) == dict.fromkeys(names, 1)
+    check_told_once(books, names)
+
+
+async def test_what_was_due_while_nobody_ran_is_done_at_the_next_start(world: World) -> None:
+    """J4: killed before it was due, and started after."""
+    await world.start()
+    await world.people.say(job("late"), chat="late")
+    await world.settled()
+    due = time.time() + 1
+    await world.kill()
+    await world.until(lambda: time.time() > due)
+    await world.start()
+    await told(world, ["late"])
+    books = await check_laws(world)
+    assert world.effects() == ["late"]
+    check_told_once(books, ["late"])

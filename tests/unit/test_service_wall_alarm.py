@@ -1,0 +1,34 @@
+"""The alarm by the clock on the wall: it rings at its time, and leaves nothing open."""
+
+import asyncio
+import os
+import time
+
+from holdfast.service.wall_alarm import WallAlarm
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+async def test_it_rings_at_its_time_and_not_before() -> None:
+    at = time.time() + 0.05
+    async with asyncio.timeout(10):
+        await WallAlarm().ring(at)
+    assert time.time() >= at - 0.001
+
+
+async def test_what_is_past_rings_at_once() -> None:
+    for at in (time.time() - 5, 0.0):
+        async with asyncio.timeout(10):
+            await WallAlarm().ring(at)
+
+
+async def test_one_that_is_not_waited_for_any_more_is_gone() -> None:
+    before = open_files()
+    ringing = asyncio.create_task(WallAlarm().ring(time.time() + 3600))
+    await asyncio.sleep(0)
+    assert open_files() == before + 1
+    ringing.cancel()
+    await asyncio.gather(ringing, return_exceptions=True)
+    assert open_files() == before
