@@ -68,7 +68,7 @@ class Lone:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "holdfast.cli", "run"],
                 env=self.environment(HOLDFAST_STALL_AT=stall),
-                stdout=subprocess.PIPE,
+                stdout=errors,
                 stderr=errors,
                 text=True,
             )
@@ -77,10 +77,14 @@ class Lone:
     def start(self, stall: str = "") -> "Lone":
         """Start it, and return when it takes messages."""
         process = self.begin(stall)
-        assert process.stdout is not None
-        greeting = process.stdout.readline()
-        assert greeting, f"it died as it started: {self.log()[-3000:]}"
-        self.address = greeting.split()[-1]
+
+        def ready() -> bool:
+            assert process.poll() is None, f"it died as it started: {self.said()}"
+            status = self.status()
+            return bool(status["state"] == "running" and status["pid"] == process.pid)
+
+        self.until(ready)
+        self.address = self.status()["snapshot"]["address"]
         return self
 
     def tell(self, which: signal.Signals = signal.SIGTERM) -> None:
@@ -91,10 +95,9 @@ class Lone:
         """Its exit code, waited for."""
         assert self.process is not None
         try:
-            self.process.communicate(timeout=WITHIN)
+            return self.process.wait(timeout=WITHIN)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"it does not end: {self.log()[-3000:]}") from None
-        return self.process.returncode
+            raise AssertionError(f"it does not end: {self.said()}") from None
 
     def stop(self, which: signal.Signals = signal.SIGTERM) -> int:
         self.tell(which)
@@ -139,8 +142,8 @@ class Lone:
     def until(self, fact: Callable[[], object]) -> None:
         deadline = time.monotonic() + WITHIN
         while not fact():
-            assert time.monotonic() < deadline, f"it did not come about: {self.log()[-3000:]}"
-            time.sleep(0.02)
+            assert time.monotonic() < deadline, f"it did not come about: {self.said()}"
+            time.sleep(0.05)
 
     def until_in(self, phase: str) -> None:
         self.until(lambda: self.status()["snapshot"]["phase"].startswith(phase))
@@ -167,6 +170,10 @@ class Lone:
     def log(self) -> str:
         return self.paths.log_file.read_text() if self.paths.log_file.exists() else ""
 
+    def said(self) -> str:
+        """What it said last, for whoever has to find out why."""
+        return f"{(self.home / 'errors').read_text()[-3000:]}\n--- log:\n{self.log()[-3000:]}"
+
     def lines(self, action: str) -> list[dict[str, Any]]:
         """What was logged under that name, in all lives."""
         found = (json.loads(line) for line in self.log().splitlines())
@@ -180,7 +187,7 @@ class Lone:
         """Whatever is left ends: the gateway, its successor, and every runner of the home."""
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
-            self.process.communicate()
+            self.process.wait()
         if (holder := read_holder(self.home)) is not None:
             os.kill(holder.pid, signal.SIGKILL)
             self.until(lambda: read_holder(self.home) is None)

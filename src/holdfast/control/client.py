@@ -50,8 +50,11 @@ class ControlClient:
     def post(self, path: str, body: object = None) -> Any:
         return self._ask("POST", path, json.dumps({} if body is None else body))
 
-    def follow(self, path: str, body: object = None) -> Iterator[dict[str, Any]]:
-        """The JSON lines of an answer as they come; `timeout` holds for each.
+    def follow(
+        self, path: str, body: object = None, *, patience: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The JSON lines of an answer as they come. The first word must come in time; each line
+        after it may take `patience` seconds, where that is given.
 
         A stream that breaks off ends like one that was ended: the gateway has gone.
         """
@@ -60,6 +63,7 @@ class ControlClient:
             response = _answered(connection, self._paths, path, {} if body is None else body)
             if response.status >= 400:
                 _decoded(response.read(), response.status)
+            connection.sock.settimeout(patience or self._timeout)
             with suppress(ConnectionError, http.client.HTTPException):
                 while line := response.readline():
                     yield json.loads(line)

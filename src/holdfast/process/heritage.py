@@ -64,7 +64,7 @@ class Heritage:
         if self.supervisor in _KEEPING:
             name, fds = f"FDNAME={sockets.NAME}", [sock.fileno() for sock in listening]
             self._notifier.tell("FDSTOREREMOVE=1", name)
-            self._notifier.tell("FDSTORE=1", name, fds=fds)
+            self._notifier.tell("FDSTORE=1", name, fds=fds, patience=0.5)
 
     def keep(self, copies: Sequence[socket.socket]) -> None:
         """These go to the successor, by way of whoever starts it."""

@@ -152,7 +152,8 @@ class Life:
         if self._departure.order is not None or listener is None:
             raise RestartRefused("the gateway is on its way out already.")
         await self._heritage.give(to, listener.sockets, address=listener.address)
-        self._lifecycle.stop(order)
+        if self._departure.order is None:  # one that was given meanwhile is not to be hurried
+            self._lifecycle.stop(order)
         return ""
 
     async def _quiet(self) -> None:
@@ -194,7 +195,8 @@ class Life:
         self._facts.enter(phase)
         self._footing.status.publish(self._facts.now())
         self._progress.publish(phase)
-        self._notifier.status(phase)
+        order = self._departure.order
+        self._notifier.status(phase if order is None else f"leaving ({order.kind}): {phase}")
         self._stir()
         self._stall.passed(phase)
 

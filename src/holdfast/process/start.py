@@ -96,7 +96,7 @@ class Start:
         self.footing.intent.running()
         self.begun.ready = True
         self.wiring.progress("running")
-        self.notifier.tell("READY=1", f"MAINPID={os.getpid()}")
+        self.notifier.tell("READY=1", f"MAINPID={os.getpid()}", patience=1.0)
         log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
         self.begun.upkeep = self.wiring.upkeep(store, gateway)
         self.begun.upkeep.begin()
@@ -104,16 +104,16 @@ class Start:
     async def _greet(self, runners: Runners, model: Chosen) -> None:
         """Tell the person who started it; by now it is known whether commands are confined."""
         await runners.probe()
-        if self.wiring.config.environ.keys() & {UNIT, BOOT}:
-            return  # it would lie in a journal, and a link that logs somebody in with it
         settings = self.wiring.config.settings
         off = settings.runner.sandbox is SandboxMode.OFF
+        # What a supervisor keeps is read by others, and no place for a link that logs one in.
+        kept = bool(self.wiring.config.environ.keys() & {UNIT, BOOT})
         print(
             greeting(
                 home=self.wiring.config.home,
                 address=self._address,
                 wanted_port=settings.gateway.port,
-                link=self._link(),
+                link="" if kept else self._link(),
                 model=model.choice,
                 unsandboxed="runner.sandbox is off" if off else runners.why_unsandboxed,
             ),

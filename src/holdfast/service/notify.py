@@ -19,15 +19,20 @@ class Notifier:
         self._address = "\0" + name[1:] if name.startswith("@") else name
         self._socket: socket.socket | None = None
         if name.startswith(("@", "/")):
-            kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+            kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
             self._socket = socket.socket(socket.AF_UNIX, kind)
 
-    def tell(self, *facts: str, fds: Sequence[int] = ()) -> None:
-        """`facts` are assignments ("READY=1"); `fds` are given along, for it to keep."""
+    def tell(self, *facts: str, fds: Sequence[int] = (), patience: float = 0.0) -> None:
+        """`facts` are assignments ("READY=1"); `fds` are given along, for it to keep.
+
+        One that is slow to listen is waited for at most `patience` seconds; what it has no room
+        for is dropped, which is right for all but what is said once.
+        """
         if self._socket is None:
             return
         rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))
         text = "\n".join(facts).encode()
+        self._socket.settimeout(patience)
         with suppress(OSError):  # it went away, or does not read what it is told
             self._socket.sendmsg([text], [rights] if fds else [], 0, self._address)
 
