@@ -13,14 +13,14 @@ from holdfast.core.settings import Provider
 def greeting(
     *, home: Path, address: str, wanted_port: int, link: str, model: ModelChoice, unsandboxed: str
 ) -> str:
-    """Where it listens and the three ways to talk to it; `unsandboxed` says why, if it is so."""
+    """Where it listens and the three ways to talk to it; `unsandboxed` says why, if it is so.
+    Without a `link` it is said how to get one."""
     call, ours = _program(), _home_option(home)
     lines = [
         f"Holdfast {__version__} listens on {address}",
         *_another_port(address, wanted_port),
         "",
-        "In a browser (this link works once, within ten minutes):",
-        f"  {link}",
+        *_browser(link or f"{call} link{ours}", once=bool(link)),
         "In a terminal:",
         f"  {call} chat{ours}",
         "From a program:",
@@ -35,7 +35,15 @@ def greeting(
         lines.append(f"A demo answers until there is a real one: {call} setup{ours}")
     if unsandboxed:
         lines.append(f"WITHOUT A SANDBOX: commands can do whatever you can ({unsandboxed}).")
-    return "\n".join([*lines, "Ctrl-C stops it."])
+    return "\n".join(
+        [*lines, "Ctrl-C stops it." if link else f"To stop it: {call} gateway stop{ours}"]
+    )
+
+
+def _browser(link: str, *, once: bool) -> list[str]:
+    if once:
+        return ["In a browser (this link works once, within ten minutes):", f"  {link}"]
+    return ["In a browser, by the link that this prints:", f"  {link}"]
 
 
 def _program() -> str:
