@@ -1,0 +1,69 @@
+"""Who keeps this process running, told from what it was started with."""
+
+import pytest
+
+from holdfast.core.settings import SupervisorChoice as S
+from holdfast.service.supervisor import Unheard, Unit, ask_systemd, supervisor, unit
+
+
+@pytest.mark.parametrize(
+    ("environ", "pid", "parent", "who"),
+    [
+        ({}, 10, "bash", S.NONE),
+        ({"INVOCATION_ID": "a"}, 10, "systemd", S.SYSTEMD),
+        ({"INVOCATION_ID": "a", "SYSTEMD_EXEC_PID": "10"}, 10, "systemd", S.SYSTEMD),
+        # A shell in a terminal that a service of the desktop started.
+        ({"INVOCATION_ID": "a", "SYSTEMD_EXEC_PID": "4"}, 10, "bash", S.NONE),
+        ({}, 10, "s6-supervise", S.S6),
+        ({}, 10, "runsv", S.S6),
+        ({}, 1, "", S.CONTAINER),
+        ({"HOLDFAST_BOOT": "1"}, 10, "holdfast", S.CONTAINER),
+        ({"XPC_SERVICE_NAME": "org.holdfast"}, 10, "launchd", S.LAUNCHD),
+        ({"XPC_SERVICE_NAME": "0"}, 10, "zsh", S.NONE),
+        ({"XPC_SERVICE_NAME": "application.com.apple.Terminal.1"}, 10, "zsh", S.NONE),
+    ],
+)
+def test_it_is_found_out(environ: dict[str, str], pid: int, parent: str, who: S) -> None:
+    """E1: what was merely inherited from somebody's service is not taken for our own."""
+    assert supervisor(S.AUTO, environ, pid=pid, parent=parent) is who
+    assert supervisor(S.S6, environ, pid=pid, parent=parent) is S.S6
+
+
+@pytest.mark.parametrize(
+    ("environ", "cgroup", "found"),
+    [
+        (
+            {"HOLDFAST_UNIT": "holdfast.service", "HOLDFAST_SCOPE": "user"},
+            "",
+            Unit(name="holdfast.service", user=True),
+        ),
+        (
+            {"HOLDFAST_UNIT": "holdfast-b.service", "HOLDFAST_SCOPE": "system"},
+            "",
+            Unit(name="holdfast-b.service", user=False),
+        ),
+        (
+            {},
+            "0::/system.slice/holdfast.service\n",
+            Unit(name="holdfast.service", user=False),
+        ),
+        (
+            {},
+            "0::/user.slice/user-1000.slice/user@1000.service/app.slice/hf.service\n",
+            Unit(name="hf.service", user=True),
+        ),
+        ({}, "0::/user.slice/user-1000.slice/session-2.scope\n", None),
+        ({}, "", None),
+    ],
+)
+def test_its_unit_is_known_by_its_own_word_or_by_the_kernels(
+    environ: dict[str, str], cgroup: str, found: Unit | None
+) -> None:
+    assert unit(environ, cgroup=cgroup) == found
+
+
+async def test_a_systemd_that_cannot_be_asked_says_why() -> None:
+    with pytest.raises(Unheard, match="name of its unit is not known"):
+        await ask_systemd(None, {})
+    with pytest.raises(Unheard, match=r"`systemctl --no-block restart x.service` cannot be start"):
+        await ask_systemd(Unit(name="x.service", user=False), {"PATH": "/nowhere"})
