@@ -2,34 +2,27 @@
 
 import asyncio
 import errno
-import logging
 import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from holdfast.control.heartbeat import Heartbeat
+from holdfast.control.last_word import Fresh, LastWord
 from holdfast.control.machine import Drift
 from holdfast.control.outside import HANGING_AFTER, Outside
 from holdfast.core.facts import Snapshot
 from holdfast.core.ports import Clock
 from holdfast.service.paths import Paths, private_dir
 
-log = logging.getLogger(__name__)
-
-_FRESH_WITHIN = 0.04  # seconds in which the loop may say how it is, before its last word is served
-# An answer so young is served again: however often status is asked for, the loop has other work.
-_YOUNG = 0.05
 _SEND_TIMEOUT = 0.5
 _NO_FILES = 0.1  # seconds between two looks while the process may open no file
 _TOGETHER = 64  # clients that get one document
-
-Fresh = Callable[[], Coroutine[Any, Any, Snapshot]]
 
 
 class StatusThread:
@@ -50,14 +43,7 @@ class StatusThread:
     ) -> None:
         """`drift` reads, when asked, where an installed unit disagrees with the configuration."""
         self._socket_path = paths.status_socket
-        self._clock = clock
-        self._published: tuple[Snapshot, float] = (Snapshot(), clock.monotonic())
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._fresh: Fresh | None = None
-        self._answered = threading.Event()  # the loop owes no answer
-        self._answered.set()
-        self._renewing: asyncio.Task[Snapshot] | None = None
-        self._renewed_at = -_YOUNG
+        self._word = LastWord(clock=clock)
         self._wake: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self.outside = Outside(paths, clock=clock, drift=drift, hanging_after=hanging_after)
@@ -87,7 +73,7 @@ class StatusThread:
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace what is served where the loop does not answer."""
-        self._published = (snapshot, self._clock.monotonic())
+        self._word.say(snapshot)
 
     def watch(self, heartbeat: Heartbeat) -> None:
         """Judge by this heartbeat from now on whether the gateway hangs."""
@@ -95,12 +81,11 @@ class StatusThread:
 
     def ask(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
         """From now on the loop is asked first, whoever asks here."""
-        self._loop, self._fresh = loop, fresh
+        self._word.listen(loop, fresh)
 
     def document(self) -> bytes:
         """What a client gets, computed now."""
-        snapshot, at = self._published
-        seen = max(0.0, self._clock.monotonic() - at)
+        snapshot, seen = self._word.now()
         return msgspec.json.encode(self.outside.document(snapshot, seen=seen))
 
     def _serve(self, listener: socket.socket, woken: socket.socket) -> None:
@@ -119,35 +104,10 @@ class StatusThread:
             waiting = list(_accepted(listener, clients))
             if not waiting:
                 return
-            self._refresh()
+            self._word.refresh()
             document = self.document()
             for client in waiting:
                 _send(client, document)
-
-    def _refresh(self) -> None:
-        """Have the loop say how it is, if it is there to say. One that has not answered an
-        earlier question is not waited for: it will not be quicker with the next."""
-        if self._loop is None or self._fresh is None:
-            return
-        if self._answered.is_set() and self._clock.monotonic() - self._renewed_at > _YOUNG:
-            self._answered.clear()
-            try:
-                self._loop.call_soon_threadsafe(self._begin, self._loop, self._fresh)
-            except RuntimeError:
-                return  # it is closed: its last word stands
-            self._answered.wait(_FRESH_WITHIN)
-
-    def _begin(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
-        self._renewing = loop.create_task(fresh(), name="status")
-        self._renewing.add_done_callback(self._renewed)
-
-    def _renewed(self, done: asyncio.Task[Snapshot]) -> None:
-        if not done.cancelled() and (error := done.exception()) is not None:
-            log.error("Status is not known: %r", error, extra={"action": "status_failed"})
-        elif not done.cancelled():
-            self.publish(done.result())
-        self._renewed_at = self._clock.monotonic()
-        self._answered.set()
 
 
 def _accepted(listener: socket.socket, clients: ExitStack) -> Iterator[socket.socket]:

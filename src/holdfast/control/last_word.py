@@ -1,0 +1,72 @@
+"""The event loop's last word about itself, and how another thread has it say a newer one."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from holdfast.core.facts import Snapshot
+from holdfast.core.ports import Clock
+
+log = logging.getLogger(__name__)
+
+_WITHIN = 0.04  # seconds in which the loop may answer, before its last word is served
+# A word so young is served again: however often status is asked for, the loop has other work.
+_YOUNG = 0.05
+
+Fresh = Callable[[], Coroutine[Any, Any, Snapshot]]
+
+
+class LastWord:
+    """Owns the last snapshot, and the one question to the loop that may be open.
+
+    `refresh` and `now` are for another thread than the loop's; the rest is the loop's.
+    """
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._clock = clock
+        self._said: tuple[Snapshot, float] = (Snapshot(), clock.monotonic())
+        self._ask: Callable[[], object] | None = None
+        self._answered = threading.Event()  # no question is open
+        self._answered.set()
+        self._answered_at = -_YOUNG
+        self._answering: asyncio.Task[Snapshot] | None = None
+
+    def say(self, snapshot: Snapshot) -> None:
+        """Replace what is served where the loop does not answer."""
+        self._said = (snapshot, self._clock.monotonic())
+
+    def listen(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
+        """From now on this loop is asked."""
+        self._ask = lambda: loop.call_soon_threadsafe(self._begin, loop, fresh)
+
+    def now(self) -> tuple[Snapshot, float]:
+        """The last word, and how many seconds old it is."""
+        snapshot, at = self._said
+        return snapshot, max(0.0, self._clock.monotonic() - at)
+
+    def refresh(self) -> None:
+        """Have the loop say how it is, if it is there to say. One that has not answered an
+        earlier question is not waited for: it will not be quicker with the next."""
+        young = self._clock.monotonic() - self._answered_at <= _YOUNG
+        if self._ask is None or young or not self._answered.is_set():
+            return
+        self._answered.clear()
+        try:
+            self._ask()
+        except RuntimeError:
+            return  # the loop is closed: its last word stands
+        self._answered.wait(_WITHIN)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
+        self._answering = loop.create_task(fresh(), name="status")
+        self._answering.add_done_callback(self._done)
+
+    def _done(self, answer: asyncio.Task[Snapshot]) -> None:
+        if not answer.cancelled() and (error := answer.exception()) is not None:
+            log.error("Status is not known: %r", error, extra={"action": "status_failed"})
+        elif not answer.cancelled():
+            self.say(answer.result())
+        self._answered_at = self._clock.monotonic()
+        self._answered.set()
