@@ -1,0 +1,70 @@
+"""docs/services.md: its commands exist with their options, and its tables say what is so."""
+
+import re
+import shlex
+
+import click
+import pytest
+from tests.docs.conftest import REPO, Page, Pages
+
+from holdfast.cli.root import cli
+from holdfast.service import exits, systemd_unit
+from holdfast.service.unit import Scope, Unit
+
+PAGE = Page((REPO / "docs/services.md").read_text())
+_OURS = re.compile(r".*\bholdfast (?=gateway|link)")
+LINES = [
+    line
+    for block in PAGE.blocks
+    if block.language == "sh"
+    for line in block.text.splitlines()
+    if _OURS.match(line)
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_of_the_page_is_one(line: str) -> None:
+    """Its name and its options are understood; nothing is done."""
+    words = shlex.split(_OURS.sub("", line, count=1))
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group):
+        name = words.pop(0)
+        found = command.get_command(context, name)
+        assert found is not None, line
+        command = found
+    command.make_context(command.name or "", words)
+
+
+def test_every_command_of_the_group_is_told() -> None:
+    told = {name.removeprefix("holdfast gateway ") for name in PAGE.named() if "gateway" in name}
+    assert {"install", "uninstall", "start", "stop", "restart", "status", "logs"} <= told
+
+
+def test_every_exit_code_of_a_gateway_is_told() -> None:
+    codes = {name for name in PAGE.named() if name.isdigit()}
+    ours = (
+        exits.OK,
+        exits.FAILED,
+        exits.HOME_IN_USE,
+        exits.GATEWAY_SERVICE_RESTART_EXIT_CODE,
+        exits.CONFIG_EXIT,
+    )
+    assert codes == {str(code) for code in ours}
+
+
+def test_every_line_that_confines_the_unit_is_explained(page: Pages) -> None:
+    unit = Unit(
+        name="holdfast",
+        scope=Scope.SYSTEM,
+        home=REPO,
+        program=("/bin/true",),
+        stop_seconds=90,
+        user="nobody",
+    )
+    rendered = systemd_unit.render(unit, version=257)
+    explained = re.findall(r"`(\w+=[\w.]+)`", page("docs/services.md").text)
+    confining = ("UMask", "NoNew", "Lock", "RestrictRealtime", "Protect", "OOM", "LimitCORE")
+    lines = [line for line in rendered.splitlines() if line.startswith(confining)]
+    assert len(lines) == 7
+    assert [line for line in lines if line not in explained] == []
