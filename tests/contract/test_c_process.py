@@ -1,0 +1,98 @@
+"""Chapter C, as far as the process goes: one list of phases, and a bound on all of them."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from holdfast.config import load
+from holdfast.control.facts import Facts
+from holdfast.control.listener import HttpListener
+from holdfast.control.metrics import Metrics
+from holdfast.control.status_thread import StatusThread
+from holdfast.core.secret import Secret
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.gateway.lives import Lives
+from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.process.footing import Begun, Footing
+from holdfast.process.heritage import Heritage
+from holdfast.process.stop import Stop
+from holdfast.service.clock import SystemClock
+from holdfast.service.ground import Ground
+from holdfast.service.ids import Ids
+from holdfast.service.intent import IntentFile
+from holdfast.service.lock import HomeLock
+from holdfast.service.notify import Notifier
+from holdfast.service.paths import Paths
+from holdfast.service.signals import Signals
+from holdfast.service.watchdog import Watchdog
+
+World = Any
+
+
+async def test_all_phases_but_the_drain_take_at_most_25_seconds(
+    world: World, tmp_path: Path
+) -> None:
+    """C1: of a gateway that stands, and of one that is still starting; asking for a successor
+    comes after the last of them."""
+    starting = asyncio.create_task(asyncio.Event().wait())
+    phases = list(stop_of(world, tmp_path, starting).phases())
+    starting.cancel()
+    names = [phase.name for phase in phases]
+    assert names[:3] == ["record intent", "leave the start", "stop accepting"]
+    assert names[-3:] == ["record state", "release the lock", "ask for a successor"]
+    bounded = [phase for phase in phases if phase.name not in ("drain", "ask for a successor")]
+    assert sum(phase.seconds for phase in bounded) <= 25
+
+
+def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
+    clock, paths, config = SystemClock(), Paths(home), load(home, {})
+    footing = Footing(
+        ground=Ground(lock=HomeLock(home)),
+        status=StatusThread(paths, clock=clock),
+        signals=Signals(),
+        watchdog=Watchdog(flush=lambda _: True),
+        intent=IntentFile(paths.intent, now=clock.now),
+        before=None,
+        token=Secret("t"),
+    )
+    facts = Facts(clock=clock, order=lambda: None)
+    listener = HttpListener(
+        config.settings.gateway,
+        routes=(),
+        metrics=Metrics(world.store, fresh=facts.fresh, document=footing.status.outside.document),
+        token=Secret("t"),
+        ready=lambda: True,
+        port_chosen=False,
+    )
+    return Stop(
+        order=StopOrder(kind=StopKind.RESTART, by=AskedBy.CLI, at=0.0),
+        hurried=asyncio.Event(),
+        footing=footing,
+        begun=Begun(store=world.store, gateway=world.gateway, listener=listener),
+        lives=Lives(clock=clock, new_id=Ids(clock=clock)),
+        heritage=Heritage(config, notifier=Notifier({})),
+        starting=starting,
+        failed=False,
+    )
+
+
+async def test_a_phase_that_does_not_let_go_is_left_behind() -> None:
+    """C1: its deadline counts, also where the phase swallows its own cancellation."""
+    ended = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not ended.is_set():
+            try:
+                await ended.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def works() -> None:
+        told.append("worked")
+
+    told: list[str] = []
+    phases = [Phase("stubborn", 0.01, stubborn), Phase("next", 1, works)]
+    await run_phases(phases, progress=told.append)
+    assert told == ["stubborn", "next", "worked"]
+    ended.set()
+    await asyncio.sleep(0)
