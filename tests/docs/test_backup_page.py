@@ -1,0 +1,20 @@
+"""docs/backup.md: what it tells people to type works, and what it says is in a backup is."""
+
+import subprocess
+import tarfile
+
+from tests.docs.conftest import Pages, Served
+
+
+def test_what_the_page_says_to_type_makes_a_backup(page: Pages, served: Served) -> None:
+    """K4: of a live gateway."""
+    [block] = [block for block in page("docs/backup.md").blocks if block.language == "sh"]
+    typed = ["bash", "-euc", block.text]
+    ran = subprocess.run(typed, env=served.environ, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "verified" in ran.stdout and "good" in ran.stdout
+    [backup] = (served.home / "backups").glob("*.tar.gz")
+    with tarfile.open(backup) as tar:
+        names = tar.getnames()
+    assert names[0] == "manifest.json" and names[-1] == "SHA256SUMS" and "state.db" in names
+    assert not any(name.startswith(("secrets", ".env")) for name in names)
