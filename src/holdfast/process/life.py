@@ -83,7 +83,7 @@ class Life:
         ):
             self._footing.signals.listen(loop, self._signalled)
             self._footing.status.watch(heartbeat)
-            self._footing.status.ask(loop, self._facts.fresh)
+            self._footing.status.ask(loop, self._facts.soon)
             self._facts.add(self._own_facts)
             lives = Lives(clock=self._clock, new_id=self._new_id)
             starting = asyncio.create_task(self._begin(lives, started), name="start")

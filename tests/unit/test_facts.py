@@ -1,0 +1,94 @@
+"""The facts of a process: its state follows from phases and orders, and nobody waits long."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from holdfast.control.facts import Facts
+from holdfast.core.errors import StoreError
+from holdfast.core.inbox import InboxState
+from holdfast.core.library import Library
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+
+
+class Clock:
+    at = 100.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+class Shelf:
+    """A library of two facts; `busy` until it is set free, `closed` for good."""
+
+    def __init__(self) -> None:
+        self.answered = 1
+        self.free = asyncio.Event()
+        self.free.set()
+        self.closed = False
+
+    async def ledger(self) -> dict[InboxState, int]:
+        await self.free.wait()
+        if self.closed:
+            raise StoreError("it is closed")
+        return {InboxState.ANSWERED: self.answered}
+
+    async def last_stops(self, *, limit: int) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        (StopKind.STOP, "stopping"),
+        (StopKind.SIGNAL, "stopping"),
+        (StopKind.RESTART, "restarting"),
+        (StopKind.REPLACE, "restarting"),
+    ],
+)
+def test_the_state_follows_from_the_phase_and_the_order(kind: StopKind, state: str) -> None:
+    clock, order = Clock(), list[StopOrder]()
+    facts = Facts(clock=clock, order=lambda: order[0] if order else None)
+    facts.enter("opening the store")
+    assert (facts.now().state, facts.now().phase) == ("starting", "opening the store")
+    clock.at = 101
+    facts.enter("running")
+    assert facts.running and (facts.now().phase, facts.now().since) == ("", 101)
+    order.append(StopOrder(kind=kind, by=AskedBy.CLI, at=102))
+    clock.at = 102
+    facts.enter("drain")
+    clock.at = 103
+    facts.enter("mark")
+    now = facts.now()
+    assert (now.state, now.since, now.phase, now.phase_since) == (state, 102, "mark", 103)
+    assert now.order == order[0] and not facts.running
+
+
+async def test_what_the_store_said_stands_while_it_cannot_say_more() -> None:
+    shelf = Shelf()
+    facts = Facts(clock=Clock(), order=lambda: None)
+    assert (await facts.fresh()).ledger == {}
+    facts.read(cast(Library, shelf))
+    assert (await facts.fresh()).ledger["answered"] == 1
+    shelf.closed = True
+    assert (await facts.fresh()).ledger["answered"] == 1
+
+
+async def test_who_cannot_wait_gets_the_rest_while_the_store_is_busy() -> None:
+    """Law 14: status does not wait for the disk."""
+    shelf = Shelf()
+    facts = Facts(clock=Clock(), order=lambda: None)
+    facts.read(cast(Library, shelf))
+    facts.add(lambda: {"outbox": 7})
+    await facts.fresh()
+    shelf.free.clear()
+    shelf.answered = 2
+    async with asyncio.timeout(10):
+        late = await facts.soon()
+    assert (late.outbox, late.ledger["answered"]) == (7, 1)
+    shelf.free.set()
+    assert (await facts.fresh()).ledger["answered"] == 2
