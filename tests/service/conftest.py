@@ -191,7 +191,8 @@ class Systemd:
 @pytest.fixture
 def quiet_systemd(machine: Machine) -> Iterator[Systemd]:
     """One that is not a process of its own, for tests in which it starts nothing."""
-    manager = Manager(machine.runtime, machine.units, speed=SPEED)
+    folders = [machine.units, machine.root / "machine"]
+    manager = Manager(machine.runtime, folders, speed=SPEED)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

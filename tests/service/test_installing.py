@@ -1,5 +1,9 @@
 """Installing: shown first, compared, written once, and removed only where it is ours."""
 
+import os
+import pwd
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -84,8 +88,9 @@ def test_a_name_that_another_home_has_is_refused(quiet_systemd: Systemd) -> None
     other = str(machine.root / "ann" / "bot")
     refused = machine.call("gateway", "install", "--user", "--home", other, "--force", code=1)
     assert "--name" in refused.stderr
-    second = machine.call("gateway", "install", "--user", code=1)
+    second = machine.call("gateway", "install", "--user", "--name", "second", code=1)
     assert "keeps this home already" in second.stderr
+    assert "as it should be" in machine.call("gateway", "install", "--user").stdout
 
 
 def test_only_what_we_wrote_is_removed(quiet_systemd: Systemd) -> None:
@@ -119,6 +124,27 @@ def test_a_system_unit_runs_as_who_was_named(machine: Machine) -> None:
     assert "$ systemctl enable holdfast.service" in told
     unknown = machine.call("gateway", "install", "--system", "--run-as", "nobody-here", code=1)
     assert "useradd --system nobody-here" in unknown.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a system unit is installed by root")
+def test_a_system_unit_is_written_found_mended_and_removed(quiet_systemd: Systemd) -> None:
+    """E2: by the very command that the warning names, without its name or scope."""
+    machine = quiet_systemd.machine
+    home = machine.root / "srv" / "it's a bot"
+    named = ("--home", str(home))
+    machine.call("gateway", "install", "--system", "--run-as", "daemon", "--name", "b", *named)
+    unit = machine.root / "machine/holdfast-b.service"
+    assert unit_file.value(unit.read_text(), "User") == "daemon"
+    assert home.stat().st_uid == (home / "logs").stat().st_uid == pwd.getpwnam("daemon").pw_uid
+    assert machine.calls == [["systemctl", "daemon-reload"], ["systemctl", "enable", unit.name]]
+    unit.write_text(unit.read_text().replace("TimeoutStopSec=90", "TimeoutStopSec=5"))
+    told = machine.call("doctor", "--skip", "model", "--skip", "sandbox", *named).stdout
+    (remedy,) = re.findall(r"do: +holdfast (gateway install --force .*)", told)
+    machine.call(*shlex.split(remedy))
+    assert unit_file.stop_seconds(unit.read_text()) == 90
+    assert unit_file.value(unit.read_text(), "User") == "daemon"
+    machine.call("gateway", "uninstall", *named)
+    assert not unit.exists()
 
 
 @pytest.mark.parametrize("words", [("--user", "--run-as", "daemon"), ("--name", "a b")])

@@ -13,6 +13,7 @@ import pytest
 from tests.service.conftest import HOLDFAST, Machine, Systemd
 
 from holdfast.service.intent import Intent
+from holdfast.service.lock import read_holder
 
 ASKING = ["systemctl", "--user", "--no-block", "restart", "holdfast.service"]
 # Goes on in the runner until the test lets it: the gateway may come and go meanwhile.
@@ -54,6 +55,13 @@ def let_go(machine: Machine, asking: "subprocess.Popen[str]") -> str:
     return answer
 
 
+def address_of(machine: Machine) -> str:
+    """Where it listens: a port that nobody chose, so another one if the socket was not kept."""
+    holder = read_holder(machine.home)
+    assert holder is not None, machine.said
+    return holder.address
+
+
 def intent(machine: Machine) -> Intent:
     return msgspec.json.decode(machine.paths.intent.read_bytes(), type=Intent)
 
@@ -61,13 +69,14 @@ def intent(machine: Machine) -> Intent:
 def test_a_restart_asks_systemd_parks_what_runs_and_the_successor_goes_on(kept: Systemd) -> None:
     """E1: asked, exit 0, the unit is started again; the runner lives on in its scope; C2: the turn
     parks and is answered once, without a note."""
-    machine, before = kept.machine, kept.pid
+    machine, before, address = kept.machine, kept.pid, address_of(kept.machine)
     with a_long_command(machine) as asking:
         told = machine.call("gateway", "restart").stdout
         assert kept.is_running(but=before), machine.said
         assert f"process {kept.pid}" in told
         answer = let_go(machine, asking)
     assert answer.count("done") == 1
+    assert address_of(machine) == address, "systemd has kept the listening socket"
     assert ASKING in machine.calls
     assert "exited 0" in machine.events
     (scope,) = [call for call in machine.calls if call[0] == "systemd-run"]

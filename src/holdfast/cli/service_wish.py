@@ -6,7 +6,7 @@ import pwd
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.cli.services import supervisors
+from holdfast.cli.services import service_of, supervisors
 from holdfast.config import load
 from holdfast.config.surroundings import surroundings
 from holdfast.core.errors import HoldfastError
@@ -35,7 +35,11 @@ class Plan:
 
 
 def plan(wish: Wish, home: Path) -> Plan:
-    scope = Scope(wish.scope) if wish.scope else Scope.USER if os.geteuid() else Scope.SYSTEM
+    """What was not said is as it is in the unit that is installed, if there is one."""
+    there = service_of(home)
+    usual = Scope.USER if os.geteuid() else Scope.SYSTEM
+    scope = Scope(wish.scope) if wish.scope else there.scope if there else usual
+    name = wish.name or (there.file.stem if there is not None and there.scope is scope else "")
     if wish.run_as and scope is Scope.USER:
         raise HoldfastError("--run-as is for a system unit: a user unit runs as its user.")
     if scope is Scope.SYSTEM and wish.run_as and home == default_home(surroundings()):
@@ -46,7 +50,7 @@ def plan(wish: Wish, home: Path) -> Plan:
         load(home).settings.gateway,
         environ=surroundings(),
         scope=scope,
-        name=wish.name,
+        name=name,
         user=user,
         group=group,
     )

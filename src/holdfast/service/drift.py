@@ -1,13 +1,14 @@
 """Drift: where an installed unit disagrees with the configuration that runs by it."""
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from holdfast.service import exits, unit_file
-from holdfast.service.unit import MEND, NAME, Unit
+from holdfast.service.unit import MEND, NAME, Scope, Unit
 
 _CUT = "It would be killed half-way: nothing is lost, but turns are cut."
 _GONE = "The gateway does not come back after a boot or a crash."
@@ -50,9 +51,9 @@ def drift(found: Sequence[Wrong], *, unit: Unit, file: Path) -> list[str]:
 
 
 def mend(unit: Unit) -> str:
-    scope = " --system" if unit.scope.value == "system" else ""
-    home = "" if unit.name == NAME else f" --home '{unit.home}'"
-    return f"{MEND}{scope}{home}"
+    """The command that writes the unit anew. It finds name and scope by itself, from the home."""
+    usual = unit.name == NAME and unit.scope is Scope.USER
+    return MEND if usual else f"{MEND} --home {shlex.quote(str(unit.home))}"
 
 
 def _stop(given: float | None, unit: Unit) -> Iterator[Wrong]:

@@ -24,8 +24,8 @@ VERSION = "systemd 252 (252.0-fake)\n"
 class Manager:
     """Owns the units, and the scopes that were asked for."""
 
-    def __init__(self, runtime: Path, folder: Path, *, speed: float) -> None:
-        self.runtime, self.folder, self.speed = runtime, folder, speed
+    def __init__(self, runtime: Path, folders: list[Path], *, speed: float) -> None:
+        self.runtime, self.folders, self.speed = runtime, folders, speed
         self.scopes: dict[str, int] = {}
         self.texts: dict[str, str] = {}
         self.services: dict[str, Service] = {}
@@ -108,7 +108,8 @@ class Manager:
         return "".join(f"{name}={value}\n" for name, value in facts.items())
 
     def load(self) -> None:
-        self.texts = {file.name: unit_file.whole(file) for file in self.folder.glob("*.service")}
+        files = [file for folder in self.folders for file in folder.glob("*.service")]
+        self.texts = {file.name: unit_file.whole(file) for file in files}
 
     def service(self, name: str) -> Service:
         if name not in self.services:
@@ -125,7 +126,7 @@ class Manager:
 async def main() -> None:
     runtime, folder, speed = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     ctypes.CDLL(None, use_errno=True).prctl(SUBREAPER, 1, 0, 0, 0)
-    server = await Manager(runtime, folder, speed=speed).listen()
+    server = await Manager(runtime, [folder], speed=speed).listen()
     async with server:
         print("listening", flush=True)
         await server.serve_forever()

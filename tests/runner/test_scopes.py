@@ -1,0 +1,97 @@
+"""Scopes: how systemd is asked to keep a runner out of the gateway's unit, and when it is not."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.ids import SessionId
+from holdfast.runner.scopes import ASK_AGAIN_AFTER, Scopes, front
+
+
+class StillClock:
+    """Time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def now(self) -> float:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH on which there is a systemd-run, and nothing else."""
+    program = tmp_path / "systemd-run"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("user_unit", "uid", "whose", "runtime"),
+    [
+        (True, 1000, "--user", "/run/user/1000"),
+        (False, 1000, "--user", "/run/user/1000"),  # of a unit of the machine's
+        (True, 0, "--user", "/run/user/0"),
+        (False, 0, "--system", None),
+    ],
+)
+def test_each_asks_the_systemd_that_hears_him(
+    path: str, user_unit: bool, uid: int, whose: str, runtime: str | None
+) -> None:
+    """E1: root the machine's, anybody else his own."""
+    asked = front({"PATH": path}, user_unit=user_unit, uid=uid)
+    assert whose in asked
+    told = [word for word in asked if word.startswith("XDG_RUNTIME_DIR=")]
+    assert told == ([f"XDG_RUNTIME_DIR={runtime}"] if runtime else [])
+    assert {"--scope", "--collect"} <= set(asked)
+
+
+def test_a_bus_that_is_told_is_used_and_not_passed_on(path: str, tmp_path: Path) -> None:
+    """No ambient identity: what a command inherits has no way to the user's systemd."""
+    environ = {"PATH": path, "XDG_RUNTIME_DIR": "/run/x", "DBUS_SESSION_BUS_ADDRESS": "unix:y"}
+    asked = front(environ, user_unit=True, uid=1000)
+    assert {"XDG_RUNTIME_DIR=/run/x", "DBUS_SESSION_BUS_ADDRESS=unix:y"} <= set(asked)
+    wrapper = Scopes(tmp_path, asked, clock=StillClock()).wrapper(SessionId("s_1"))
+    inside = wrapper[wrapper.index("--") + 1 :]
+    assert inside[0] == "/usr/bin/env"
+    assert {"XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"} == set(inside[2::2])
+
+
+def test_each_runner_has_a_scope_of_its_own(path: str, tmp_path: Path) -> None:
+    """Also the next one of the same session: a name is taken while anything is left in it."""
+    clock = StillClock()
+    scopes = Scopes(tmp_path, front({"PATH": path}, user_unit=True, uid=1), clock=clock)
+    names = set()
+    for session in ("s_1", "s_2", "s_1", "an odd/name %i"):
+        clock.at += 0.01
+        (name,) = [w for w in scopes.wrapper(SessionId(session)) if w.startswith("--unit=")]
+        assert (
+            name.replace("--unit=holdfast-runner-", "").replace("-", "").replace("_", "").isalnum()
+        )
+        names.add(name)
+    assert len(names) == 4
+
+
+def test_one_that_failed_is_not_asked_again_for_a_while(
+    path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A systemd that is slow to fail must not slow every command down."""
+    clock = StillClock()
+    scopes = Scopes(tmp_path, front({"PATH": path}, user_unit=True, uid=1), clock=clock)
+    scopes.failed("no bus")
+    assert "ends it with all that runs in it" in caplog.text
+    assert scopes.wrapper(SessionId("s_1")) == []
+    clock.at += ASK_AGAIN_AFTER
+    assert scopes.wrapper(SessionId("s_1")) != []
+
+
+def test_where_there_is_no_systemd_run_it_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scopes = Scopes(tmp_path, front({"PATH": ""}, user_unit=True, uid=1), clock=StillClock())
+    assert scopes.wrapper(SessionId("s_1")) == scopes.wrapper(SessionId("s_2")) == []
+    assert caplog.text.count("not installed") == 1
