@@ -17,6 +17,7 @@ from holdfast.core.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 from holdfast.service.clock import SystemClock
 from holdfast.service.lock import read_holder
+from holdfast.service.offspring import call_off
 from holdfast.service.paths import Paths
 from holdfast.service.process import opened
 
@@ -144,6 +145,7 @@ class Lineage:
 
     async def ask(self, address: str, text: str, *, message_id: str) -> str:
         headers = {
+            "Connection": "close",  # or it would be sent to whoever answered last, who may be gone
             "Authorization": f"Bearer {self.paths.api_token.read_text().strip()}",
             "X-Holdfast-Session": "me",
             "X-Holdfast-Message-Id": message_id,
@@ -160,10 +162,15 @@ class Lineage:
         return found
 
     async def leave(self) -> None:
-        """Every process of this home ends: those started here, and one that followed them."""
+        """Every process of this home ends: those started here, and whoever followed them."""
         for life in self._lives:
-            await life.kill()
+            if life.alive:
+                life.signal(signal.SIGKILL)
+        if call_off(str(self.paths.run)):
+            await self.until(lambda: not call_off(str(self.paths.run)))
         await asyncio.to_thread(self._end_holder)
+        for life in self._lives:
+            await life.kill()  # only now: a gateway under a boot has the same stdout
         runners = Runners(
             self.home, RunnerSettings(), clock=SystemClock(), on_started=_ignore, on_ended=_ignore
         )

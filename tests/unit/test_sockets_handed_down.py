@@ -60,7 +60,7 @@ def test_sockets_of_a_starter_are_adopted_and_no_child_gets_them(
 ) -> None:
     """E4: a successor has them at once; what it starts inherits neither socket nor variable."""
     where = sockets.place(bound)
-    with Nest(paths, sockets=[bound.dup(), bound.dup()]) as nest:
+    with Nest(str(paths.home), sockets=[bound.dup(), bound.dup()]) as nest:
         told = json.loads(said_by(nest, ADOPT))
     assert [tuple(each) for each in told["places"]] == [where, where]
     assert told["left"] == []
@@ -89,7 +89,7 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(
         "Notifier(os.environ).tell('READY=1')\n"
         "print(sock.getsockname()[1])\n"
     )
-    with Nest(paths) as nest:
+    with Nest(str(paths.home)) as nest:
         port = int(said_by(nest, keep))
         assert nest.heard()
         assert [sockets.place(each) for each in nest.sockets] == [("127.0.0.1", port)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.calling_off import called_off
 from holdfast.cli.output import duration, print_json
 from holdfast.control.client import ControlClient, ControlRefused, GatewayDown, read_status
 from holdfast.core.errors import HoldfastError
@@ -21,6 +22,8 @@ from holdfast.service.process import gone, opened
 
 # Nothing tells another process that a socket has come to be, so its coming is looked for.
 _LOOK_EVERY = 0.05
+_STOP_ANSWERS = 5.0  # seconds in which one that is well says that it goes
+_RESTART_ANSWERS = 40.0  # its successor is looked at first
 
 
 class StillThere(HoldfastError):
@@ -30,9 +33,12 @@ class StillThere(HoldfastError):
 def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
     """Returns when the process has gone."""
     watch = _Watch(timeout, quiet=as_json)
+    if called_off(home):
+        _tell(as_json, watch, f"The gateway of {home} is not started any more.", {"stopped": None})
+        return
     with _holder(home) as (holder, fd):
         try:
-            watch.follow(Paths(home), "/stop", {"now": now})
+            watch.follow(Paths(home), "/stop", {"now": now}, answers=_STOP_ANSWERS)
         except GatewayDown:
             # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
             signal.pidfd_send_signal(fd, signal.SIGINT)
@@ -45,7 +51,7 @@ def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> N
     watch = _Watch(timeout, quiet=as_json)
     with _holder(home) as (holder, fd):
         try:
-            watch.follow(Paths(home), "/restart", {"mode": mode})
+            watch.follow(Paths(home), "/restart", {"mode": mode}, answers=_RESTART_ANSWERS)
         except ControlRefused as refused:
             _refused(refused, as_json=as_json)
         watch.until_gone(fd, holder)
@@ -70,16 +76,18 @@ class _Watch:
     def left(self) -> float:
         return max(0.01, self._timeout - self.seconds)
 
-    def follow(self, paths: Paths, path: str, body: dict[str, Any]) -> None:
+    def follow(self, paths: Paths, path: str, body: dict[str, Any], *, answers: float) -> None:
         with suppress(TimeoutError):
-            for line in ControlClient(paths, timeout=self.left).follow(path, body):
+            client = ControlClient(paths, timeout=min(answers, self.left))
+            for line in client.follow(path, body, patience=self.left):
                 self._show(str(line["phase"]))
 
     def until_gone(self, fd: int, holder: Holder) -> None:
         if not gone(fd, within=self.left):
             raise StillThere(
                 f"Process {holder.pid} has not ended within {self._timeout:g} s; it is still on "
-                "its way. `holdfast status` says where it stands."
+                "its way. `holdfast status` says where it stands. Should it hang: nothing that was "
+                f"accepted is lost by `kill -9 {holder.pid}`."
             )
 
     def until_ready(self, paths: Paths, before: Holder) -> int:

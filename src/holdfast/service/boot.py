@@ -77,6 +77,8 @@ class Boot:
         awake = {fd for fd, _ in poll.poll(self._patience())}
         if self._nest.fileno() in awake and self._nest.heard():
             self._tell("the gateway is ready")
+        if self._nest.called_off:
+            self._called_off()
         if self._signals.fileno() in awake:
             for number in self._signals.taken():
                 self._signalled(number)
@@ -144,6 +146,11 @@ class Boot:
             self._rest("it was stopped")
         else:
             self._again()
+
+    def _called_off(self) -> None:
+        self._nest.called_off = False
+        if self._state is BootState.WAITING:
+            self._rest("it was stopped")
 
     def _again(self) -> None:
         wait = self._backoff.after(self._clock.monotonic() - self._began)

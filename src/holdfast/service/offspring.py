@@ -9,14 +9,27 @@ import os
 import signal
 import socket
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import NoReturn, Self
 
-from holdfast.service.paths import Paths, private_dir
 from holdfast.service.sockets import NAME, place, received
 
 _FIRST = 3
 _NOT_STARTED = 127
 _MOST_BYTES = 8 * 1024
+_TOLD = ".told"
+_CALLED_OFF = "X_CALLED_OFF=1"
+
+
+def call_off(folder: str) -> bool:
+    """Tell whoever keeps starting gateways in this home to stop it. True if somebody is told."""
+    told = False
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        if name.endswith(_TOLD):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out, suppress(OSError):
+                out.sendto(_CALLED_OFF.encode(), f"{folder}/{name}")
+                told = True
+    return told
 
 
 class Nest:
@@ -25,23 +38,28 @@ class Nest:
     One process starts gateways from it, one after the other, and has no threads: it forks.
     """
 
-    def __init__(self, paths: Paths, *, sockets: Sequence[socket.socket] = ()) -> None:
+    def __init__(self, folder: str, *, sockets: Sequence[socket.socket] = ()) -> None:
+        """`folder`: where the sockets of the home are, which is there, and for its owner alone."""
         # No longer than `control.sock`, by which the folder was chosen.
-        self._path = paths.run / f"{os.getpid()}.told"
+        self._path = f"{folder}/{os.getpid()}{_TOLD}"
         self.sockets = list(sockets)
+        self.called_off = False  # somebody wants no gateway after all
         self._told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
     def __enter__(self) -> Self:
-        private_dir(self._path.parent)
-        self._path.unlink(missing_ok=True)
-        self._told.bind(str(self._path))
-        self._path.chmod(0o600)
+        self._remove()
+        self._told.bind(self._path)
+        os.chmod(self._path, 0o600)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._told.close()
-        self._path.unlink(missing_ok=True)
+        self._remove()
         self.let_go()
+
+    def _remove(self) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._path)
 
     def fileno(self) -> int:
         """Readable when something was told."""
@@ -78,6 +96,7 @@ class Nest:
             words = text.decode("utf-8", "replace").splitlines()
             if "FDSTOREREMOVE=1" in words:
                 self.let_go()
+            self.called_off = self.called_off or _CALLED_OFF in words
             self._keep(given, wanted="FDSTORE=1" in words)
             ready = ready or "READY=1" in words
 
@@ -108,7 +127,7 @@ class Nest:
             os.setpgid(0, 0)
             if output is not None:
                 _as_stdio(output)
-            given = dict(environ) | {"NOTIFY_SOCKET": str(self._path)}
+            given = dict(environ) | {"NOTIFY_SOCKET": self._path}
             if self.sockets:
                 _lay_out(self.sockets)
                 given["LISTEN_FDS"] = str(len(self.sockets))

@@ -1,23 +1,20 @@
-"""The starter: a small detached process that starts a successor, sees it ready, and goes."""
+"""The starter: a small detached process that starts a successor, sees it ready, and goes.
 
-import logging
+Whoever restarts waits for it, so it is there in an instant: it is told what it needs by its
+arguments, and imports what it seldom needs when it needs it.
+"""
+
 import os
 import select
+import signal
 import socket
 import sys
 import time
-from pathlib import Path
-
-import msgspec
+from dataclasses import dataclass
 
 from holdfast.service import exits
 from holdfast.service.backoff import Backoff
-from holdfast.service.log_lines import JsonLines
 from holdfast.service.offspring import Nest
-from holdfast.service.paths import Paths, private_dir
-from holdfast.service.succession import StarterOrder
-
-log = logging.getLogger("holdfast.service.starter")
 
 # With these a start is over for good: it was told to stop, the home has another gateway, or a
 # person has to mend the configuration.
@@ -26,25 +23,51 @@ _PATIENCE = 5.0  # a wait longer than this is none that somebody should spend in
 _LAST_WORDS = 2000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarterOrder:
+    """What the starter is told."""
+
+    run: str  # the folder of the home's sockets
+    logs: str  # the folder of its logs
+    argv: tuple[str, ...]  # what starts a gateway
+    sockets: tuple[int, ...] = ()  # descriptors that it inherits, of listening sockets
+    first_wait: float
+    longest_wait: float
+
+    def words(self) -> list[str]:
+        """As arguments of a program; `read` reads them."""
+        fds = ",".join(map(str, self.sockets))
+        return [self.run, self.logs, fds, str(self.first_wait), str(self.longest_wait), *self.argv]
+
+    @classmethod
+    def read(cls, words: list[str]) -> "StarterOrder":
+        run, logs, fds, first, longest, *argv = words
+        return cls(
+            run=run,
+            logs=logs,
+            argv=tuple(argv),
+            sockets=tuple(int(fd) for fd in fds.split(",") if fd),
+            first_wait=float(first),
+            longest_wait=float(longest),
+        )
+
+
 def main() -> None:
-    order = msgspec.json.decode(sys.argv[1], type=StarterOrder)
-    paths = Paths(Path(order.home))
-    _log_to(paths.log_file)
+    order = StarterOrder.read(sys.argv[1:])
     inherited = [socket.socket(fileno=fd) for fd in order.sockets]
     for sock in inherited:
         sock.set_inheritable(False)
-    with Nest(paths, sockets=inherited) as nest:
-        Starter(order, nest, words=paths.logs / "gateway.out").run()
+    with Nest(order.run, sockets=inherited) as nest:
+        Starter(order, nest).run()
 
 
 class Starter:
     """Owns the attempts at one successor."""
 
-    def __init__(self, order: StarterOrder, nest: Nest, *, words: Path) -> None:
-        """`words` is the file that takes what a successor says before it has a log."""
+    def __init__(self, order: StarterOrder, nest: Nest) -> None:
         self._order = order
         self._nest = nest
-        self._words = words
+        self._said = f"{order.logs}/gateway.out"  # what it says where it cannot log
         self._backoff = Backoff(first=order.first_wait, most=order.longest_wait)
 
     def run(self) -> None:
@@ -52,76 +75,88 @@ class Starter:
         while True:
             began = time.monotonic()
             code = self._attempt()
-            if code is None or code in _FOR_GOOD:
+            if code is None:
+                return
+            said = f"The successor ended with {code} before it was ready. It said: {self._words()}"
+            if code in _FOR_GOOD or self._nest.called_off:
+                self._log("error", f"{said}\nIt is not started again.", "successor_refused")
                 return
             wait = 0.0
             if code != exits.GATEWAY_SERVICE_RESTART_EXIT_CODE:
                 wait = self._backoff.after(time.monotonic() - began)
-            log.error(
-                "The successor ended with %d before it was ready; again in %g s. It said: %s",
-                code,
-                wait,
-                self._said(),
-                extra={"action": "successor_failed", "exit_code": code},
-            )
+            self._log("error", f"{said}\nIt is started again in {wait:g} s.", "successor_failed")
             if wait > _PATIENCE:
                 self._nest.let_go()
-            time.sleep(wait)
+            if self._called_off(within=wait):
+                self._log("info", "Its start was called off.", "successor_called_off")
+                return
 
     def _attempt(self) -> int | None:
         """The exit code of a gateway that ended before it was ready; None: it is ready."""
-        output = os.open(self._words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        output = os.open(self._said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            pid = self._nest.start(self._order.argv, _environment(), output=output)
+            # As it was given to this process, which was made for nothing but to pass it on.
+            pid = self._nest.start(self._order.argv, dict(os.environ), output=output)
         finally:
             os.close(output)
         child = os.pidfd_open(pid)
         try:
             if self._until_ready(child):
-                log.info("The successor is ready, as process %d.", pid, extra={"action": "started"})
+                self._log("info", f"The successor is ready, as process {pid}.", "started")
                 return None
         finally:
             os.close(child)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if code in _FOR_GOOD:
-            log.error(
-                "The successor ended with %d and is not started again: %s",
-                code,
-                self._said(),
-                extra={"action": "successor_refused", "exit_code": code},
-            )
-        return code
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     def _until_ready(self, child: int) -> bool:
         poll = select.poll()
         poll.register(child, select.POLLIN)
         poll.register(self._nest, select.POLLIN)
+        asked = False
         while True:
             awake = {fd for fd, _ in poll.poll()}
             if self._nest.fileno() in awake and self._nest.heard():
                 return True
             if child in awake:
                 return False
+            if self._nest.called_off and not asked:
+                asked = True
+                signal.pidfd_send_signal(child, signal.SIGTERM)
 
-    def _said(self) -> str:
+    def _called_off(self, *, within: float) -> bool:
+        poll = select.poll()
+        poll.register(self._nest, select.POLLIN)
+        until = time.monotonic() + within
+        while not self._nest.called_off and (left := until - time.monotonic()) > 0:
+            if poll.poll(left * 1000):
+                self._nest.heard()
+        return self._nest.called_off
+
+    def _words(self) -> str:
         try:
-            return self._words.read_text(errors="replace").strip()[-_LAST_WORDS:] or "nothing"
+            with open(self._said, errors="replace") as file:
+                return file.read().strip()[-_LAST_WORDS:] or "nothing."
         except OSError as error:
-            return f"what, cannot be read: {error.strerror}"
+            return f"what, cannot be read ({error.strerror})."
 
+    def _log(self, level: str, message: str, action: str) -> None:
+        """A line in the gateway's own log, where whoever looks for the gateway looks."""
+        import logging  # noqa: PLC0415 - not before the successor is on its way
 
-def _environment() -> dict[str, str]:
-    """As it was given to this process, which was made for nothing but to pass it on."""
-    return dict(os.environ)
+        from holdfast.service.log_lines import JsonLines  # noqa: PLC0415 - as above
 
-
-def _log_to(file: Path) -> None:
-    private_dir(file.parent)
-    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    writer = logging.StreamHandler(open(fd, "a", encoding="utf-8"))  # noqa: SIM115 - to the end
-    writer.setFormatter(JsonLines(str))
-    log.addHandler(writer)
-    log.setLevel(logging.INFO)
+        record = logging.makeLogRecord(
+            {
+                "name": __name__ if __name__ != "__main__" else "holdfast.service.starter",
+                "levelname": level.upper(),
+                "msg": message,
+                "action": action,
+            }
+        )
+        path = f"{self._order.logs}/gateway.log"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        with open(fd, "a", encoding="utf-8") as file:
+            file.write(JsonLines(str).format(record) + "\n")
 
 
 if __name__ == "__main__":

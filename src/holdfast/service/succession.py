@@ -7,20 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
-
 from holdfast.service.backoff import FIRST, MOST
+from holdfast.service.paths import Paths, private_dir
+from holdfast.service.starter import StarterOrder
 from holdfast.service.successor import inherited, program
-
-
-class StarterOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What the starter is told, as its one argument."""
-
-    home: str
-    argv: tuple[str, ...]
-    sockets: tuple[int, ...] = ()  # descriptors that it inherits, of listening sockets
-    first_wait: float = FIRST
-    longest_wait: float = MOST
 
 
 def start_successor(
@@ -40,16 +30,17 @@ def start_successor(
     successor. `options` are for `run`, beside the home. Raises `OSError` where there is no
     starter; then there is no successor either.
     """
-    argv = (*(command or program()), "run", "--home", str(home), "--unattended", *options)
+    paths = Paths(home)
     order = StarterOrder(
-        home=str(home),
-        argv=argv,
+        run=str(private_dir(paths.run)),
+        logs=str(private_dir(paths.logs)),
+        argv=(*(command or program()), "run", "--home", str(home), "--unattended", *options),
         sockets=tuple(sock.fileno() for sock in sockets),
         first_wait=first_wait,
         longest_wait=longest_wait,
     )
     starter = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.service.starter", msgspec.json.encode(order).decode()],
+        [sys.executable, "-m", "holdfast.service.starter", *order.words()],
         env=inherited(environ),
         pass_fds=order.sockets,
         stdin=subprocess.DEVNULL,

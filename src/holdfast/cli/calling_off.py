@@ -1,0 +1,25 @@
+"""Calling off: a start that fails and is tried again and again is told to stop trying."""
+
+import time
+from pathlib import Path
+
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.service.intent import IntentFile
+from holdfast.service.lock import HomeInUse, HomeLock, read_holder
+from holdfast.service.offspring import call_off
+from holdfast.service.paths import Paths
+
+
+def called_off(home: Path) -> bool:
+    """True if no gateway runs here and whoever was about to start one will not: a starter of a
+    successor, or a container's boot. It stays down, as after any stop."""
+    paths = Paths(home)
+    if read_holder(home) is not None or not call_off(str(paths.run)):
+        return False
+    order = StopOrder(kind=StopKind.STOP, by=AskedBy.CLI, at=time.time())
+    try:
+        with HomeLock(home, purpose="stop"):
+            IntentFile(paths.intent, now=time.time).leaving(order, "")
+    except HomeInUse:
+        return False  # it has just been started after all
+    return True
