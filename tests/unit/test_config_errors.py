@@ -124,6 +124,13 @@ def test_an_address_that_cannot_be_called_is_refused(refusal: Refusal, url: str,
     assert "allowed:  http://host:port/path" in message
 
 
+@pytest.mark.parametrize("home", ["/thread", "chat/", " ", "/"])
+def test_a_home_that_is_no_chat_is_refused(refusal: Refusal, home: str) -> None:
+    message = refusal(f'[platforms.simulated]\nhome = "{home}"\n')
+    assert "line 2: platforms.simulated.home names no chat that could be told" in message
+    assert '"CHAT/THREAD"' in message
+
+
 def test_a_password_in_an_address_is_refused_and_not_repeated(refusal: Refusal) -> None:
     message = refusal('[platforms.api]\nbase_url = "https://me:hunter2@host/"\n')
     assert "platforms.api.base_url" in message

@@ -42,6 +42,7 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
     for name, platform in settings.platforms.items():
         _check_name(draft, ("platforms", name), name, PLATFORMS)
         _check_url(draft, ("platforms", name, "base_url"), platform.base_url)
+        _check_home(draft, ("platforms", name, "home"), platform.home)
     for index, host in enumerate(settings.gateway.allowed_hosts):
         _check_host(draft, ("gateway", "allowed_hosts", index), host)
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
@@ -73,6 +74,18 @@ def _check_zone(draft: Draft, path: KeyPath, name: str) -> None:
             value=name,
             allowed='a name such as "Europe/Berlin" or "UTC", or "" for the machine\'s own',
         ) from None
+
+
+def _check_home(draft: Draft, path: KeyPath, home: str) -> None:
+    chat, slash, thread = home.partition("/")
+    if not home or (chat.strip() and (thread.strip() or not slash)):
+        return
+    raise draft.refuse(
+        path,
+        "names no chat that could be told",
+        value=home,
+        allowed='the id of a chat, "CHAT", or of a thread in it, "CHAT/THREAD"',
+    )
 
 
 def _check_approver(draft: Draft, path: KeyPath, approver: str) -> None:
