@@ -113,13 +113,15 @@ def _must_listen(planned: Plan) -> None:
 def _prepare(planned: Plan) -> None:
     """The home is there and its gateway's own, with a folder for what a supervisor writes."""
     home, user = planned.unit.home, planned.unit.user
-    made = [folder for folder in (home, Paths(home).logs) if not folder.exists()]
-    prepare_home(home)
-    private_dir(Paths(home).logs)
-    if user:
-        entry = pwd.getpwnam(user)
-        for folder in made:
-            os.chown(folder, entry.pw_uid, entry.pw_gid)
+    # What is there already is as its owner wants it, who may be another than who installs.
+    missing = [folder for folder in (home, Paths(home).logs) if not folder.exists()]
+    if home in missing:
+        prepare_home(home)
+    owner = pwd.getpwnam(user) if user else None
+    for folder in missing:
+        private_dir(folder)
+        if owner is not None:
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
 
 
 def _write(keeper: Keeper, wanted: str) -> None:
