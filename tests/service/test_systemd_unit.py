@@ -1,6 +1,7 @@
 """Units for systemd: what is written is what systemd reads, whatever a home is called."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -212,6 +213,29 @@ def test_nothing_that_would_break_bubblewrap_is_asked_for() -> None:
     assert [key for key in breaking if unit_file.value(text, key) is not None] == []
     setuid = systemd_unit.render(unit(confined=False), version=NEWEST)
     assert unit_file.value(setuid, "NoNewPrivileges") is None
+
+
+CONFINED = """
+for folder in /usr /etc; do mount --bind $folder $folder && mount -o remount,ro,bind $folder; done
+exec setpriv --no-new-privs --reuid 65534 --regid 65534 --clear-groups bwrap --unshare-user \\
+    --unshare-pid --unshare-uts --hostname holdfast --ro-bind /usr /usr --symlink usr/lib /lib \\
+    --symlink usr/lib64 /lib64 --symlink usr/bin /bin --proc /proc --dev /dev --tmpfs /tmp \\
+    --remount-ro / /bin/echo confined
+"""
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or any(map(lambda name: shutil.which(name) is None, ("bwrap", "setpriv"))),
+    reason="needs root, bubblewrap and setpriv",
+)
+def test_bubblewrap_works_inside_what_the_unit_does_ask_for() -> None:
+    """ProtectSystem=full and NoNewPrivileges=yes, made by hand around an unprivileged user."""
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", CONFINED], capture_output=True, text=True, check=False
+    )
+    if "unshare" in done.stderr or "mount" in done.stderr:
+        pytest.skip(f"this machine lets nobody mount: {done.stderr}")
+    assert done.stdout == "confined\n", done.stderr
 
 
 @pytest.mark.parametrize(
