@@ -48,6 +48,7 @@ def command(port: int | None, replace: bool, unattended: bool) -> None:
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
     from holdfast.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
+    from holdfast.service import exits  # noqa: PLC0415 - as above
     from holdfast.service.ground import Ground  # noqa: PLC0415 - as above
     from holdfast.service.launchd_exit import exit_for  # noqa: PLC0415 - as above
     from holdfast.service.lock import HomeLock  # noqa: PLC0415 - as above
@@ -56,7 +57,7 @@ def command(port: int | None, replace: bool, unattended: bool) -> None:
     if replace:
         sockets = [*sockets, *_taken_over(config, lock)]
     code = run(config, Ground(lock=lock, sockets=sockets, unattended=unattended))
-    sys.exit(exit_for(code, config.environ))
+    exits.leave(exit_for(code, config.environ))
 
 
 def _taken_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":

@@ -1,4 +1,9 @@
-"""Exit codes: what the process tells whoever started it."""
+"""Exit codes: what the process tells whoever started it, and how a gateway ends."""
+
+import os
+import sys
+from contextlib import suppress
+from typing import NoReturn
 
 OK = 0
 FAILED = 1
@@ -8,3 +13,15 @@ HOME_IN_USE = 4  # another process holds the home
 
 GATEWAY_SERVICE_RESTART_EXIT_CODE = 75  # launchd and s6 take it as "start me again"
 CONFIG_EXIT = 78  # no supervisor restarts this: a person has to mend the configuration
+
+
+def leave(code: int) -> NoReturn:
+    """End this process now, when all that was open has been closed.
+
+    To take the interpreter apart object by object would take ten times as long as the stop did,
+    beside a successor that starts meanwhile; the kernel does it at once.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # whoever read it has gone
+            stream.flush()
+    os._exit(code)
