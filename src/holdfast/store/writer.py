@@ -129,22 +129,26 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             if jobs:
                 self._do(db, jobs)
                 settle(jobs[0].future.get_loop(), jobs)
-        if not checkpoints.fold():
+        if not self._fold(checkpoints):
             # Closing would try again, and fail again where nobody can be told.
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def _take(self, checkpoints: Checkpoints) -> list[Job | None]:
         """Whatever has queued up. The log is folded while there is nothing."""
         if checkpoints.overdue:
-            checkpoints.fold()
+            self._fold(checkpoints)
         try:
             batch = [self._queue.get(timeout=checkpoints.gap)]
         except Empty:
-            checkpoints.fold()
+            self._fold(checkpoints)
             batch = [self._queue.get()]
         for _ in range(min(self._queue.qsize(), _MOST)):
             batch.append(self._queue.get_nowait())
         return batch
+
+    def _fold(self, checkpoints: Checkpoints) -> bool:
+        """Not into a damaged file, which is left as it was found."""
+        return self._damage is None and checkpoints.fold()
 
     def _do(self, db: apsw.Connection, jobs: list[Job]) -> None:
         asides = [job for job in jobs if isinstance(job, Aside)]

@@ -53,7 +53,9 @@ class Permissions:
         yield patient.home
         single = (paths.env_file, paths.secrets, paths.run, paths.workspaces, paths.logs)
         databases = (*patient.home.glob("state.db*"), *patient.home.glob("search.db*"))
-        for path in (*single, *paths.secrets.glob("*"), *databases, patient.home / "runs"):
+        backups = (patient.home / "backups", *patient.home.glob("backups/holdfast-*"))
+        several = (*paths.secrets.glob("*"), *databases, *backups)
+        for path in (*single, *several, patient.home / "runs"):
             if path.exists() and not path.is_socket():
                 yield path
 

@@ -17,6 +17,7 @@ from holdfast.store.backup.archive import Source, Tell
 from holdfast.store.backup.gathering import DATABASE, gather
 from holdfast.store.inspection import APPLICATION_ID
 from holdfast.store.opening import open_untouched
+from holdfast.store.reads import quick_check
 from holdfast.store.schema import migrations
 
 _ROOM = 50_000_000  # bytes that are to be left on the disk
@@ -104,7 +105,7 @@ def check(path: Path, database: Path, manifest: Manifest) -> None:
         with opened(database) as db:
             told = (APPLICATION_ID, manifest.schema, manifest.counts)
             found = (db.pragma("application_id"), db.pragma("user_version"), _counts(db))
-            if problems := _damage(db):
+            if problems := quick_check(db.cursor()):
                 raise BadBackup(f"The database in {path} is damaged: {problems[0]}")
     except faults.DAMAGE as error:
         raise BadBackup(f"The database in {path} cannot be opened: {error}") from None
@@ -134,11 +135,6 @@ def opened(path: Path) -> Iterator[apsw.Connection]:
 def _sources(home: Path, copy: Path, wanted: Wanted) -> Iterator[Source]:
     yield Source(DATABASE, os.open(copy, os.O_RDONLY | os.O_CLOEXEC))
     yield from gather(home, workspaces=wanted.workspaces, secrets=wanted.secrets)
-
-
-def _damage(db: apsw.Connection) -> list[str]:
-    found = [str(row[0]) for row in db.execute("PRAGMA quick_check(3)")]
-    return [] if found == ["ok"] else found
 
 
 def _counts(db: apsw.Connection) -> dict[str, int]:
