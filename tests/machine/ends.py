@@ -26,6 +26,7 @@ class Ends:
         self.breaches: list[str] = []
         self._running: dict[TurnId, SessionId] = {}
         self._cuts_before: dict[SessionId, int] = {}
+        self._left_before: set[TurnId] = set()  # by an earlier life, and not gone on with since
         self._restarts = False
 
     def begins(self, store: SteppedStore, lanes: Lanes, order: StopOrder | None) -> None:
@@ -34,6 +35,8 @@ class Ends:
         self._running = {
             lane.turn.turn_id: lane.session_id for lane in lanes if lane.turn is not None
         }
+        left = [turn for turn in store.look(reads.open_turns) if turn.left_as is not None]
+        self._left_before = {turn.turn.id for turn in left} - self._running.keys()
         quiet = not store.writer.jobs  # else what was written and when is not known
         self._cuts_before = {one: _cuts(store, one) for one in self._running.values() if quiet}
 
@@ -42,8 +45,7 @@ class Ends:
         with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
             cursor = db.cursor()
             for turn in reads.open_turns(cursor):
-                if turn.turn.id in self._running and turn.cut:
-                    self.cuts[turn.turn.id, turn.left_as] += 1
+                self._count(turn)
                 if turn.turn.id in self._running and not disk_failed:
                     session = reads.session(cursor, turn.turn.session_id)
                     assert session is not None, "a turn of it is open"
@@ -53,9 +55,15 @@ class Ends:
 
     def dies(self, store: SteppedStore) -> None:
         for turn in store.look(reads.open_turns):
-            if turn.cut and (turn.left_as is None or turn.turn.id in self._running):
-                self.cuts[turn.turn.id, turn.left_as] += 1
+            if turn.left_as is not None:
+                self._count(turn)
+            elif turn.cut:
+                self.cuts[turn.turn.id, None] += 1
         self._running = {}
+
+    def _count(self, turn: OpenTurn) -> None:
+        if turn.cut and turn.left_as and turn.turn.id not in self._left_before:
+            self.cuts[turn.turn.id, turn.left_as] += 1
 
     def _check(self, turn: OpenTurn, cuts: int) -> None:
         left, turn_id = turn.left_as, turn.turn.id

@@ -26,7 +26,7 @@ class Lanes:
         self._tasks = tasks
         self._lanes: dict[SessionId, Lane] = {}
         self._routes: dict[SessionKey, SessionId] = {}
-        self._watched = self._held = self._parking = self._closed = False
+        self._watched = self._held = self._childless = self._closed = False
         self.news = asyncio.Event()  # the state of a lane has changed, while somebody watches
         self.on_silence: Callable[[], None] = lambda: None  # told when a lane has gone away
 
@@ -137,12 +137,13 @@ class Lanes:
             self.news.clear()
             await self.news.wait()
 
-    def hold(self) -> None:
-        """The gateway stops: from now on no turn begins, but those that a running one waits for."""
-        self._held = True
+    def hold(self, *, children: bool) -> None:
+        """The gateway stops: from now on no turn begins, but for `children` that a running one
+        waits for."""
+        self._held, self._childless = True, not children
         self._watch()
         for lane in self:
-            lane.held = not lane.works_for_another
+            lane.held = not (children and lane.works_for_another)
 
     def _watch(self) -> None:
         """Every change is news from now on; as long as nobody waits for any, none is told."""
@@ -153,7 +154,7 @@ class Lanes:
     def park(self) -> None:
         """Every running turn stands at its next step boundary. A child that has not begun need
         not: whoever waits for it is parked."""
-        self._parking = True
+        self._childless = True
         for lane in self:
             lane.held = True
             lane.park()
@@ -178,7 +179,7 @@ class Lanes:
         await asyncio.gather(*running, return_exceptions=True)
 
     def _takes(self, row: InboxRow) -> bool:
-        if self._closed or self._parking:
+        if self._closed or self._childless:
             return False
         return not self._held or row.inbound.child is not None
 

@@ -77,7 +77,8 @@ class Stop:
     async def _close_intake(self) -> None:
         gateway = self._gateway
         gateway.intake.close()
-        gateway.lanes.hold()
+        # Who is given time to finish may need help for that.
+        gateway.lanes.hold(children=self.draining.to_finish > 0)
         await gateway.give_up_start()
         gateway.house.children.leave()
         gateway.house.jobs.leave()
