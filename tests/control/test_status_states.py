@@ -91,7 +91,7 @@ def test_once_down_it_says_why_and_after_a_restart_what_happened(lone: Lone) -> 
     assert lone.stop() == exits.OK
 
 
-def test_the_page_the_metrics_and_the_socket_say_the_same(lone: Lone) -> None:
+def test_the_page_and_the_socket_say_the_same(lone: Lone) -> None:
     """One source: what differs between them is only when they were asked."""
     lone.start()
 
@@ -103,4 +103,19 @@ def test_the_page_the_metrics_and_the_socket_say_the_same(lone: Lone) -> None:
     for key in ("pid", "version", "home", "started_at"):
         assert over_http[key] == document[key]
     assert over_http["machine"].keys() == document["machine"].keys()
+    assert lone.stop() == exits.OK
+
+
+def test_a_unit_that_disagrees_is_told_with_the_command_that_mends_it(lone: Lone) -> None:
+    """E2: read when it is asked for, so that mending it needs no restart to be believed."""
+    lone.start()
+    assert read_status(lone.paths)["machine"]["drift"] == []
+    unit = lone.home / ".config/systemd/user/holdfast.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text(f"[Service]\nExecStart=/bin/true --home {lone.home}\nTimeoutStopSec=5\n")
+    told = [each for each in read_status(lone.paths)["problems"] if each["code"] == "unit_drift"]
+    assert any("gives a stop 5 s" in each["what"] for each in told)
+    assert all("holdfast gateway install --force" in each["what"] for each in told)
+    unit.unlink()
+    assert read_status(lone.paths)["machine"]["drift"] == []
     assert lone.stop() == exits.OK

@@ -30,6 +30,7 @@ class Doors:
     def proven(self, name: str, account: str, *, at: float) -> None:
         """Something went to the account's platform, and an answer came back."""
         self._proven[name, account] = at
+        self._shut.pop((name, account), None)
 
     def proven_since(self, name: str, account: str, *, at: float) -> bool:
         """Whether an answer has come back from it after that."""
