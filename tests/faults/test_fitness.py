@@ -1,0 +1,96 @@
+"""Whether a successor would start, as it says itself before anybody stops for it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.core.errors import RestartRefused
+from holdfast.service import successor
+from holdfast.store.schema import migrations
+from holdfast.store.sqlite import SqliteStore
+
+SOURCE = str(Path(holdfast.__file__).parents[1])
+HANGS = 'for last; do :; done; echo $$ > "$last"; exec sleep 600'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    made = tmp_path / "home"
+    made.mkdir(mode=0o700)
+    return made
+
+
+def environ(home: Path, *, before: str = "") -> dict[str, str]:
+    path = os.pathsep.join(filter(None, (before, SOURCE)))
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": path}
+
+
+async def refusal(home: Path, *, schema: int = 0, before: str = "") -> str:
+    with pytest.raises(RestartRefused) as refused:
+        await successor.check(home, environ=environ(home, before=before), schema=schema)
+    assert "The running gateway goes on." in str(refused.value)
+    return str(refused.value)
+
+
+async def test_a_home_that_is_in_order_is_fit_and_is_not_touched(home: Path) -> None:
+    async with SqliteStore(home / "state.db"):
+        before = sorted(home.iterdir())
+        await successor.check(home, environ=environ(home), schema=len(migrations()))
+        assert sorted(home.iterdir()) == before
+
+
+async def test_a_store_that_is_newer_than_the_code_on_disk_is_told(home: Path) -> None:
+    """K5: also where the newer version stands only in the log, as the running gateway knows."""
+    newer = len(migrations()) + 1
+    assert f"has schema version {newer}" in await refusal(home, schema=newer)
+
+
+async def test_a_configuration_that_is_wrong_is_told_with_its_place_and_its_remedy(
+    home: Path,
+) -> None:
+    (home / "holdfast.toml").write_text('[memory]\nproviders = ["notse"]\n')
+    told = await refusal(home)
+    assert "'notse'" in told
+    assert "not installed" in told
+
+
+async def test_code_that_does_not_import_is_told(home: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "apsw.py").write_text("raise ImportError('half an upgrade')")
+    told = await refusal(home, before=str(broken))
+    assert "half an upgrade" in told
+    assert "install it again" in told
+
+
+async def test_a_successor_that_cannot_even_say_so_is_quoted(home: Path) -> None:
+    with pytest.raises(RestartRefused, match="no such interpreter"):
+        await successor.check(
+            home,
+            environ=environ(home),
+            command=(sys.executable, "-c", "raise SystemExit('no such interpreter')"),
+        )
+
+
+async def test_a_successor_that_does_not_answer_is_given_up_and_ended(
+    home: Path, tmp_path: Path
+) -> None:
+    told = tmp_path / "pid"
+    with pytest.raises(RestartRefused, match="could not say within 1 s"):
+        await successor.check(
+            home,
+            environ=environ(home),
+            command=("sh", "-c", HANGS),
+            options=(str(told),),
+            within=1,
+        )
+    assert not Path(f"/proc/{told.read_text().strip()}").exists()
+
+
+def test_a_successor_gets_the_environment_without_what_was_meant_for_us_alone() -> None:
+    ours = {"LISTEN_FDS": "1", "LISTEN_PID": "7", "NOTIFY_SOCKET": "/x", "WATCHDOG_USEC": "1"}
+    kept = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HOLDFAST_HOME": "/h"}
+    assert successor.inherited({**ours, **kept}) == kept

@@ -1,0 +1,119 @@
+"""Whom a successor may end: only the process that holds the home, and the kernel says which."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.service.backoff import Backoff
+from holdfast.service.lock import Holder, HomeLock, read_holder
+from holdfast.service.owner import Unproven, end, prove
+from holdfast.service.process import start_time
+
+HOLD = """
+import signal, sys
+from pathlib import Path
+from holdfast.service.lock import HomeLock
+if sys.argv[2] == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with HomeLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holding(home: Path, manner: str = "polite") -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(home), manner],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def holder_of(home: Path) -> Holder:
+    holder = read_holder(home)
+    assert holder is not None
+    return holder
+
+
+@pytest.mark.parametrize(
+    ("manner", "code"), [("polite", -signal.SIGTERM), ("stubborn", -signal.SIGKILL)]
+)
+def test_the_holder_is_proven_and_ended_as_gently_as_it_lets_us(
+    tmp_path: Path, manner: str, code: int
+) -> None:
+    """E4: SIGTERM, and SIGKILL for one that does not go."""
+    told: list[str] = []
+    with holding(tmp_path, manner) as process:
+        fd = prove(tmp_path, holder_of(tmp_path))
+        assert fd is not None
+        end(fd, within=0.2 if manner == "stubborn" else 30, tell=told.append)
+        assert process.wait() == code
+        os.close(fd)
+    assert len(told) == (2 if manner == "stubborn" else 1)
+    with HomeLock(tmp_path):
+        pass
+
+
+def test_a_process_that_does_not_hold_the_lock_is_not_proven_by_a_file(tmp_path: Path) -> None:
+    """E4: the file may name anybody."""
+    with holding(tmp_path), subprocess.Popen(["sleep", "60"]) as bystander:
+        try:
+            named = msgspec.structs.replace(
+                holder_of(tmp_path), pid=bystander.pid, start_time=start_time(bystander.pid)
+            )
+            with pytest.raises(Unproven, match="Nothing was signalled"):
+                prove(tmp_path, named)
+            assert bystander.poll() is None
+        finally:
+            bystander.kill()
+
+
+def test_the_holder_of_another_home_is_not_proven(tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir()
+    theirs.mkdir()
+    with holding(theirs), pytest.raises(Unproven):
+        prove(mine, holder_of(theirs))
+
+
+def test_a_process_that_has_gone_or_whose_pid_is_anothers_is_nobody(tmp_path: Path) -> None:
+    with holding(tmp_path):
+        holder = holder_of(tmp_path)
+        assert prove(tmp_path, msgspec.structs.replace(holder, start_time=1)) is None
+    assert prove(tmp_path, holder) is None
+
+
+def test_who_waits_for_the_lock_has_it_when_the_holder_dies(tmp_path: Path) -> None:
+    """E4: the kernel wakes whoever waits; nothing is looked at again and again."""
+    lock = HomeLock(tmp_path)
+    with holding(tmp_path) as process:
+        waiting = threading.Thread(target=lock.wait)
+        waiting.start()
+        process.kill()
+        waiting.join(30)
+    assert not waiting.is_alive()
+    assert holder_of(tmp_path).pid == os.getpid()
+    lock.release()
+
+
+def test_waits_between_failing_starts_grow_and_begin_again_after_good_health() -> None:
+    """Starts that fail again and again back off."""
+    backoff = Backoff()
+    assert [backoff.after(1.0) for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert [backoff.after(3600.0), backoff.after(1.0)] == [1, 2]
