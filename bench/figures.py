@@ -32,6 +32,7 @@ class Figures:
             *self._known_rows(),
             self._row("start to ready", "s", "start", at_most, 0.8),
             *self._stop_rows(),
+            *self._status_rows(),
             self._row("idle, resident", "MB", "idle", at_most, 60),
             self._row("one more cached agent", "kB", "agent", at_most, 50),
             self._row('the request for "hi"', "bytes", "request", at_most, 8000),
@@ -73,6 +74,13 @@ class Figures:
             self._row(restarted, "s", "restart", at_most, 1),
             self._row(f"{ridden} median", "s", "ridden median"),
             self._row(f"{ridden} longest", "s", "ridden most", at_most, 2),
+        ]
+
+    def _status_rows(self) -> list[Row]:
+        states = [name for name in self._figures if name.startswith("status ")]
+        return [
+            self._row(f"status while {name.split()[1]}, longest", "ms", name, Limit.AT_MOST, 100)
+            for name in states
         ]
 
     def _probe_rows(self) -> list[Row]:

@@ -17,6 +17,7 @@ from figures import Figures
 from known_sessions import known_sessions
 from measures import Pace, Probing, memory_per_session, model_stats, pace, request_bytes, typical
 from plan import FULL, QUICK, SLOW_MODEL_SECONDS, Plan
+from statuses import longest_answers
 from stopping import known, restart_seconds, ride_restart, stop_seconds, stop_with_turns
 from subjects import HOLDFAST, Subject, floor, gateway
 from table import Row, as_json, render
@@ -43,6 +44,7 @@ class Bench:
             self._starts,
             self._stops,
             self._restarts,
+            self._statuses,
             self._version,
         ):
             began = time.perf_counter()
@@ -172,6 +174,13 @@ class Bench:
             found = ride_restart(subject, turns=turns, model_seconds=SLOW_MODEL_SECONDS)
         self._note("ridden median", "gateway", found.added_median)
         self._note("ridden most", "gateway", found.added_most)
+
+    def _statuses(self) -> None:
+        if "gateway" not in self._subjects:
+            return
+        with model(self._directory) as url:
+            for state, longest in longest_answers(self._directory, model_url=url).items():
+                self._note(f"status {state}", "gateway", longest)
 
     def _version(self) -> None:
         self._note("version", "floor", cpu_of([sys.executable, "-c", ""], times=10))
