@@ -30,11 +30,12 @@ WORKING: dict[CrashPoint, tuple[int, ...]] = {
 RECOVERING = (P.RECOVERY_READ, P.RESUME_COMMITTED)
 SCHEDULING = (P.RUN_PLANNED, P.RUN_BEGUN)  # in test_kill_jobs.py
 ASKING = (P.APPROVAL_ASKED, P.APPROVAL_DECIDED)  # in test_kill_approvals.py
+LEAVING = (P.TURN_PARKED, P.TURN_MARKED)  # in test_leave_process.py
 SENDING = (P.ATTEMPT_COMMITTED, P.SENT)
 
 
 def test_every_crash_point_has_a_test() -> None:
-    assert {*WORKING, *RECOVERING, *ASKING, *SCHEDULING} == set(CrashPoint)
+    assert {*WORKING, *RECOVERING, *ASKING, *SCHEDULING, *LEAVING} == set(CrashPoint)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""Real processes that go, by real signals, in the middle of a turn: what they leave is gone on with,
+counted, and at the third time given up."""
+
+import asyncio
+import signal
+
+import pytest
+from tests.faults.laws import ANSWERED, Books, check_laws, plain
+from tests.faults.world import World
+
+from holdfast.core.crash import CrashPoint
+from holdfast.core.inbox import InboxState
+from holdfast.core.message import NoteMessage
+from holdfast.service import exits
+
+WAITS = "echo began >> effects.log; until test -e go; do sleep 0.05; done; echo $RANDOM-out"
+COMMAND = f'run [tool terminal {{"command": "{WAITS}"}}] [then] [text ran]'
+THINKS = "think [latency 60] [text thought]"
+
+
+def quiet(world: World) -> None:
+    """Its supervisor is the test, turns have no time to park, and nobody is told of restarts."""
+    config = world.paths.config_file.read_text()
+    config = config.replace("[gateway]\n", '[gateway]\nsupervisor = "s6"\npark_timeout = 0\n')
+    config = config.replace('allow = ["*"]\n', 'allow = ["*"]\nrestart_notices = false\n')
+    world.paths.config_file.write_text(config)
+
+
+async def leaves(world: World, by: signal.Signals) -> None:
+    """The process goes by this signal, as it should."""
+    assert world._gateway is not None
+    if by is signal.SIGKILL:
+        await world.kill()
+        return
+    world._gateway.send_signal(by)
+    restarts = by is signal.SIGUSR1
+    await world.ends(exits.GATEWAY_SERVICE_RESTART_EXIT_CODE if restarts else exits.OK)
+
+
+async def runs(world: World, requests: int) -> None:
+    """Until the model was asked so often, and the turn is in the log."""
+    await world.until(lambda: world.model.requests(last=1)["count"] >= requests)
+    while (await world.status())["ledger"]["running"] != 1:
+        await asyncio.sleep(0.02)
+
+
+def notes(books: Books) -> list[str]:
+    return [m.text for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
+
+
+async def test_a_command_lives_through_restarts_and_its_turn_never_hears_of_them(
+    world: World,
+) -> None:
+    """H6, H2, J2, F7: however many; it is parked each time, attached to, and nothing is counted."""
+    quiet(world)
+    await world.start()
+    await world.people.say(COMMAND)
+    await world.until(lambda: world.effects() == ["began"])
+    for _ in range(2):
+        await leaves(world, signal.SIGUSR1)
+        await world.start()
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+    books = await check_laws(world)
+    assert world.effects() == ["began"]
+    assert notes(books) == []
+    assert world.model.requests(last=1)["count"] == 2
+
+
+async def test_a_process_killed_as_it_parks_a_turn_has_parked_it(world: World) -> None:
+    """H6: from the instant in which that is in the log."""
+    quiet(world)
+    await world.start(CrashPoint.TURN_PARKED)
+    await world.people.say(COMMAND)
+    await world.until(lambda: world.effects() == ["began"])
+    assert world._gateway is not None
+    world._gateway.send_signal(signal.SIGUSR1)
+    await world.dies()
+    await world.start()
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+    books = await check_laws(world)
+    assert (world.effects(), notes(books)) == (["began"], [])
+
+
+@pytest.mark.parametrize(
+    ("by", "what"), [(signal.SIGTERM, "a shutdown"), (signal.SIGUSR1, "a restart")]
+)
+async def test_a_process_killed_between_the_mark_and_the_cut_is_told_of_once(
+    world: World, by: signal.Signals, what: str
+) -> None:
+    """F5, F6: the mark is in the log before anything is interrupted."""
+    quiet(world)
+    await world.start(CrashPoint.TURN_MARKED)
+    world.model.script({"match": "slowly", "latency": 60, "text": "never heard"})
+    await world.people.say("speak slowly [text all of it]")
+    await runs(world, 1)
+    assert world._gateway is not None
+    world._gateway.send_signal(by)
+    await world.dies()
+    await world.start()
+    books = await check_laws(world)
+    assert [note.split(" of ")[0] for note in notes(books)] == [f"[System note: {what}"]
+
+
+T, U, K = signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL
+
+
+@pytest.mark.parametrize("signals", [(U, U, U), (K, K, K), (T, K, U)], ids=["clean", "kill", "mix"])
+async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
+    world: World, signals: tuple[signal.Signals, ...]
+) -> None:
+    """E5, F7: at the next start it is suspended, its user is told, what waited runs afresh, and the
+    old history is under /resume."""
+    quiet(world)
+    await world.start()
+    await world.people.say(THINKS)
+    for life, by in enumerate(signals, 1):
+        await runs(world, life)
+        if life == 3:
+            await world.people.say(plain("waiting"))
+            while (await world.status())["ledger"]["queued"] != 1:
+                await asyncio.sleep(0.02)
+        await leaves(world, by)
+        await world.start()
+    await world.settled()
+    await world.people.say("/resume")
+    books = await check_laws(world, ends=ANSWERED | {InboxState.FAILED})
+    told, fresh, answer, _ = [sent.outgoing.text for sent in books.ledger.sent]
+    assert "interrupted 3 times" in told
+    assert "/resume goes back" in fresh
+    assert answer == "answer to waiting"
+    assert len(notes(books)) == 3  # two resumes, and the fresh session's own
+    assert world.model.requests(last=1)["count"] == 4
