@@ -16,7 +16,14 @@ from holdfast.core.errors import NotConnected, RestartRefused
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import InboxState
 from holdfast.core.judgement import Judgement, Level
-from holdfast.core.outbox import DeliveryKind, DeliveryRow, DeliveryState, Outbound, Receipt
+from holdfast.core.outbox import (
+    Address,
+    DeliveryKind,
+    DeliveryRow,
+    DeliveryState,
+    Outbound,
+    Receipt,
+)
 from holdfast.core.settings import DelegateSettings, GatewaySettings, PlatformSettings
 from holdfast.core.source import ChatType
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
@@ -308,6 +315,19 @@ async def test_restart_in_a_chat_is_answered_by_the_notice(world: Telling) -> No
     assert heard([back]) == [("ops", "t", asked)]
     assert back.outgoing.text == "The gateway is back; 2 conversations go on."
     assert (await world.ledger())["answered"] == 2
+
+
+async def test_the_answer_to_the_command_is_not_overtaken(world: Telling) -> None:
+    """D2: a store that is slow delays the stop, and not the answer beyond it."""
+    address = Address(platform="simulated", account="default", chat_id="ops", reply_to="m1")
+    order = msgspec.structs.replace(world.order(by=AskedBy.CHAT), address=address)
+    telling = world.gateway.telling
+    with telling.answering(order):
+        going = asyncio.create_task(telling.farewell(order))
+        await asyncio.wait({going}, timeout=0.05)
+        assert not going.done()
+        await telling.farewell(world.order())  # another order waits for nobody
+    await going
 
 
 async def test_restart_in_a_chat_of_two_replies_too(world: Telling) -> None:
