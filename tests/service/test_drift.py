@@ -78,6 +78,7 @@ def test_a_property_list_is_held_against_it_likewise() -> None:
     document = read(render(UNIT))
     assert wrong_job(document, unit=UNIT) == []
     assert "5 s" in wrong_job(document | {"ExitTimeOut": 5}, unit=UNIT)[0].what
+    assert wrong_job(document | {"ExitTimeOut": 0}, unit=UNIT) == []
     assert wrong_job(document | {"KeepAlive": True}, unit=UNIT)
     assert wrong_job({}, unit=UNIT)[1].broken
 

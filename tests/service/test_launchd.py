@@ -34,7 +34,7 @@ def test_the_property_list_says_what_a_restart_and_a_stop_stand_on() -> None:
     assert document["ProgramArguments"] == list(UNIT.command)
     assert document["KeepAlive"] == {"SuccessfulExit": False}
     assert document["ThrottleInterval"] == 10
-    assert document["ExitTimeOut"] >= 340
+    assert document["ExitTimeOut"] == 341
     assert document["RunAtLoad"] is True
     assert document["EnvironmentVariables"]["HOLDFAST_UNIT"] == document["Label"] == "holdfast"
     assert document["StandardErrorPath"] == "/Users/ann/.holdfast/logs/launchd.log"

@@ -1,6 +1,7 @@
 """Units for systemd: what is written is what systemd reads, whatever a home is called."""
 
 import ctypes
+import math
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from holdfast.core.errors import HoldfastError
 from holdfast.core.settings import GatewaySettings
 from holdfast.service import systemd_unit, systemd_words, unit_file
+from holdfast.service.launchd_plist import read, render
 from holdfast.service.unit import Scope, Unit, name_for, stop_seconds_needed
 
 NEWEST, OLD = 257, 252
@@ -153,14 +155,23 @@ def test_the_lines_that_a_restart_and_a_stop_stand_on_are_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drain", "park", "needed"), [(0, 10, 90), (300, 10, 340), (50, 10, 90), (50.5, 10, 90.5)]
+    ("drain", "park", "needed"),
+    [(0, 10, 90), (300, 10, 340), (50.5, 10, 90.5), (1e7, 10, 10000040)],
 )
 def test_a_stop_gets_the_time_it_may_need(drain: float, park: float, needed: float) -> None:
     """E1: TimeoutStopSec is max(90, drain + park + 30)."""
     settings = GatewaySettings(restart_drain_timeout=drain, park_timeout=park)
     assert stop_seconds_needed(settings) == needed
     text = systemd_unit.render(unit(stop_seconds=needed), version=OLD)
-    assert unit_file.stop_seconds(text) == needed
+    assert unit_file.stop_seconds(text) == math.ceil(needed)
+
+
+def test_a_drain_without_end_gives_a_stop_without_end() -> None:
+    """E1."""
+    needed = stop_seconds_needed(GatewaySettings(restart_drain_timeout=math.inf))
+    text = systemd_unit.render(unit(stop_seconds=needed), version=OLD)
+    assert unit_file.stop_seconds(text) == math.inf
+    assert read(render(unit(stop_seconds=needed)))["ExitTimeOut"] == 0
 
 
 @pytest.mark.parametrize(

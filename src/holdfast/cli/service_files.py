@@ -22,8 +22,6 @@ from holdfast.service.keeping import Keeper
 from holdfast.service.paths import Paths, private_dir
 from holdfast.service.unit import Scope
 
-__all__ = ["Wish", "install", "uninstall"]
-
 
 def install(wish: Wish) -> None:
     planned = plan(wish, chosen_home())

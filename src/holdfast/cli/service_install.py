@@ -25,7 +25,7 @@ def command(scope: str | None, run_as: str | None, name: str, force: bool, dry_r
       sudo holdfast gateway install --system --run-as holdfast --home /var/lib/holdfast
       holdfast gateway install --home /srv/bot --name bot --dry-run
     """
-    from holdfast.cli.service_files import Wish, install  # noqa: PLC0415 - not for --help
+    from holdfast.cli.service_files import install  # noqa: PLC0415 - not for --help
+    from holdfast.cli.service_wish import Wish  # noqa: PLC0415 - as above
 
-    wish = Wish(scope=scope, run_as=run_as, name=name, force=force, dry_run=dry_run)
-    install(wish)
+    install(Wish(scope=scope, run_as=run_as, name=name, force=force, dry_run=dry_run))

@@ -1,6 +1,8 @@
 """Drift: where an installed unit disagrees with the configuration that runs by it."""
 
+import math
 import os
+import pwd
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +29,7 @@ def wrong(text: str, *, unit: Unit) -> list[Wrong]:
     """What the text of a systemd unit does otherwise than the one that would be written today."""
     return [
         *_stop(unit_file.stop_seconds(text), unit),
-        *_command(unit_file.command(text, specifiers={"h": os.path.expanduser("~")}), unit),
+        *_command(unit_file.command(text, specifiers={"h": _own_home()}), unit),
         *_statuses(text),
         *_kind(text),
     ]
@@ -38,8 +40,9 @@ def wrong_job(document: dict[str, object], *, unit: Unit) -> list[Wrong]:
     given = document.get("ExitTimeOut", 20)  # launchd's own, where a file does not say
     words = document.get("ProgramArguments")
     kept = document.get("KeepAlive") == {"SuccessfulExit": False}
+    patience = (given or math.inf) if isinstance(given, int) else None
     return [
-        *_stop(float(given) if isinstance(given, int) else None, unit),
+        *_stop(patience, unit),
         *_command([str(word) for word in words] if isinstance(words, list) else [], unit),
         *([] if kept else [Wrong(what="keeps it otherwise than after a failure", why=_GONE)]),
     ]
@@ -54,6 +57,14 @@ def mend(unit: Unit) -> str:
     """The command that writes the unit anew. It finds name and scope by itself, from the home."""
     usual = unit.name == NAME and unit.scope is Scope.USER
     return MEND if usual else f"{MEND} --home {shlex.quote(str(unit.home))}"
+
+
+def _own_home() -> str:
+    """What systemd puts for `%h`; a user without a name has none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 def _stop(given: float | None, unit: Unit) -> Iterator[Wrong]:

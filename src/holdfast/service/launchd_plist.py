@@ -10,6 +10,7 @@ from holdfast.service.unit_file import home_in
 
 # launchd starts what ended not sooner than this after it was last started.
 LEAST_BETWEEN_STARTS = 10
+FOR_EVER = 0  # as launchd has it
 _PATH = "/usr/local/bin:/opt/homebrew/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -38,7 +39,7 @@ def _document(unit: Unit) -> dict[str, Any]:
         # exit code that it should leave alone: `launchd_exit` has that.
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": LEAST_BETWEEN_STARTS,
-        "ExitTimeOut": round(unit.stop_seconds),
+        "ExitTimeOut": unit.whole_stop_seconds or FOR_EVER,
         "ProcessType": "Interactive",  # or macOS slows it down as a thing nobody waits for
         "Umask": 0o077,
         "StandardOutPath": printed,

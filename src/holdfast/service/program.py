@@ -14,7 +14,9 @@ def this_program() -> tuple[str, ...]:
     if os.access(beside, os.X_OK):
         return (str(beside),)
     if not sys.executable:
-        raise HoldfastError("this interpreter does not know its own path; name it with --program")
+        raise HoldfastError(
+            "this interpreter does not know where it is; call holdfast by its full path"
+        )
     return (sys.executable, "-m", "holdfast.cli")
 
 

@@ -64,7 +64,7 @@ def _service(unit: Unit, version: int) -> Iterator[str]:
         yield f"Environment={quoted(f'{name}={value}')}"
     yield from _identity(unit)
     yield from _restarts(unit, version)
-    yield f"TimeoutStopSec={unit.stop_seconds:g}"
+    yield f"TimeoutStopSec={unit.whole_stop_seconds or 'infinity'}"
     yield "TimeoutStartSec=300"
     yield f"WatchdogSec={WATCHDOG_SECONDS}"
     # The watchdog's abort leaves where every thread stood, and no core with conversations in it.

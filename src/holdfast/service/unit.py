@@ -1,6 +1,7 @@
 """A unit: what a supervisor has to know about one gateway, whichever supervisor it is."""
 
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from enum import StrEnum
@@ -39,6 +40,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""  # of a system unit; "": root
     group: str = ""
     confined: bool = True  # False: bubblewrap is set-uid here and would not work confined
+
+    @property
+    def whole_stop_seconds(self) -> int | None:
+        """For those who count whole seconds; None: for ever."""
+        return None if math.isinf(self.stop_seconds) else math.ceil(self.stop_seconds)
 
     @property
     def command(self) -> tuple[str, ...]:
