@@ -621,3 +621,59 @@ async def test_thousands_of_jobs_cost_a_look_nothing(world: World) -> None:
         plan = " ".join(str(row[-1]) for row in db.execute(f"EXPLAIN QUERY PLAN {query}"))
         assert "USING" in plan and "INDEX" in plan and "TEMP B-TREE" not in plan
     db.close()
+
+
+async def test_a_stop_from_before_this_start_stops_nothing(
+    world: World, talk: Talk, until: Until
+) -> None:
+    """G5: the run that it was meant for was cut, and goes on."""
+    await talk('/cron add "in 1 minute" look')
+    passes(world, MINUTE)
+    await world.model.asked(1)
+    world.gateway.intake.close()
+    row = await world.store.inbox_row(InboxId(1))
+    assert row is not None
+    typed = msgspec.structs.replace(row.inbound, event_id="late", text="/cron stop 1")
+    await world.store.accept(typed, route=row.route, principal=row.principal, at=world.clock.now())
+    await world.die()
+    clock(world).at += 1
+    await world.start()
+    world.model.say("looked", "looked")
+    [run] = await ended(world, until, 1)
+    assert run.state is RunState.ANSWERED
+    assert any("before the gateway was started again" in text for text in await world.texts(3))
+
+
+async def test_what_waits_of_a_paused_job_waits_until_it_goes_on(
+    world: World, talk: Talk, until: Until
+) -> None:
+    await hold_one(world, talk, "queue")
+    passes(world, HOUR)
+
+    async def one_waits() -> bool:
+        return await world.store.runs_waiting(JobId(1)) == 1
+
+    await until(one_waits)
+    await talk("/cron pause 1")
+    world.model.say("one")
+    assert "one" in await world.texts(3)
+    await until(lambda: len(world.gateway.runs) == 0)
+    await world.gateway.scheduler.look()
+    assert await one_waits()
+    world.model.say("two")
+    await talk("/cron resume 1")
+    assert [run.text for run in await ended(world, until, 2)] == ["one", "two"]
+
+
+async def test_what_was_missed_and_is_skipped_replaces_nothing(
+    world: World, talk: Talk, until: Until
+) -> None:
+    """J4: a run at work is stopped for one that begins, and for nothing else."""
+    await talk('/cron add "every hour" overlap=replace missed=skip look')
+    passes(world, HOUR)
+    await world.model.asked(1)
+    passes(world, HOUR + 5 * MINUTE)
+    await until(lambda: skipped(world, 1))
+    world.model.say("looked")
+    first, second = await ended(world, until, 2)
+    assert (first.state, second.state) == (RunState.ANSWERED, RunState.SKIPPED)

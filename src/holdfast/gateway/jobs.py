@@ -118,22 +118,23 @@ class Jobs:
         return job, JobChange(job_id=job.id, kind=kind, next_due=due)
 
     async def run_now(self, job_id: int, person: Person, *, key: str) -> str:
-        """Have it run once more, now; the id of that run."""
+        """Have it run once more, now; the id of that run, which is there once for each `key`."""
         job = await self.find(job_id, person)
+        run_id = f"{job.id}.{key}"
+        if await self._store.job_run(run_id) is not None:
+            return run_id
         busy = job.id in self.busy
         if busy and job.spec.overlap is Overlap.SKIP:
             raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
         now = self._clock.now()
-        run = NewRun(
-            id=f"{job.id}.{key}", job_id=job.id, cause=Cause.ASKED, due_at=int(now), skipped=None
-        )
+        run = NewRun(id=run_id, job_id=job.id, cause=Cause.ASKED, due_at=int(now))
         replaces = job.spec.overlap is Overlap.REPLACE
         unwanted = REPLACED if replaces else ""
         await self._store.plan_runs(RunPlan(job_id=job.id, runs=(run,), unwanted=unwanted, at=now))
         if busy and replaces:
             await self._ways.stop(job.id)
         self._ways.stirred()
-        return run.id
+        return run_id
 
     async def stop_run(self, job_id: int, person: Person) -> bool:
         """What runs of it is stopped, and what waits is not begun; False: there was nothing."""

@@ -121,8 +121,8 @@ class Runs:
 
     def _follow(self, row: InboxRow) -> None:
         run = row.inbound.run
-        # One that came in as the gateway stopped, or that has ended since it was read.
         if run is None or row.id not in self._house.watchers:
+            self._ended()  # since it was read; or it came in as the gateway stopped
             return
         self._at_work[run.job_id] = row.id
         self._ways.tasks.create_task(self._until_ended(row, run), name=f"run {run.id}")

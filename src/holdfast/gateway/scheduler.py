@@ -124,12 +124,13 @@ class Scheduler:
         times, more = due_times(spec.schedule, first=job.next_due, until=now, most=most, zone=zone)
         late_after = self._house.settings.jobs.late_after
         runs = runs_due(job, times or [job.next_due], more=more, now=now, late_after=late_after)
+        begins = any(run.skipped is None for run in runs)
         return RunPlan(
             job_id=job.id,
             was_due=job.next_due,
             next_due=next_due(spec.schedule, now, zone),
             runs=tuple(await self._behind(job, runs)),
-            unwanted=REPLACED if spec.overlap is Overlap.REPLACE else "",
+            unwanted=REPLACED if begins and spec.overlap is Overlap.REPLACE else "",
             at=now,
         )
 

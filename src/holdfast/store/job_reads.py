@@ -83,11 +83,13 @@ def next_due(cursor: apsw.Cursor) -> int | None:
 
 
 def waiting(cursor: apsw.Cursor, *, busy: tuple[JobId, ...], limit: int) -> list[WaitingRun]:
-    """The oldest run that waits of each job that is not busy, the oldest of those first."""
+    """The oldest run that waits of each job that is not busy, the oldest of those first. One that
+    is paused has its runs wait on, but for those that somebody asks for."""
     found = cursor.execute(
         f"SELECT r.id, r.cause, min(r.due_at), {JOB}"
         " FROM job_runs r INDEXED BY job_runs_waiting JOIN jobs j ON j.id = r.job_id"
         f" WHERE {WAITING} AND r.job_id NOT IN (SELECT value FROM json_each(?))"
+        " AND (j.paused = 0 OR r.cause = 'asked')"
         " GROUP BY r.job_id ORDER BY min(r.due_at), r.job_id LIMIT ?",
         (msgspec.json.encode(busy).decode(), limit),
     )

@@ -33,6 +33,7 @@ class Cron:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._began = house.clock.now()
         self._verbs: dict[str, Verb] = {
             "run": self._run,
             "stop": self._stop,
@@ -90,6 +91,9 @@ class Cron:
         return f"Job {number} runs now, as if it were due."
 
     async def _stop(self, person: Person, number: int, asked: Asked) -> str:
+        if asked.row.accepted_at < self._began:
+            # G5: what it was to stop died with the process it was typed to, and goes on since.
+            return f"This was said before the gateway was started again. /cron stop {number}?"
         stopped = await self._jobs.stop_run(number, person)
         return f"Stopped: job {number}." if stopped else f"Job {number} is not at work."
 
