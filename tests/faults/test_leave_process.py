@@ -1,5 +1,5 @@
-"""Real processes that go, by real signals, in the middle of a turn: what they leave is gone on with,
-counted, and at the third time given up."""
+"""Real processes that go, by real signals, in the middle of a turn: what they leave is gone on
+with, counted, and at the third time given up."""
 
 import asyncio
 import signal

@@ -171,6 +171,12 @@ class Library(Protocol):
         """What /busy chose for a session; None: nothing."""
         ...
 
+    async def stopped_between(
+        self, session_id: SessionId, *, reason: str, since: float, until: float
+    ) -> list[TurnId]:
+        """The turns of a session that were superseded for this reason, in that time."""
+        ...
+
     async def recently_active(self, *, since: float) -> list[SessionId]:
         """The sessions that can be gone on with, are not marked to be, and have no open turn."""
         ...

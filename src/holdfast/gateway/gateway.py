@@ -31,6 +31,7 @@ from holdfast.gateway.furnishing import Built, furnish
 from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
 from holdfast.gateway.inner_door import InnerDoor
+from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
 from holdfast.gateway.jobs import JobWays
@@ -109,6 +110,7 @@ class Gateway:
             processes=parts.runners.processes,
         )
         self.lanes.on_silence = self.expiry.stirred
+        self.insisting = Insisting(self.house, self.lanes, suspend=self.sessions.suspend)
         self.authority = authority = Authority(parts.settings.platforms)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
         self.homes = Homes(parts.settings.platforms, self._doors, library=parts.store)
@@ -126,6 +128,7 @@ class Gateway:
                 approvals=self.approvals,
                 authority=authority,
                 close=self.closing.close,
+                insisting=self.insisting,
                 homes=self.homes,
                 telling=self.telling,
                 lifecycle=parts.lifecycle,

@@ -9,7 +9,7 @@ from holdfast.agent.agent import Agent
 from holdfast.core.child import ChildKind
 from holdfast.core.errors import StoreError
 from holdfast.core.events import TurnStarted
-from holdfast.core.ids import InboxId, SessionId, SessionKey
+from holdfast.core.ids import InboxId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxEnd, InboxRow
 from holdfast.core.message import NoteMessage
 from holdfast.core.outbox import NewDelivery
@@ -90,6 +90,13 @@ class Lane:
         if self._aside is not None:
             return self._aside.answering
         return None if self.turn is None else self.turn.rows[-1].id
+
+    @property
+    def open_turn(self) -> TurnId | None:
+        """The one that is open, whether or not somebody runs it."""
+        if self._aside is not None:
+            return self._aside.open_turn.turn.id
+        return None if self._turn is None else self._turn.turn_id
 
     @property
     def set_aside(self) -> OpenTurn | None:

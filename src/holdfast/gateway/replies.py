@@ -54,8 +54,8 @@ class Replies:
         row: InboxRow,
         text: str,
         *,
-        session_id: SessionId,
-        turn_id: TurnId,
+        session_id: SessionId | None = None,
+        turn_id: TurnId | None = None,
         expires_at: float | None = None,
     ) -> NewDelivery:
         """Something the gateway says beside the answer to `row`, worth saying until then."""

@@ -222,6 +222,20 @@ class SessionStore:
             self._house.feeds.changed(session_id)
         return len(suspended)
 
+    async def suspend(self, session_id: SessionId) -> bool:
+        """What its routes are next used for happens in a fresh session. False: it was suspended
+        already."""
+        lane = self._lanes.get(session_id)
+        routes = tuple(lane.routes) if lane is not None else ()
+        if not await self._house.store.suspend_one(session_id):
+            return False
+        for route in routes:
+            pointed = await self._house.store.pointed(route)
+            for row in self._lanes.take_back(session_id, route):
+                self.admit(row, known=None, pointed=pointed)
+        self._house.feeds.changed(session_id)
+        return True
+
     async def suspend_session(self, key: SessionKey) -> bool:
         """What the key is next used for happens in a fresh session, also what waits behind a turn
         that runs on. False: the key is unknown."""

@@ -76,6 +76,11 @@ class Turn:
         self._task: asyncio.Task[Completed] | None = None
 
     @property
+    def task(self) -> asyncio.Task[Completed] | None:
+        """What runs its agent, once it is started."""
+        return self._task
+
+    @property
     def turn_id(self) -> TurnId:
         return self._log.turn_id
 

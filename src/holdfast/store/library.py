@@ -169,6 +169,19 @@ class SqliteLibrary:
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:
         return await self._read(partial(busy.mode_of, session_id=session_id))
 
+    async def stopped_between(
+        self, session_id: SessionId, *, reason: str, since: float, until: float
+    ) -> list[TurnId]:
+        return await self._read(
+            partial(
+                standing.stopped_between,
+                session_id=session_id,
+                reason=reason,
+                since=since,
+                until=until,
+            )
+        )
+
     async def recently_active(self, *, since: float) -> list[SessionId]:
         return await self._read(partial(standing.recently_active, since=since))
 

@@ -16,7 +16,6 @@ from holdfast.core.ids import InboxId
 from holdfast.core.inbox import Inbound, InboxRow
 from holdfast.core.session import SessionRow
 from holdfast.core.source import Source, build_session_key, place_of
-from holdfast.gateway import leaving
 
 _OURS = ("web", "api")  # platforms whose messages come in by the gateway's own token
 
@@ -78,7 +77,7 @@ async def read_message(room: Room, call: Call[WaitQuery, None]) -> web.Response:
 
 async def stop(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row, gateway = await room.session(call.part("id")), room.gateway
-    return room.say(Stopped(stopped=await leaving.stop(gateway.house, gateway.lanes, row.id)))
+    return room.say(Stopped(stopped=await gateway.insisting.stop(row.id)))
 
 
 def _source(room: Room, row: SessionRow) -> Source:

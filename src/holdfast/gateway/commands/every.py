@@ -33,6 +33,7 @@ from holdfast.gateway.commands.undo import Undo
 from holdfast.gateway.commands.usage import Usage
 from holdfast.gateway.homes import Homes
 from holdfast.gateway.house import House
+from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.telling import Telling
@@ -47,6 +48,7 @@ def every_command(
     approvals: Approvals,
     authority: Authority,
     close: Close,
+    insisting: Insisting,
     homes: Homes,
     telling: Telling,
     lifecycle: Lifecycle | None,
@@ -56,7 +58,7 @@ def every_command(
     return [
         Help(house, commands=desk.listed_for),
         New(house, lanes, close=close, under_way=desk.under_way),
-        Stop(house, lanes),
+        Stop(house, lanes, insisting),
         Status(house, lanes, lifecycle=lifecycle),
         MemoryCommand(house),
         Model(house, sessions),

@@ -3,7 +3,7 @@
 import apsw
 
 from holdfast.core.child import HOUSE
-from holdfast.core.ids import PrincipalId, SessionId, SessionKey
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import Pointed
 from holdfast.core.reset import Opening
 from holdfast.store import rows
@@ -81,6 +81,17 @@ def recently_active(cursor: apsw.Cursor, since: float) -> list[SessionId]:
         (since,),
     )
     return [SessionId(str(row[0])) for row in found]
+
+
+def stopped_between(
+    cursor: apsw.Cursor, session_id: SessionId, *, reason: str, since: float, until: float
+) -> list[TurnId]:
+    found = cursor.execute(
+        "SELECT id FROM turns WHERE session_id = ? AND state = 'superseded' AND reason = ?"
+        " AND ended_at BETWEEN ? AND ?",
+        (session_id, reason, since, until),
+    )
+    return [TurnId(str(row[0])) for row in found]
 
 
 def suspend_one(cursor: apsw.Cursor, *, session_id: SessionId) -> bool:
