@@ -4,9 +4,9 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast.agent.memory.providers import BadProvider
 from holdfast.config import Config
@@ -29,6 +29,9 @@ from holdfast.service.signals import Signals
 from holdfast.service.supervisor import UNIT
 from holdfast.service.tokens import api_token
 from holdfast.service.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from holdfast.service.unit_watch import UnitWatch
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +66,7 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
     with (
         logging_to(paths.log_file, config.settings.log, redact=redact, unattended=alone) as flush,
         _warned(config),
-        StatusThread(paths, clock=clock, drift=partial(_drift, config)) as status,
+        StatusThread(paths, clock=clock, drift=_drift(config)) as status,
         Watchdog(flush=flush) as watchdog,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
@@ -79,15 +82,21 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
         return runner.run(Life(config, footing=footing).live())
 
 
-def _drift(config: Config) -> list[str]:
-    from holdfast.service.fitting import unit_drift  # noqa: PLC0415 - no start waits for it
-    from holdfast.service.installed import supervision  # noqa: PLC0415 - as above
+def _drift(config: Config) -> Callable[[], Sequence[str]]:
+    """To be asked where the installed unit disagrees; made when it first is."""
+    watch: UnitWatch | None = None
 
-    where = supervision(config.environ, user_id=os.getuid())
-    try:
-        return unit_drift(config.home, config.settings.gateway, where=where)
-    except OSError as error:
-        return [f"The unit of this gateway cannot be read: {error}."]
+    def drift() -> Sequence[str]:
+        from holdfast.service.installed import supervision  # noqa: PLC0415 - no start waits for it
+        from holdfast.service.unit_watch import UnitWatch  # noqa: PLC0415 - as above
+
+        nonlocal watch
+        if watch is None:
+            where = supervision(config.environ, user_id=os.getuid())
+            watch = UnitWatch(config.home, config.settings.gateway, where=where)
+        return watch.drift()
+
+    return drift
 
 
 @contextmanager
@@ -95,6 +104,6 @@ def _warned(config: Config) -> Iterator[None]:
     for warning in config.warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
     if UNIT in config.environ:  # nobody else's start waits for it; `status` tells them, too
-        for told in _drift(config):
+        for told in _drift(config)():
             log.warning("%s", told, extra={"action": "unit_drift"})
     yield

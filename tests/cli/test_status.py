@@ -20,6 +20,7 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.core.facts import (
     Document,
     Level,
+    MachineFacts,
     PlatformFacts,
     Problem,
     Snapshot,
@@ -268,7 +269,7 @@ def test_watching_for_a_program_gives_a_document_a_line(tmp_path: Path, paths: P
 
 def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) -> None:
     class Odd(StatusThread):
-        def document(self) -> bytes:
+        def document(self, machine: MachineFacts | None = None) -> bytes:
             return b'{"state": 5}'
 
     with Odd(paths, clock=SystemClock()):

@@ -21,7 +21,7 @@ Fresh = Callable[[], Coroutine[Any, Any, Snapshot]]
 class LastWord:
     """Owns the last snapshot, and the one question to the loop that may be open.
 
-    `refresh` and `now` are for another thread than the loop's; the rest is the loop's.
+    `ask`, `wait` and `now` are for another thread than the loop's; the rest is the loop's.
     """
 
     def __init__(self, *, clock: Clock) -> None:
@@ -46,18 +46,23 @@ class LastWord:
         snapshot, at = self._said
         return snapshot, max(0.0, self._clock.monotonic() - at)
 
-    def refresh(self) -> None:
-        """Have the loop say how it is, if it is there to say. One that has not answered an
-        earlier question is not waited for: it will not be quicker with the next."""
-        young = self._clock.monotonic() - self._answered_at <= _YOUNG
+    def ask(self) -> float:
+        """Have the loop say how it is, if it is there to say; until when that may be waited for.
+        One that has not answered an earlier question will not be quicker with the next."""
+        now = self._clock.monotonic()
+        young = now - self._answered_at <= _YOUNG
         if self._ask is None or young or not self._answered.is_set():
-            return
+            return now
         self._answered.clear()
         try:
             self._ask()
         except RuntimeError:
-            return  # the loop is closed: its last word stands
-        self._answered.wait(_WITHIN)
+            return now  # the loop is closed: its last word stands
+        return now + _WITHIN
+
+    def wait(self, until: float) -> None:
+        """For the answer, and no longer."""
+        self._answered.wait(max(0.0, until - self._clock.monotonic()))
 
     def _begin(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
         self._answering = loop.create_task(fresh(), name="status")

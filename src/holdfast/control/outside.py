@@ -8,7 +8,7 @@ from holdfast import __version__
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.machine import Drift, Machine
 from holdfast.control.problems import problems
-from holdfast.core.facts import Document, Snapshot
+from holdfast.core.facts import Document, MachineFacts, Snapshot
 from holdfast.core.ports import Clock
 from holdfast.service.paths import Paths
 
@@ -33,8 +33,14 @@ class Outside:
         """Judge by this heartbeat from now on whether the gateway hangs."""
         self._heartbeat = heartbeat
 
-    def document(self, snapshot: Snapshot, *, seen: float = 0.0) -> Document:
-        """`seen`: how old the snapshot is. Its state stands as long as the loop is seen turning."""
+    def look(self) -> MachineFacts:
+        return self._machine.look()
+
+    def document(
+        self, snapshot: Snapshot, *, seen: float = 0.0, machine: MachineFacts | None = None
+    ) -> Document:
+        """`seen`: how old the snapshot is. Its state stands as long as the loop is seen turning.
+        `machine`: where somebody has looked already."""
         now = self._clock.now()
         heart = self._heartbeat
         loop = None if heart is None else heart.facts
@@ -48,7 +54,7 @@ class Outside:
             uptime=now - self._started_at,
             seen=seen,
             loop=loop,
-            machine=self._machine.look(),
+            machine=machine or self.look(),
             snapshot=snapshot,
         )
         return msgspec.structs.replace(document, problems=problems(document, now=now))

@@ -16,12 +16,13 @@ from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.last_word import Fresh, LastWord
 from holdfast.control.machine import Drift
 from holdfast.control.outside import HANGING_AFTER, Outside
-from holdfast.core.facts import Snapshot
+from holdfast.core.facts import MachineFacts, Snapshot
 from holdfast.core.ports import Clock
 from holdfast.service.paths import Paths, private_dir
 
 _SEND_TIMEOUT = 0.5
 _NO_FILES = 0.1  # seconds between two looks while the process may open no file
+_QUIET = 3.0  # seconds after which a start is over and nobody has asked
 _TOGETHER = 64  # clients that get one document
 
 
@@ -83,15 +84,18 @@ class StatusThread:
         """From now on the loop is asked first, whoever asks here."""
         self._word.listen(loop, fresh)
 
-    def document(self) -> bytes:
+    def document(self, machine: MachineFacts | None = None) -> bytes:
         """What a client gets, computed now."""
         snapshot, seen = self._word.now()
-        return msgspec.json.encode(self.outside.document(snapshot, seen=seen))
+        return msgspec.json.encode(self.outside.document(snapshot, seen=seen, machine=machine))
 
     def _serve(self, listener: socket.socket, woken: socket.socket) -> None:
         with listener, woken, selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(woken, selectors.EVENT_READ)
+            if not selector.select(_QUIET):
+                # What the first look costs, nobody who asks later has to wait for.
+                self.outside.look()
             while True:
                 ready = {key.fileobj for key, _ in selector.select()}
                 if woken in ready:
@@ -104,8 +108,10 @@ class StatusThread:
             waiting = list(_accepted(listener, clients))
             if not waiting:
                 return
-            self._word.refresh()
-            document = self.document()
+            until = self._word.ask()
+            machine = self.outside.look()  # while the loop thinks
+            self._word.wait(until)
+            document = self.document(machine)
             for client in waiting:
                 _send(client, document)
 
