@@ -168,6 +168,25 @@ async def test_closing_on_a_failing_disk_keeps_what_was_durable(
 
 
 @FAULTS
+async def test_a_handle_that_fails_to_close_keeps_no_other_open(
+    disk: Disk, tmp_path: Path, fault: str, says: str
+) -> None:
+    """C7: neither of the database nor of the search index."""
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+        await store.set_meta("before", "kept")
+        await store.search_state()
+        assert {path.name for path in _held(tmp_path)} >= {"state.db", "search.db"}
+        disk.fault = fault
+    assert not _held(tmp_path)
+
+
+def _held(folder: Path) -> list[Path]:
+    """The files in there that this process has open."""
+    links = Path("/proc/self/fd").iterdir()
+    return [link.resolve() for link in links if link.resolve().parent == folder]
+
+
+@FAULTS
 async def test_a_log_that_cannot_be_folded_in_stops_nobody(
     disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, says: str
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.core.stopping import StopOrder
 from holdfast.gateway.lives import Lives
 from holdfast.gateway.shutdown import Phase
+from holdfast.gateway.stop import DRAIN
 from holdfast.process.footing import Begun, Footing
 from holdfast.process.heritage import Heritage
 from holdfast.service import exits
@@ -37,14 +38,10 @@ class Stop:
         """Each is asked for when the one before it has ended, so that what a start has begun is
         known by the time it matters. But for the drain and the last, the gateway's take 19 s and
         these 6 (C1)."""
-        begun = self.begun
         yield Phase("record intent", 1, self._record_intent)
         if not self.starting.done():
             yield Phase("leave the start", 0.5, self._leave_start)
-        if begun.listener is not None and self.order.kind.restarts:
-            yield Phase("stop accepting", 0.25, self._stop_accepting)
-        if begun.gateway is not None:
-            yield from begun.gateway.phases(self.order, hurried=self.hurried)
+        yield from self._of_the_gateway()
         yield Phase("close the listeners", 1.25, self._close_listeners)
         yield Phase("close the models", 0.5, self._close_models)
         yield Phase("complete the record", 0.5, self._complete_record)
@@ -52,6 +49,22 @@ class Stop:
         yield Phase("record state", 0.25, self._record_state)
         yield Phase("release the lock", 0.25, self._release_lock)
         yield Phase("ask for a successor", 3, self._ask_for_successor)
+
+    def _of_the_gateway(self) -> Iterator[Phase]:
+        """With the instant in which whoever connects is left to the successor: at once, for what
+        is to come takes seconds; behind a drain that somebody asked for, which may take an hour,
+        and in which people can look and are told to come back."""
+        stop_accepting = Phase("stop accepting", 0.25, self._stop_accepting)
+        gateway, restarts = self.begun.gateway, self.order.kind.restarts
+        if gateway is None:
+            return
+        drains = gateway.house.settings.gateway.restart_drain_timeout > 0
+        if restarts and not drains:
+            yield stop_accepting
+        for phase in gateway.phases(self.order, hurried=self.hurried):
+            yield phase
+            if restarts and drains and phase.name == DRAIN:
+                yield stop_accepting
 
     @property
     def _recorded(self) -> bool:
