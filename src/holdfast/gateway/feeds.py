@@ -77,7 +77,7 @@ class Feed:
 
 
 class Changes:
-    """Which sessions have changed since its one reader last looked."""
+    """Which sessions have changed since its one reader last looked, and whether the gateway has."""
 
     __slots__ = ("breathe", "closed", "deleted", "gateway", "sessions", "wake")
 
