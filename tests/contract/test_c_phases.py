@@ -271,6 +271,7 @@ async def test_a_restart_lets_the_runners_go(watched: World, call: Call, kind: S
     assert watched.states.index("let go") < watched.states.index("kill tools")
     assert len(cancelled) == 1
     watched.levers[Replay.NEVER].go.set()
-    watched.model.say("done")
     await watched.start()
+    await watched.model.asked(2)
     assert (await only(watched)).cuts == 1
+    watched.model.say("done")

@@ -8,6 +8,7 @@ import pytest
 from holdfast.core.errors import IllegalMove
 from holdfast.core.turn import MOVES, LaneState, move
 from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.platforms.simulated.wire import Faults
 
 World = Any
 
@@ -54,6 +55,47 @@ async def test_a_stop_leaves_no_task_behind(world: World) -> None:
     others = {task.get_name() for task in asyncio.all_tasks()} - {"Task-1"}
     assert not [name for name in others if name.startswith(("lane", "turn", "deliver", "command"))]
     await world.start()
+
+
+def _left_running() -> list[str]:
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    ours = ("lane", "turn", "deliver", "command", "platform", "feed", "household", "expiry")
+    return [name for name in names if name.startswith(ours)]
+
+
+async def test_a_stop_leaves_nothing_of_any_account_behind(world: World) -> None:
+    """C8, C6: no task, no lane, no mailbox, and no approval; and it says that it has stopped."""
+    world.say("work", chat="one")
+    world.say("work", chat="two")
+    await world.accept("work")
+    await world.model.asked(3)
+    world.say("/queue and then", chat="one")
+    async with asyncio.timeout(10):
+        while not sum(lane.queued for lane in world.gateway.lanes):
+            await asyncio.sleep(0.005)
+    assert not world.gateway.stopped.is_set()
+    await world.stop()
+    assert world.gateway.stopped.is_set()
+    assert _left_running() == []
+    assert (len(world.gateway.lanes), world.gateway.lanes._routes) == (0, {})
+    assert len(world.gateway.house.cache) == 0
+    await world.start()
+
+
+async def test_a_reconnect_of_an_account_cancels_no_turn(world: World) -> None:
+    """C8: the turn goes on while its platform is away, and its answer waits for it."""
+    world.say("work")
+    await world.model.asked(1)
+    lane = next(iter(world.gateway.lanes))
+    turn = lane.turn
+    world.service.set_faults(Faults(disconnected=True))
+    world.model.say("worked")
+    async with asyncio.timeout(10):
+        while await world.ledger() != {"answered": 1}:
+            await asyncio.sleep(0.005)
+    assert (turn.interrupted, turn.answer) == ("", "worked")
+    world.service.set_faults(Faults())
+    assert await world.texts(1) == ["worked"]
 
 
 async def test_a_watcher_is_let_go_by_a_stop(world: World) -> None:

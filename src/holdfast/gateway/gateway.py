@@ -78,6 +78,7 @@ class Gateway:
         self._connections = Connections(tasks=self._tasks)
         self._stopping: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self.stopped = asyncio.Event()  # set when the last of its phases has run
         self._stop: Stop | None = None  # the one that is under way, or over
         self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
@@ -307,6 +308,7 @@ class Gateway:
             give_up_start=self._give_up_start,
             farewell=self.telling.farewell,
             progress=self._parts.progress,
+            stopped=self.stopped,
         )
 
     @property

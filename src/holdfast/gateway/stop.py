@@ -36,6 +36,7 @@ class InUse:
     give_up_start: Callable[[], Awaitable[None]]
     farewell: Callable[[StopOrder], Awaitable[None]]
     progress: Callable[[str], None]
+    stopped: asyncio.Event  # set by the last phase
 
 
 class Stop:
@@ -141,4 +142,7 @@ class Stop:
     async def _close_auxiliary_clients(self) -> None:
         """Memory's providers too, behind the tasks: a command that ends a session is one."""
         house = self._gateway.house
-        await asyncio.gather(house.auxiliary.close(), house.memory.close())
+        try:
+            await asyncio.gather(house.auxiliary.close(), house.memory.close())
+        finally:
+            self._gateway.stopped.set()
