@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -240,3 +241,21 @@ def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> 
         shelf.find(folder, "holdfast-")
     with pytest.raises(HoldfastError, match="backup list"):
         shelf.find(folder, "holdfast-1999")
+
+
+def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(home: Path) -> None:
+    """K4: its lock died with it."""
+    folder = home / "backups"
+    kill = (
+        "import os, signal, sys; from pathlib import Path;"
+        "from holdfast.store.backup import shelf;"
+        "staging = shelf.staging(Path(sys.argv[1])); room = staging.__enter__();"
+        "(room / 'state.db').write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", kill, str(folder)], check=False, timeout=50)
+    [left] = folder.iterdir()
+    with shelf.staging(folder) as first:
+        assert not left.exists()
+        with shelf.staging(folder):
+            assert first.exists()
+    assert [*folder.iterdir()] == []

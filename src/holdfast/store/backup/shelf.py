@@ -80,15 +80,12 @@ def staging(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _clear(folder)
-        room = folder / f"{_STAGING}{os.getpid()}-{os.urandom(4).hex()}"
-        room.mkdir(mode=0o700)
+        room, fd = _locked(folder)
     except OSError as error:
         raise HoldfastError(
             f"{folder} cannot be written: {error.strerror}. Name another folder with --to"
         ) from None
-    fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
         yield room
     finally:
         shutil.rmtree(room, ignore_errors=True)
@@ -119,6 +116,20 @@ def _kept(path: Path) -> Kept:
     except BadBackup as error:
         return Kept(path=path, bytes=status.st_size, made_at=status.st_mtime, problem=str(error))
     return Kept(path=path, bytes=status.st_size, made_at=manifest.made_at, manifest=manifest)
+
+
+def _locked(folder: Path) -> tuple[Path, int]:
+    """A new room with its lock. Whoever clears up between the two takes it for one that was left;
+    then another is made."""
+    while True:
+        room = folder / f"{_STAGING}{os.getpid()}-{os.urandom(4).hex()}"
+        room.mkdir(mode=0o700)
+        with suppress(FileNotFoundError):
+            fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if room.exists():
+                return room, fd
+            os.close(fd)
 
 
 def _clear(folder: Path) -> None:
