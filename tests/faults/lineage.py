@@ -75,11 +75,15 @@ class Life:
             self._process.kill()
         await self._process.wait()
 
+    @property
+    def stderr(self) -> str:
+        return self._errors.read_text()
+
     def said(self) -> str:
-        """Its stderr, and the end of the log."""
+        """The end of its stderr, and of the log."""
         log = Paths(self._home).log_file
         logged = log.read_text() if log.exists() else ""
-        return f"\n{self._errors.read_text()[-4000:]}\n--- log:\n{logged[-6000:]}"
+        return f"\n{self.stderr[-4000:]}\n--- log:\n{logged[-6000:]}"
 
 
 class Lineage:

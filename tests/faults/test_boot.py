@@ -191,7 +191,7 @@ async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restar
 ) -> None:
     """E1, E3, E4: the real one: its sockets outlive each life, and a stop is for good."""
     boot = await line.begin("gateway", "boot")
-    await line.until(lambda: "the gateway is ready" in boot.said())
+    await line.until(lambda: "the gateway is ready" in boot.stderr)
     address = _holder(line).address
     assert await line.ask(address, "hello", message_id="m-1")
     await asyncio.to_thread(kill, _holder(line))
@@ -203,10 +203,10 @@ async def test_a_container_keeps_its_gateway_and_its_address_through_kill_restar
     assert await line.ask(address, "hello", message_id="m-3")
     code, said = await line.said_by("gateway", "stop")
     assert code == 0, said
-    await line.until(lambda: "nothing is started: it was stopped" in boot.said())
+    await line.until(lambda: "nothing is started: it was stopped" in boot.stderr)
     code, said = await line.said_by("gateway", "start")
     assert code == 0, said
-    await line.until(lambda: boot.said().count("the gateway is ready") == 4)
+    await line.until(lambda: boot.stderr.count("the gateway is ready") == 4)
     boot.signal(signal.SIGTERM)
     assert await boot.ended() == 0
     assert read_holder(line.home) is None

@@ -4,9 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from http.client import HTTPConnection, HTTPMessage
 from pathlib import Path
-from typing import NamedTuple
 
 import aiohttp
 import msgspec
@@ -120,8 +118,8 @@ async def test_a_gateway_that_does_not_answer_is_ended_once_it_is_proven(line: L
     first.signal(signal.SIGSTOP)
     second = await line.start(program=REPLACE_SOON.replace("STOPS", "0.5"))
     assert await first.ended() == -signal.SIGKILL
-    assert "SIGTERM" in second.said()
-    assert "SIGKILL" in second.said()
+    assert "SIGTERM" in second.stderr
+    assert "SIGKILL" in second.stderr
     assert await line.ask(second.address, "hello", message_id="m-1")
 
 
@@ -131,7 +129,7 @@ async def test_a_gateway_without_a_control_socket_is_asked_by_a_signal(line: Lin
     line.paths.control_socket.unlink()
     second = await line.start(program=REPLACE_SOON.replace("STOPS", "30"))
     assert await first.ended() == 0
-    assert "SIGKILL" not in second.said()
+    assert "SIGKILL" not in second.stderr
 
 
 async def test_who_could_not_start_or_cannot_prove_whom_it_replaces_leaves_the_live_one_alone(
@@ -150,7 +148,7 @@ async def test_who_could_not_start_or_cannot_prove_whom_it_replaces_leaves_the_l
         line.paths.control_socket.unlink()
         third = await line.begin(program=REPLACE_SOON.replace("STOPS", "0.5"))
         assert await third.ended() == exits.FAILED
-        assert "Nothing was signalled" in third.said()
+        assert "Nothing was signalled" in third.stderr
         assert bystander.returncode is None
     finally:
         bystander.kill()
@@ -173,7 +171,7 @@ async def test_a_successor_that_dies_while_it_waits_is_followed_by_another(line:
     asking = asyncio.create_task(line.ask(first.address, text, message_id="m-1"))
     await line.until(lambda: line.effects() == ["once"])
     second = await line.begin("run", "--replace")
-    await line.until(lambda: "drain" in second.said())
+    await line.until(lambda: "drain" in second.stderr)
     await second.kill()
     [workspace] = line.paths.workspaces.iterdir()
     (workspace / "go").touch()
@@ -183,58 +181,6 @@ async def test_a_successor_that_dies_while_it_waits_is_followed_by_another(line:
     holder = read_holder(line.home)
     assert holder is not None
     assert holder.pid not in (first.pid, second.pid)
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: HTTPMessage
-    body: bytes
-
-
-class Kept:
-    """One connection that is kept alive, and never opened again."""
-
-    def __init__(self, address: str) -> None:
-        self._connection = HTTPConnection(address.removeprefix("http://"), timeout=30)
-        self._connection.connect()
-        self._connection.auto_open = 0
-
-    async def ask(self, method: str, path: str) -> Answer:
-        return await asyncio.to_thread(self._ask, method, path)
-
-    def _ask(self, method: str, path: str) -> Answer:
-        self._connection.request(method, path)
-        response = self._connection.getresponse()
-        return Answer(response.status, response.headers, response.read())
-
-
-async def test_while_turns_are_drained_a_client_is_sent_to_the_queue_and_served_by_the_successor(
-    line: Lineage,
-) -> None:
-    """E4: on a connection that is kept alive 503, Retry-After and the end of it, and nothing is
-    done; on a new one the answer, when the successor is there. Reading goes on meanwhile."""
-    line.configure("restart_drain_timeout = 20")
-    first = await line.start()
-    text = "run echo once >> effects.log; until [ -e go ]; do sleep 0.1; done; echo was done"
-    asking = asyncio.create_task(line.ask(first.address, text, message_id="m-1"))
-    await line.until(lambda: line.effects() == ["once"])
-    reading, writing = Kept(first.address), Kept(first.address)
-    assert [(await kept.ask("GET", "/healthz")).status for kept in (reading, writing)] == [200, 200]
-    restarting = asyncio.create_task(line.said_by("gateway", "restart"))
-    await line.until(lambda: "draining: 1 turn" in first.said())
-    assert (await reading.ask("GET", "/healthz")).status == 503  # served: it says that it goes
-    sent_away = await writing.ask("POST", "/v1/chat/completions")
-    assert sent_away.status == 503
-    assert sent_away.headers["Retry-After"] == "1"
-    assert sent_away.headers["Connection"] == "close"
-    assert b"restarting" in sent_away.body
-    waiting = asyncio.create_task(line.ask(first.address, "hello", message_id="m-2"))
-    [workspace] = line.paths.workspaces.iterdir()
-    (workspace / "go").touch()
-    assert "was done" in await asking
-    assert await waiting
-    assert (await restarting)[0] == 0
-    assert await first.ended() == 0
 
 
 async def test_a_restart_is_refused_where_the_successor_would_not_start_and_else_goes_on_by_itself(

@@ -18,7 +18,6 @@ from holdfast.service.sockets import place
 
 _LARGEST_BODY = 32 * 1024 * 1024
 _BACKLOG = 1024
-_LONGEST_QUEUE = 30.0  # seconds; clients give up sooner or later
 _READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
 _RESTARTING = {
     "error": {
@@ -115,16 +114,8 @@ class HttpListener:
         Who connects from now on waits in the kernel's queue. Who is connected already can read
         on; what would change something is sent away, to that queue: 503, and the connection is
         closed. Nothing of such a request was done.
-
-        Where the turns that run are given longer than anybody should wait in a queue, people are
-        accepted and told so until the end; the queue is then for the moment between the two.
         """
         self._leaving = True
-        windows = self._settings.restart_drain_timeout + self._settings.park_timeout
-        if windows <= _LONGEST_QUEUE:
-            await self._stop_accepting()
-
-    async def _stop_accepting(self) -> None:
         sites, self._sites = self._sites, []
         for site in sites:
             await site.stop()
