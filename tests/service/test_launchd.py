@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.conftest import FAKES, SPEED, Machine
 
@@ -41,6 +41,7 @@ def test_the_property_list_says_what_a_restart_and_a_stop_stand_on() -> None:
     assert "UserName" not in document
 
 
+@settings(deadline=None)
 @given(name=st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp"))))
 def test_any_home_is_read_back_as_it_was_written(name: str) -> None:
     place = Path(f"/Users/ann/{name.replace('/', '-')}x")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError
@@ -66,6 +66,7 @@ needs_systemd = pytest.mark.skipif(
 )
 
 
+@settings(deadline=None)
 @given(home=homes, version=st.sampled_from([OLD, NEWEST]), scope=st.sampled_from(Scope))
 def test_any_home_is_read_back_as_it_was_written(home: Path, version: int, scope: Scope) -> None:
     """Spaces, quotes, `%`, `$`, backslashes, other alphabets: the same home comes out again."""
@@ -78,6 +79,7 @@ def test_any_home_is_read_back_as_it_was_written(home: Path, version: int, scope
     assert unit_file.environment(text)["HOLDFAST_UNIT"] == "holdfast.service"
 
 
+@settings(deadline=None)
 @given(program=homes)
 def test_any_program_is_read_back_as_it_was_written(program: Path) -> None:
     """Also one whose name systemd itself would not take."""
@@ -86,6 +88,7 @@ def test_any_program_is_read_back_as_it_was_written(program: Path) -> None:
 
 
 @pytest.mark.skipif(not LIBRARY.exists(), reason="systemd 252's library is not here")
+@settings(deadline=None)
 @given(words=st.lists(homes.map(str), min_size=1, max_size=4))
 def test_systemds_own_code_takes_our_words_apart_as_we_do(words: list[str]) -> None:
     line = " ".join(systemd_words.quoted(word) for word in words)

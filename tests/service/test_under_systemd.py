@@ -98,6 +98,8 @@ def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) ->
     machine.call("gateway", "restart")
     assert kept.is_running(but=before)
     assert "exited 75" in machine.events
+    swept = [event for event in machine.events if event.startswith("swept")]
+    assert swept, "a runner without a scope ends with the unit: that is what a scope is for"
 
 
 def test_a_killed_gateway_is_started_again_and_its_runner_is_still_there(kept: Systemd) -> None:
