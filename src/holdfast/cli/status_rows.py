@@ -107,7 +107,8 @@ def _commands(snapshot: Snapshot) -> str:
         False: f"NOT confined: {snapshot.why_unsandboxed or 'the sandbox is off'}",
         None: "not tried yet",
     }
-    return f"{snapshot.runners} runners, {confined[snapshot.sandboxed]}" if snapshot.turns else ""
+    runners = "1 runner" if snapshot.runners == 1 else f"{snapshot.runners} runners"
+    return f"{runners}, {confined[snapshot.sandboxed]}" if snapshot.turns else ""
 
 
 def _ledger(snapshot: Snapshot) -> str:
