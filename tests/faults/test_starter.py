@@ -3,8 +3,10 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,13 @@ class Scene:
         self._starter = 0
 
     def start(
-        self, *plan: str, sockets: tuple[socket.socket, ...] = (), wait: float = 0.02
+        self,
+        *plan: str,
+        sockets: tuple[socket.socket, ...] = (),
+        wait: float = 0.02,
+        follows: int = 0,
     ) -> None:
-        self._plan.write_text("\n".join(plan))
+        self.plan(*plan)
         self._starter = succession.start_successor(
             self.home,
             environ=dict(os.environ),
@@ -38,7 +44,12 @@ class Scene:
             options=("--port", "0"),
             command=(sys.executable, understudy.__file__, str(self._plan)),
             first_wait=wait,
+            follows=follows,
         )
+
+    def plan(self, *words: str) -> Path:
+        self._plan.write_text("\n".join(words))
+        return self._plan
 
     def ended(self) -> None:
         """The starter has gone, as it does when there is no more for it to do."""
@@ -108,8 +119,7 @@ def test_a_start_that_fails_again_and_again_can_be_called_off(scene: Scene) -> N
     """E3: that is an operator's stop, and stays one."""
     assert not called_off(scene.home)
     scene.start("1", wait=600)
-    while "started again in 600 s" not in scene.log:
-        os.sched_yield()
+    until(lambda: "started again in 600 s" in scene.log)
     assert called_off(scene.home)
     scene.ended()
     assert "called off" in scene.log
@@ -117,3 +127,38 @@ def test_a_start_that_fails_again_and_again_can_be_called_off(scene: Scene) -> N
     assert intent is not None
     assert intent.state is Recorded.STOPPED
     assert not intent.starts
+
+
+def test_a_successor_is_not_started_before_the_one_it_follows_has_ended(scene: Scene) -> None:
+    """E4: one that could not close its store keeps the lock to its very end."""
+    begin = (
+        "import os, sys; from pathlib import Path\n"
+        "from holdfast.service.succession import start_successor\n"
+        "home, plan, understudy = sys.argv[1:]\n"
+        "command = (sys.executable, understudy, plan)\n"
+        "print(start_successor(Path(home), environ=dict(os.environ), command=command), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    plan = scene.plan("ready")
+    argv = [sys.executable, "-c", begin, str(scene.home), str(plan), understudy.__file__]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as old:
+        assert old.stdout is not None
+        starter = int(old.stdout.readline())
+        until(lambda: f"Pid:\t{old.pid}\n" in descriptors(starter))  # it waits for that end
+        assert scene.lives == []
+    until(lambda: "The successor is ready" in scene.log)
+
+
+def descriptors(pid: int) -> str:
+    """What the kernel tells of a process's descriptors: of a pidfd, whose it is."""
+    try:
+        return "".join(each.read_text() for each in Path(f"/proc/{pid}/fdinfo").iterdir())
+    except OSError:
+        return ""  # one was closed meanwhile; look again
+
+
+def until(fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not fact():
+        assert time.monotonic() < deadline, "it has not come to that"
+        time.sleep(0.01)

@@ -21,6 +21,7 @@ from holdfast.service.offspring import Nest
 _FOR_GOOD = frozenset({exits.OK, exits.HOME_IN_USE, exits.CONFIG_EXIT})
 _PATIENCE = 5.0  # a wait longer than this is none that somebody should spend in a queue
 _LAST_WORDS = 2000
+_ENDS_WITHIN = 60.0  # far longer than a predecessor has, whose watchdog ends it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +34,17 @@ class StarterOrder:
     sockets: tuple[int, ...] = ()  # descriptors that it inherits, of listening sockets
     first_wait: float
     longest_wait: float
+    follows: int = 0  # the process whose end is waited for; 0: none
 
     def words(self) -> list[str]:
         """As arguments of a program; `read` reads them."""
         fds = ",".join(map(str, self.sockets))
-        return [self.run, self.logs, fds, str(self.first_wait), str(self.longest_wait), *self.argv]
+        waits = [str(self.first_wait), str(self.longest_wait)]
+        return [self.run, self.logs, fds, *waits, str(self.follows), *self.argv]
 
     @classmethod
     def read(cls, words: list[str]) -> "StarterOrder":
-        run, logs, fds, first, longest, *argv = words
+        run, logs, fds, first, longest, follows, *argv = words
         return cls(
             run=run,
             logs=logs,
@@ -49,6 +52,7 @@ class StarterOrder:
             sockets=tuple(int(fd) for fd in fds.split(",") if fd),
             first_wait=float(first),
             longest_wait=float(longest),
+            follows=int(follows),
         )
 
 
@@ -57,8 +61,22 @@ def main() -> None:
     inherited = [socket.socket(fileno=fd) for fd in order.sockets]
     for sock in inherited:
         sock.set_inheritable(False)
+    _await_end(order.follows)
     with Nest(order.run, sockets=inherited) as nest:
         Starter(order, nest).run()
+
+
+def _await_end(parent: int) -> None:
+    """A predecessor that could not close its store keeps the lock to its very end."""
+    try:
+        fd = os.pidfd_open(parent) if parent else -1
+    except ProcessLookupError:
+        return
+    # Whoever is not our parent any more has ended, and its pid may be another's.
+    if fd >= 0 and os.getppid() == parent:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.poll(_ENDS_WITHIN * 1000)
 
 
 class Starter:

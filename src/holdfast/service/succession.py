@@ -22,13 +22,15 @@ def start_successor(
     command: Sequence[str] = (),
     first_wait: float = FIRST,
     longest_wait: float = MOST,
+    follows: int | None = None,
 ) -> int:
     """Start the starter, in a session of its own, and return its pid.
 
-    To be called when the lock has been released and nothing of this process writes any more. The
-    sockets may be closed as soon as this returns: the starter has them, and gives them to the
-    successor. `options` are for `run`, beside the home. Raises `OSError` where there is no
-    starter; then there is no successor either.
+    To be called when the lock has been released, or will be when this process ends: that end is
+    waited for (`follows`: that of another, or of none, which is 0). The sockets may be closed as
+    soon as this returns: the starter has them, and gives them to the successor. `options` are for
+    `run`, beside the home. Raises `OSError` where there is no starter; then there is no successor
+    either.
     """
     paths = Paths(home)
     order = StarterOrder(
@@ -38,6 +40,7 @@ def start_successor(
         sockets=tuple(sock.fileno() for sock in sockets),
         first_wait=first_wait,
         longest_wait=longest_wait,
+        follows=os.getpid() if follows is None else follows,
     )
     starter = subprocess.Popen(
         [sys.executable, "-m", "holdfast.service.starter", *order.words()],
