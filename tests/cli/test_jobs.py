@@ -54,6 +54,8 @@ def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> Non
     refused = cli("jobs", "add", "every weekday att 9", "x", **shared.where)
     assert refused.returncode == exits.FAILED
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
+    empty = cli("jobs", "add", "", "x", **shared.where)
+    assert empty.returncode == exits.FAILED and "when" in empty.stderr
 
 
 def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess, cli: Cli) -> None:

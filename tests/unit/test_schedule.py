@@ -1,11 +1,14 @@
 """Schedules: words become times, and times are right where the clock is moved."""
 
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from holdfast.core.ids import PrincipalId
 from holdfast.core.job import (
@@ -30,8 +33,9 @@ from holdfast.core.schedule import (
     next_due,
     shortest_gap,
 )
-from holdfast.core.schedule_words import parse_duration, parse_schedule, split_zone
+from holdfast.core.schedule_words import parse_schedule, split_zone
 from holdfast.core.source import Source
+from holdfast.core.time_words import parse_duration
 from holdfast.gateway.zones import MachineZone, zone_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -129,6 +133,8 @@ def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
         ("every day at 25", "“25” is no time of day."),
         ("2026-02-30 09:00", "“2026-02-30 09:00” is no date"),
         ("2026-11-15 09:00", "“2026-11-15 09:00” is past."),
+        ("9999-12-31T23:59-14:00", "“9999-12-31T23:59-14:00” is more than ten years away."),
+        ("0001-01-01 09:00", "“0001-01-01 09:00” is past."),
         ("every 999999 weeks", "“every 999999 weeks” is more than ten years."),
         ("61 * * * *", "'61 * * * *' is no cron expression: bad minute"),
         ("0 0 30 2 *", "'0 0 30 2 *' is no cron expression: bad day-of-month"),
@@ -352,3 +358,26 @@ def test_a_span_of_time_is_read(text: str, seconds: int) -> None:
 def test_a_time_of_utc_is_a_time_of_utc() -> None:
     due = next_due(cron("0 9 * * *"), NOW, UTC)
     assert due is not None and datetime.fromtimestamp(due, UTC).hour == 9
+
+
+WORDS = re.findall(
+    r"\S+",
+    """
+    every each weekday weekends mon mondays day daily hour hourly week month monthly minute at on
+    the 1st 31 last and , 9 25 9:30 12am 13pm noon in a an half 2 hours 10m today tomorrow Z
+    2026-12-01 9999-12-31 T09:00 +14:00 -23:59 +99:99 * */5 0 1-5 L LW 1#2 5L JAN MON @daily
+    1/0 */0 L/2 1#2/3 :15
+    """,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join) | st.text(max_size=30))
+def test_whatever_is_typed_is_a_schedule_or_is_told_to_be_none(text: str) -> None:
+    words, _ = split_zone(text)
+    try:
+        schedule = parsed(words)
+    except BadSchedule as told:
+        assert str(told)
+        return
+    assert all(due > NOW for due in first_due(schedule, NOW, BERLIN, number=2))

@@ -10,7 +10,7 @@ from holdfast.cli.output import duration, moment, print_facts, print_json, print
 from holdfast.cli.screen import safe
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
-from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
+from holdfast.control.v1.job_views import JobList, JobPaused, JobView, RunView
 from holdfast.control.v1.views import Stopped
 
 _PAGE = 1000
@@ -18,7 +18,8 @@ _WIDEST = 60
 
 
 def make(api: ApiClient, given: Mapping[str, object], *, as_json: bool) -> None:
-    job = api.post("/jobs", msgspec.convert(given, NewJob), JobView)
+    wanted = {name: value for name, value in given.items() if value is not None}
+    job = api.post("/jobs", wanted, JobView)  # which checks it, and says what is wrong
     if as_json:
         print_json(msgspec.to_builtins(job))
         return

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from holdfast.core.job import JobRefused, Missed, Overlap, RunsIn, WantedJob
-from holdfast.core.schedule_words import parse_duration
+from holdfast.core.time_words import parse_duration
 
 T = TypeVar("T", bound=StrEnum)
 
