@@ -13,7 +13,7 @@ import apsw
 import pytest
 from tests.faults.homes import backed_up, left_in_the_log, made_home, put_back, read, talk, written
 
-from holdfast.core.errors import StoreDamaged, StoreError
+from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ids import PrincipalId, SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.source import Source, build_session_key
@@ -279,7 +279,7 @@ def test_a_disk_that_fills_up_during_a_backup_or_a_restore_leaves_nothing_half_d
     request.getfixturevalue("tiny_files")
     with pytest.raises(StoreError):
         backed_up(home)
-    with pytest.raises(OSError):
+    with pytest.raises(HoldfastError, match="Nothing in it has changed"):
         put_back(home, good)
     assert [*(home / "backups").iterdir()] == [good]
     assert not [*home.glob(".restore-*")]

@@ -1,5 +1,9 @@
-"""Where the backups of a home are, and what is told of one of them to programs."""
+"""Where the backups of a home are, room to look into one, and what is told of one to programs."""
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ from holdfast.config import ConfigError, load
 from holdfast.core.backup import Manifest
 from holdfast.core.settings import BackupSettings
 from holdfast.service.paths import Paths
+from holdfast.store.backup import shelf
 
 
 def shelf_of(home: Path) -> Path:
@@ -33,3 +38,14 @@ def told(path: Path, manifest: Manifest) -> dict[str, Any]:
     about = msgspec.to_builtins(manifest)
     assert isinstance(about, dict)
     return {"path": str(path), "bytes": path.stat().st_size, **about}
+
+
+@contextmanager
+def room_beside(path: Path) -> Iterator[Path]:
+    """Beside the backup, where there was room for one; on a disk that is read-only, elsewhere."""
+    if os.access(path.parent, os.W_OK):
+        with shelf.staging(path.parent) as room:
+            yield room
+        return
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
+        yield Path(made)

@@ -1,17 +1,14 @@
 """Backups as people and programs see them: listed, verified, and the old ones removed."""
 
-import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from holdfast.cli.backup_place import backup_settings, folder, shelf_of, told
+from holdfast.cli.backup_place import backup_settings, folder, room_beside, shelf_of, told
 from holdfast.cli.bar import bar
 from holdfast.cli.output import duration, moment, print_json, print_table, size
 from holdfast.core.backup import BadBackup
@@ -87,7 +84,7 @@ def _parts(one: Kept) -> Iterator[tuple[str, bool]]:
 def _verified(path: Path, *, as_json: bool) -> dict[str, Any]:
     try:
         length = archive.read_manifest(path).database_bytes
-        with _room(path) as room, bar(f"Verifying {path.name[9:24]}", length) as advance:
+        with room_beside(path) as room, bar(f"Verifying {path.name[9:24]}", length) as advance:
             manifest = packing.verify(path, room, tell=advance)
     except BadBackup as error:
         if not as_json:
@@ -97,14 +94,3 @@ def _verified(path: Path, *, as_json: bool) -> dict[str, Any]:
         good = click.style("good", fg="green")
         click.echo(f"{good}  {path.name}: {manifest.told()}, schema {manifest.schema}")
     return {"good": True, **told(path, manifest)}
-
-
-@contextmanager
-def _room(path: Path) -> Iterator[Path]:
-    """Beside the backup, where there was room for one; on a disk that is read-only, elsewhere."""
-    if os.access(path.parent, os.W_OK):
-        with shelf.staging(path.parent) as room:
-            yield room
-        return
-    with tempfile.TemporaryDirectory(prefix="holdfast-") as made:
-        yield Path(made)

@@ -1,14 +1,13 @@
 """A damaged database, as the doctor sees it: what can take its place, and asking for that."""
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from holdfast.cli.backup_place import shelf_of
+from holdfast.cli.backup_place import room_beside, shelf_of
 from holdfast.cli.checks.finding import Finding, Level, Patient
 from holdfast.cli.output import duration
 from holdfast.cli.restoring import PURPOSE, put_back, saved_from
@@ -40,8 +39,8 @@ def newest_good(folder: Path) -> Kept | None:
     """The newest that can be opened, each tried in its turn."""
     for one in shelf.kept(folder):
         try:
-            with tempfile.TemporaryDirectory(prefix="holdfast-") as room:
-                packing.verify(one.path, Path(room), tell=lambda done: None)
+            with room_beside(one.path) as room:
+                packing.verify(one.path, room, tell=lambda done: None)
         except BadBackup:
             continue
         return one

@@ -201,10 +201,14 @@ def _manifest(path: Path, body: bytes) -> Manifest:
 @contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r|gz") as tar:
+        file = open(path, "rb")  # noqa: SIM115 - apart, so that its own failure is told as that
+    except OSError as error:
+        raise BadBackup(
+            f"{path} cannot be read: {error.strerror}; `holdfast backup list` has all backups"
+        ) from None
+    try:
+        with file, tarfile.open(fileobj=file, mode="r|gz") as tar:
             yield tar
-    except FileNotFoundError:
-        raise BadBackup(f"{path} is not there; `holdfast backup list` has those that are") from None
     except (FileExistsError, NotADirectoryError):
         raise BadBackup(f"{path} holds a file twice, which no backup of Holdfast does") from None
     except (tarfile.TarError, zlib.error, gzip.BadGzipFile, EOFError) as error:

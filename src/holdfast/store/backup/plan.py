@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
@@ -92,14 +93,21 @@ def _carry_out(home: Path, move: Move, at: Step) -> None:
         if _there(name, folder):
             at(f"set {move.place} aside")
             if move.aside:
-                os.rename(name, home / move.aside, src_dir_fd=folder)
+                os.rename(name, _free(home / move.aside), src_dir_fd=folder)
             else:
-                os.unlink(name, dir_fd=folder)
+                with suppress(IsADirectoryError):  # none of ours, and in nobody's way
+                    os.unlink(name, dir_fd=folder)
         if move.staged:
             at(f"put {move.place} in its place")
             os.rename(home / move.staged, name, dst_dir_fd=folder)
     finally:
         os.close(folder)
+
+
+def _free(path: Path) -> Path:
+    """What was set aside before is never written over."""
+    names = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain([path], names) if not os.path.lexists(each))
 
 
 def reachable(home: Path, place: str) -> bool:

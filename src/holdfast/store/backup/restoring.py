@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ import apsw
 import msgspec
 
 from holdfast.core.backup import BadBackup, Manifest
+from holdfast.core.errors import HoldfastError
 from holdfast.store.backup import archive
 from holdfast.store.backup.archive import Tell
 from holdfast.store.backup.gathering import DATABASE, belongs
@@ -80,6 +82,7 @@ def replace_database(home: Path, *, at: float, make: Callable[[Path], T]) -> tup
     """Have a database made, and put it in the place of the one that is there; what `make` told,
     and the name under which the old one lies then. To be called by the holder of the lock."""
     finish(home)
+    enough_room(home, 2 * (home / DATABASE).stat().st_size)
     mark = _stamp(home, at)
     with staging(home, mark) as room:
         told = make(room / DATABASE)
@@ -95,6 +98,10 @@ def staging(home: Path, mark: str) -> Iterator[Path]:
     room.mkdir(mode=0o700)
     try:
         yield room
+    except OSError as error:
+        raise HoldfastError(
+            f"{home} cannot be written: {error.strerror}. Nothing in it has changed"
+        ) from None
     finally:
         # Not where a plan counts already: whoever opens the store next needs what is here.
         if not (home / PLAN).exists():
@@ -152,5 +159,5 @@ def _sync_all(room: Path, names: Iterable[str]) -> None:
 def _stamp(home: Path, at: float) -> str:
     """By which what is set aside now is known; nothing that was set aside before has it."""
     stamp = f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}Z"
-    taken = len([*home.glob(f"{DATABASE}{_ASIDE}{stamp}*")])
-    return f"{stamp}-{taken}" if taken else stamp
+    marks = chain([stamp], (f"{stamp}-{number}" for number in count(2)))
+    return next(mark for mark in marks if not [*home.glob(f"*{_ASIDE}{mark}*")])
