@@ -136,7 +136,8 @@ def test_a_successor_is_not_started_before_the_one_it_follows_has_ended(scene: S
         "from holdfast.service.succession import start_successor\n"
         "home, plan, understudy = sys.argv[1:]\n"
         "command = (sys.executable, understudy, plan)\n"
-        "print(start_successor(Path(home), environ=dict(os.environ), command=command), flush=True)\n"
+        "pid = start_successor(Path(home), environ=dict(os.environ), command=command)\n"
+        "print(pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
     plan = scene.plan("ready")
