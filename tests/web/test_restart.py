@@ -67,7 +67,7 @@ def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
     visitor.page.get_by_role("menuitemradio", name="Queue").click()
     visitor.say("and this")
     follow(kept_gateway, visitor)
-    visitor.page.get_by_text("You said: and this").wait_for()
+    visitor.replies.get_by_text("You said: and this").wait_for()
     visitor.until_idle()
     assert said(visitor) == ["slowly", "and this"]
     assert answered(visitor) == ["there it is", "You said: and this"]
