@@ -22,12 +22,14 @@ from tests.contract.stops import (
     with_windows,
 )
 from tests.contract.test_children import Cast
+from tests.contract.test_compaction import filled, long_text
 from tests.contract.test_j_approvals import RM, Asking
+from tests.contract.voices import helper_of, small_world
 
 from holdfast.agent.delegation import Delegate
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import Outcome, ToolMessage, UserMessage
-from holdfast.core.settings import DelegateSettings
+from holdfast.core.settings import AuxiliarySettings, DelegateSettings
 from holdfast.core.stopping import LeftAs, StopKind
 from holdfast.core.tool import Replay
 from holdfast.core.turn import LaneState
@@ -384,3 +386,32 @@ async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
     never.go.set()
     await stopping
     await world.start()
+
+
+@pytest.fixture
+async def small(tmp_path: Path) -> AsyncIterator[World]:
+    """A world whose window is small, so that a long talk is summarised."""
+    world = small_world(tmp_path, auxiliary=AuxiliarySettings(model="helper", titles=False))
+    windows(world, park=LONG)
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def test_a_turn_parks_behind_the_summary_that_it_waits_for(small: World) -> None:
+    """H6: the summary is in the log; the successor neither makes it again nor says so."""
+    await filled(small)
+    asked = len(small.model.requests)
+    accepted = await small.accept(long_text("question4"))
+    await helper_of(small).asked(1)
+    stopping = await parking(small)
+    helper_of(small).say("They talked about three questions.")
+    went = await stopping
+    assert (went.parked, went.interrupted) == (1, 0)
+    assert len(small.model.requests) == asked
+    small.model.say("the answer")
+    windows(small)
+    await come_back(small)
+    assert (await small.end_of(accepted)).text == "the answer"
+    assert len(helper_of(small).requests) == 1
+    assert "a restart" not in "".join(notes(small.model.requests[-1].messages))

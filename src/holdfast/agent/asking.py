@@ -5,7 +5,7 @@ import logging
 from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import make_room
 from holdfast.agent.vision import without_pictures
-from holdfast.agent.work import Work
+from holdfast.agent.work import Parked, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ReasoningStreamed, StreamVoided, TextStreamed
 from holdfast.core.message import Message, NoteMessage
@@ -36,8 +36,10 @@ class Unleased(RuntimeError):
 
 async def ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
     """The model's next reply. Where the provider finds the conversation too long, room is made
-    once and it is asked again. Raises `ModelFailed`."""
+    once and it is asked again. Raises `ModelFailed`, and `Parked` before it is asked at all."""
     await make_room(agent, work)
+    if work.parking:  # making room took its time, and is in the log
+        raise Parked
     try:
         return await _call(agent, work, last_chance=last_chance, spare=agent.context.excess)
     except ModelFailed as failed:

@@ -32,9 +32,9 @@ async def run_turn(agent: Agent, work: Work) -> Completed:
     while True:
         await run_calls(agent, work, open_calls(agent.messages))
         await _take_steers(agent, work)
-        await describe_pictures(agent, work)
         if work.parking:
             raise Parked
+        await describe_pictures(agent, work)
         last_chance = replies >= agent.max_steps
         completed = await ask(agent, work, last_chance=last_chance)
         work.crash(CrashPoint.MODEL_REPLIED)
