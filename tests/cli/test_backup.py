@@ -37,6 +37,9 @@ def test_a_home_at_rest_is_backed_up_under_its_lock(cli: Cli, home: Path) -> Non
     told = created(cli)  # a broken configuration is in it all the same
     assert told["counts"]["messages"] == 6
     assert Path(told["path"]).parent == home / "backups"
+    elsewhere = '[model]\napi_key = "env:NOT_IN_THIS_SHELL"\n[backup]\ndir = "../elsewhere"\n'
+    (home / "holdfast.toml").write_text(elsewhere)
+    assert Path(created(cli)["path"]).parent.resolve() == home.parent / "elsewhere"
 
 
 def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: Cli) -> None:

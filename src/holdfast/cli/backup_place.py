@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.config import ConfigError, load
+from holdfast.config import ConfigError, load_settings
 from holdfast.core.backup import Manifest
 from holdfast.core.settings import BackupSettings
 from holdfast.service.paths import Paths
@@ -24,7 +24,7 @@ def shelf_of(home: Path) -> Path:
 def backup_settings(home: Path) -> BackupSettings:
     """A configuration that is broken keeps nobody from a backup."""
     try:
-        return load(home).settings.backup
+        return load_settings(home).backup
     except ConfigError:
         click.echo("The configuration cannot be read; backups are taken to be as usual.", err=True)
         return BackupSettings()

@@ -2,7 +2,7 @@
 
 from holdfast.config.error import ConfigError
 from holdfast.config.home import prepare_home, resolve_home
-from holdfast.config.load import Config, load
+from holdfast.config.load import Config, load, load_settings
 from holdfast.config.show import Shown, schema, show
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "ConfigError",
     "Shown",
     "load",
+    "load_settings",
     "prepare_home",
     "resolve_home",
     "schema",

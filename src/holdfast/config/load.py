@@ -83,6 +83,16 @@ def load(
     )
 
 
+def load_settings(home: Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """What is set, for those who need no secret: the ones that a service is started with are not
+    in every shell."""
+    draft = Draft(read_document(home / CONFIG_FILE))
+    dotenv = read_dotenv(home / ENV_FILE)
+    apply_variables(draft, dotenv, os.environ if environ is None else environ)
+    check(draft)
+    return _convert(draft, home)
+
+
 def _convert(draft: Draft, home: Path) -> Settings:
     try:
         return msgspec.convert(draft.tree, Settings)

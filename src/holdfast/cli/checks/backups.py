@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable
 
-from holdfast.cli.backup_place import folder
+from holdfast.cli.backup_place import backup_settings, folder
 from holdfast.cli.checks.finding import Finding, Level, Patient, fine
 from holdfast.cli.output import duration
 from holdfast.core.settings import BackupSettings
@@ -17,7 +17,7 @@ class Backups:
     name = "backups"
 
     def look(self, patient: Patient) -> Iterable[Finding]:
-        settings = patient.config.settings.backup if patient.config else BackupSettings()
+        settings = backup_settings(patient.home)
         place = folder(patient.home, settings)
         whole = [one for one in shelf.kept(place) if one.manifest is not None]
         if not whole:
