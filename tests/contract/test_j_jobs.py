@@ -477,6 +477,9 @@ async def test_a_run_that_is_cut_goes_on_and_is_followed_to_its_end(
     clock(world).at += HOUR
     await world.start()
     await world.model.asked(2)
+    await world.gateway.scheduler.look()
+    assert await world.store.runs_waiting(JobId(1)) == 1
+    assert len(world.gateway.runs) == 1 and len(world.model.requests) == 2
     world.model.say("one", "one", "two")
     runs = await ended(world, until, 2)
     assert [run.state for run in runs] == [RunState.ANSWERED] * 2

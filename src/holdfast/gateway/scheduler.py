@@ -147,7 +147,7 @@ class Scheduler:
 
     async def _begin_waiting(self) -> None:
         free = self._house.settings.jobs.parallel - len(self._runs)
-        if free <= 0 or self._closed:
+        if free <= 0:
             return
         for waiting in await self._house.store.waiting_runs(busy=self._runs.busy, limit=free):
             if self._closed:
