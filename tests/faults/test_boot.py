@@ -22,6 +22,8 @@ from holdfast.service.lock import Holder, read_holder
 from holdfast.service.paths import Paths
 from holdfast.service.process import gone, opened
 
+pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a busy machine too
+
 BOOT = """
 import sys
 from pathlib import Path

@@ -17,6 +17,8 @@ from holdfast.service import exits
 from holdfast.service.lock import read_holder
 from holdfast.service.process import start_time
 
+pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a busy machine too
+
 # As `run --replace`, by somebody with little patience.
 REPLACE_SOON = """
 import sys
