@@ -13,7 +13,7 @@ import apsw
 import pytest
 from tests.faults.homes import backed_up, left_in_the_log, made_home, put_back, read, talk, written
 
-from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
+from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError, StoreUnusable
 from holdfast.core.ids import PrincipalId, SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.source import Source, build_session_key
@@ -245,6 +245,17 @@ def test_a_file_without_its_first_page_still_gives_conversations(path: Path, see
     told, after = saved(path)
     assert after["messages"] <= before and len(after["messages"]) > len(before) / 2
     assert told.lost_pages
+
+
+def test_a_file_that_was_no_store_gives_nothing_and_is_left(tmp_path: Path) -> None:
+    """K3: an empty store in its place would be one that was recreated."""
+    path = tmp_path / "state.db"
+    path.write_bytes(b"my only novel " * 5000)
+    with pytest.raises(StoreUnusable, match="nothing that can be read"):
+        replace_database(
+            tmp_path, at=1.0, make=lambda new: salvage(path, new, tell=lambda done, of: None)
+        )
+    assert path.read_bytes().startswith(b"my only novel") and [*tmp_path.iterdir()] == [path]
 
 
 def test_numbers_that_were_given_out_are_not_given_out_again(path: Path) -> None:

@@ -49,7 +49,7 @@ def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
         trees = Trees(pages, layouts(version), tell=tell)
         kept = _fill(new, trees, version)
     work.unlink()
-    if not kept:
+    if not kept.total():
         raise StoreUnusable(
             f"{damaged} holds nothing that can be read any more. It was left as it is: restore the"
             " newest good backup"
@@ -117,9 +117,11 @@ def _sensible(row: Mapping[str, Value]) -> bool:
         return False
     body = row.get("body")
     try:
-        return not isinstance(body, str) or bool(msgspec.json.decode(body))
+        if isinstance(body, str):
+            msgspec.json.decode(body)
     except msgspec.DecodeError:
         return False
+    return True
 
 
 def _count_on(db: apsw.Connection, sequences: Mapping[str, int]) -> None:
