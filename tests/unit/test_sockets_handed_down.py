@@ -77,9 +77,7 @@ def test_a_number_of_sockets_that_is_none_adopts_nothing(count: str) -> None:
     assert sockets.adopt({"LISTEN_FDS": count, "LISTEN_PID": "7"}, pid=7) == []
 
 
-def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(
-    paths: Paths, bound: socket.socket
-) -> None:
+def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) -> None:
     """The way of systemd's descriptor store, for those who have none."""
     keep = (
         "import os, socket\n"
@@ -204,3 +202,12 @@ def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
         reception.give_up()
         with pytest.raises(NotHanded):
             taking.result()
+
+
+def test_a_program_that_is_not_there_is_told_in_a_sentence(paths: Paths) -> None:
+    heard, said = os.pipe()
+    with Nest(str(paths.home)) as nest, open(heard) as words:
+        pid = nest.start(["/no/such/python"], {}, output=said)
+        os.close(said)
+        assert words.read() == "/no/such/python cannot be started: No such file or directory\n"
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 127

@@ -119,7 +119,7 @@ class Nest:
         output: int | None,
         mask: Collection[int],
     ) -> NoReturn:
-        """In the child: nothing but system calls, and then it is another program."""
+        """In the child: a few system calls, and then it is another program."""
         try:
             _forget_handlers()
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -134,6 +134,8 @@ class Nest:
                 given["LISTEN_PID"] = str(os.getpid())
                 given["LISTEN_FDNAMES"] = ":".join([NAME] * len(self.sockets))
             os.execve(argv[0], list(argv), given)
+        except OSError as error:
+            os.write(2, f"{argv[0]} cannot be started: {error.strerror}\n".encode())
         finally:
             os._exit(_NOT_STARTED)
 
