@@ -1,5 +1,6 @@
 """The control socket: what the CLI asks of a running gateway, on the machine itself."""
 
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
@@ -62,8 +63,12 @@ class ControlSocket:
         try:
             private_dir(self._path.parent)
             self._path.unlink(missing_ok=True)
-            await web.UnixSite(runner, str(self._path)).start()
+            # Ours, and not the server's: a start that is cancelled here would lose it.
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._open.callback(listener.close)
+            listener.bind(str(self._path))
             self._path.chmod(0o600)
+            await web.SockSite(runner, listener).start()
         except BaseException:
             await self._open.aclose()
             raise

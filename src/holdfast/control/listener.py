@@ -104,7 +104,9 @@ class HttpListener:
             return
         for sock in self.sockets:
             # A copy, which the server closes with itself: ours is for a successor.
-            site = web.SockSite(self._runner, sock.dup(), backlog=_BACKLOG)
+            copy = sock.dup()
+            self._open.callback(copy.close)  # one that is cancelled here would lose it
+            site = web.SockSite(self._runner, copy, backlog=_BACKLOG)
             self._sites.append(site)
             await site.start()
 
