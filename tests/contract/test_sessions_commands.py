@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.contract.conftest import Call, Until, World
+from tests.contract.stops import begun
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId, SessionKey
@@ -512,6 +513,7 @@ async def test_a_new_whose_turn_was_cut_before_it_ended_has_left_it_all_the_same
     """G4: killed between the commit of /new and the end of the turn that it stopped."""
     world.say("one")
     await until(lambda: bool(world.model.requests))
+    await begun(world)
     old, route = await world.only_session(), SessionKey("simulated:default:dm:home:")
     fresh = SessionId("s_fresh")
     left = CommandEffect(inbox_ends=(), session_id=old, route=route, new_session=fresh, at=1.0)
