@@ -57,15 +57,15 @@ class ControlSocket:
                 *self._more,
             ]
         )
+        # Ours, and closed behind the server: a start that is cancelled as it opens would lose it.
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._open.callback(listener.close)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
         self._open.push_async_callback(runner.cleanup)
         try:
+            await runner.setup()
             private_dir(self._path.parent)
             self._path.unlink(missing_ok=True)
-            # Ours, and not the server's: a start that is cancelled here would lose it.
-            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._open.callback(listener.close)
             listener.bind(str(self._path))
             self._path.chmod(0o600)
             await web.SockSite(runner, listener).start()

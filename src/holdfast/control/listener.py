@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from typing import Self
 
 from aiohttp import hdrs, web
@@ -60,6 +60,7 @@ class HttpListener:
         self._hosts = {name.strip("[]").lower() for name in names}
         self._routes = list(routes)
         self._open = AsyncExitStack()
+        self._copies = ExitStack()  # of the sockets, for the server
         self._sites: list[web.SockSite] = []
         self._leaving = False
         self._runner: web.AppRunner
@@ -83,6 +84,7 @@ class HttpListener:
             self._open.callback(sock.close)
         # Whoever waits for a turn is told to come back; none of them may hold up a stop.
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        self._open.enter_context(self._copies)  # closed behind the server, which has them
         self._open.push_async_callback(self._runner.cleanup)
         host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
         self.address = f"http://{host}:{place(self.sockets[0])[1]}"
@@ -105,7 +107,7 @@ class HttpListener:
         for sock in self.sockets:
             # A copy, which the server closes with itself: ours is for a successor.
             copy = sock.dup()
-            self._open.callback(copy.close)  # one that is cancelled here would lose it
+            self._copies.callback(copy.close)  # a start that is cancelled here would lose it
             site = web.SockSite(self._runner, copy, backlog=_BACKLOG)
             self._sites.append(site)
             await site.start()
