@@ -10,10 +10,9 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.cli.backup_place import shelf_of, told
-from holdfast.cli.bar import bar
+from holdfast.cli.bar import bar, share_bar
 from holdfast.cli.output import print_json, size
 from holdfast.control.client import ControlClient, GatewayDown
-from holdfast.core.backup import Copied
 from holdfast.core.errors import HoldfastError
 from holdfast.service.lock import HomeLock
 from holdfast.service.paths import Paths
@@ -91,7 +90,7 @@ def _copy(home: Path, to: Path) -> None:
     except GatewayDown:
         to.unlink(missing_ok=True)
         with HomeLock(home, purpose=_PURPOSE):
-            _copy_offline(home, to)
+            _copy_offline(Paths(home).db, to)
 
 
 def _copy_live(home: Path, to: Path) -> None:
@@ -99,28 +98,16 @@ def _copy_live(home: Path, to: Path) -> None:
         "/backup/copy", {"to": str(to)}
     )
     last: dict[str, Any] = {}
-    with bar("Copying", Paths(home).db.stat().st_size) as advance:
-        shown = 0
+    with share_bar("Copying") as reached:
         for last in lines:
             if "of" in last:
-                done = Paths(home).db.stat().st_size * last["done"] // last["of"]
-                advance(done - shown)
-                shown = done
+                reached(last["done"], last["of"])
     if "error" in last:
         raise HoldfastError(f"The gateway could not copy its store: {last['error']}")
     if "copied" not in last:
         raise HoldfastError("The gateway went away while it copied its store; try again.")
 
 
-def _copy_offline(home: Path, to: Path) -> None:
-    database = Paths(home).db
-    with bar("Copying", database.stat().st_size) as advance:
-        shown = 0
-
-        def tell(copied: Copied) -> None:
-            nonlocal shown
-            done = database.stat().st_size * copied.done // max(1, copied.of)
-            advance(done - shown)
-            shown = done
-
-        copy_closed(database, to, tell=tell)
+def _copy_offline(database: Path, to: Path) -> None:
+    with share_bar("Copying") as reached:
+        copy_closed(database, to, tell=lambda copied: reached(copied.done, copied.of))

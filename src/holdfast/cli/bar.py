@@ -8,6 +8,8 @@ import click
 
 Advance = Callable[[int], None]
 
+_PARTS = 1000
+
 
 @contextmanager
 def bar(label: str, length: int) -> Iterator[Advance]:
@@ -19,3 +21,18 @@ def bar(label: str, length: int) -> Iterator[Advance]:
         length=length, label=label.ljust(20), file=sys.stderr, update_min_steps=length // 200
     ) as shown:
         yield shown.update
+
+
+@contextmanager
+def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for what is told as so much of so much."""
+    with bar(label, _PARTS) as advance:
+        shown = 0
+
+        def reached(done: int, of: int) -> None:
+            nonlocal shown
+            now = _PARTS * done // max(1, of)
+            advance(now - shown)
+            shown = now
+
+        yield reached

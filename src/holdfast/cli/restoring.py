@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from holdfast.cli.backup_place import shelf_of, told
-from holdfast.cli.bar import bar
+from holdfast.cli.bar import bar, share_bar
 from holdfast.cli.output import duration, moment, print_json
 from holdfast.config import prepare_home
 from holdfast.core.backup import Manifest
@@ -68,17 +68,9 @@ def save(home: Path, *, yes: bool, as_json: bool) -> None:
 def saved_from(home: Path) -> tuple[Salvaged, str]:
     """To be called by the holder of the home's lock. Reads the damaged file, which is set aside."""
     database = home / DATABASE
-    with bar("Reading", 1000) as advance:
-        shown = 0
-
-        def tell(done: int, of: int) -> None:
-            nonlocal shown
-            now = 1000 * done // max(1, of)
-            advance(now - shown)
-            shown = now
-
+    with share_bar("Reading") as reached:
         return stored.replace_database(
-            home, at=time.time(), make=lambda new: salvage(database, new, tell=tell)
+            home, at=time.time(), make=lambda new: salvage(database, new, tell=reached)
         )
 
 

@@ -24,7 +24,7 @@ _SYNCED = 32  # steps after which what is copied is forced to the disk
 
 
 def copy_closed(path: Path, to: Path, *, tell: Tell) -> None:
-    """The same of a file that nobody has open, as the holder of the home's lock knows."""
+    """Copy a file that nobody has open, as the holder of the home's lock knows."""
     finish(path.parent)
     inspect(path, known=len(migrations()), vfs=None)
     # One that was closed has no log, and needs none to be made beside it.
