@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -126,6 +127,71 @@ def test_a_name_that_leads_out_of_the_home_is_refused(
     with pytest.raises(BadBackup, match="outside"):
         put_back(home, repacked(backed_up(home), extra=name))
     assert not [*tmp_path.rglob("outside")] and not Path("/outside").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["workspaces//twice", "./workspaces/dot", "workspaces/./dot", "workspaces/\u00e4\0b"]
+)
+def test_a_name_in_another_spelling_is_refused_before_anything_has_changed(
+    home: Path, name: str
+) -> None:
+    """K4: or a plan would be committed to that nobody can carry out."""
+    there = sorted(home.rglob("*"))
+    with pytest.raises(BadBackup, match="which no backup of Holdfast does"):
+        put_back(home, repacked(backed_up(home), extra=name), everything=True)
+    assert sorted(path for path in home.rglob("*") if "backups" not in path.parts) == there
+    assert read(home, "anything") is None
+
+
+def test_a_file_larger_than_the_disk_is_refused_before_it_is_written(home: Path) -> None:
+    """Its size as the archive has it counts, and not what the manifest says."""
+    backup = backed_up(home)
+    hole = tarfile.TarInfo("workspaces/hole")
+    size = str(10**15)
+    hole.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": size}
+    with pytest.raises(BadBackup, match="hole"):
+        put_back(home, with_member(backup, hole))
+    huge = tarfile.TarInfo("workspaces/huge")
+    huge.pax_headers = {"size": size}
+    with pytest.raises(HoldfastError, match="MB of room"):
+        put_back(home, with_member(backup, huge))
+    assert [*home.glob(".restore-*")] == []
+
+
+def with_member(backup: Path, member: tarfile.TarInfo) -> Path:
+    changed = backup.with_name("changed.tar.gz")
+    with tarfile.open(backup) as source, tarfile.open(changed, "w:gz") as out:
+        for each in source.getmembers():
+            if each.name == "SHA256SUMS":
+                out.addfile(member)
+            out.addfile(each, source.extractfile(each))
+    return changed
+
+
+def test_a_name_that_is_as_long_as_names_can_be_is_set_aside_too(home: Path) -> None:
+    """K4: with `--all`, what is there is kept under a name that begins as its own."""
+    long = home / "workspaces/s_1/uploads" / ("\u00e4" * 125 + ".png")
+    long.write_text("old")
+    backup = backed_up(home)
+    long.write_text("new")
+    for kept in ("new", "old"):
+        put_back(home, backup, everything=True)
+        assert long.read_text() == "old"
+        aside = [each for each in long.parent.iterdir() if each.name.startswith("\u00e4" * 50)]
+        assert kept in [each.read_text() for each in aside if each != long]
+
+
+def test_a_name_that_is_no_text_comes_back_as_it_was(home: Path) -> None:
+    """K4: names of files are bytes, and commands write what they like."""
+    odd = home / "workspaces/s_1/uploads" / os.fsdecode(b"\xff\xfe.png")
+    odd.write_text("old")
+    backup = backed_up(home)
+    odd.unlink()
+    put_back(home, backup)
+    assert odd.read_text() == "old"
+    odd.write_text("new")
+    put_back(home, backup, everything=True)
+    assert odd.read_text() == "old"
 
 
 def test_a_file_that_no_home_has_is_not_put_there(home: Path) -> None:

@@ -60,10 +60,19 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def unpack(
-    path: Path, folder: Path, *, wanted: Callable[[str], bool], tell: Tell
+    path: Path,
+    folder: Path,
+    *,
+    wanted: Callable[[str], bool],
+    fits: Callable[[int], None],
+    tell: Tell,
 ) -> tuple[Manifest, list[str]]:
     """Read all of a backup, hold it against its sums, and write the wanted files into a folder;
-    the manifest and the names of those. `BadBackup`: what was written is not to be used."""
+    the manifest and the names of those. `BadBackup`: what was written is not to be used.
+
+    `fits` is asked before each file is written, by its size, and raises where there is no room:
+    what a manifest says of sizes is believed by nobody.
+    """
     found: dict[str, str] = {}
     written: list[str] = []
     with _opened(path) as tar:
@@ -78,6 +87,8 @@ def unpack(
                 return _manifest(path, body), written
             _check_name(path, member)
             to = folder / member.name if wanted(member.name) else None
+            if to is not None:
+                fits(member.size)
             found[member.name] = _take(tar, member, to, tell)
             if to is not None:
                 written.append(member.name)
@@ -151,9 +162,12 @@ def _compare(path: Path, told: dict[str, str], found: dict[str, str]) -> None:
 
 
 def _check_name(path: Path, member: tarfile.TarInfo) -> None:
-    """Nothing is ever written outside the folder, whoever made the file."""
-    parts = PurePosixPath(member.name).parts
-    if not member.isfile() or not parts or parts[0] == "/" or ".." in parts:
+    """Nothing is ever written outside the folder, whoever made the file. A name has one spelling,
+    by which a plan finds it again; and a file of holes could be larger than any disk."""
+    name = PurePosixPath(member.name)
+    inside = bool(name.parts) and not name.is_absolute() and ".." not in name.parts
+    spelt = str(name) == member.name and "\0" not in member.name
+    if not (inside and spelt and member.isfile() and not member.issparse()):
         raise BadBackup(f"{path} holds {member.name!r}, which no backup of Holdfast does")
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -82,8 +83,9 @@ def verify(path: Path, room: Path, *, tell: Tell) -> Manifest:
     """Unpack a backup's database and open it, as a restore would; `BadBackup` says what is wrong.
     `room` is a folder for what is unpacked, which is gone afterwards."""
     database = room / DATABASE
-    enough_room(room, archive.read_manifest(path).database_bytes)
-    manifest, _ = archive.unpack(path, room, wanted=lambda name: name == DATABASE, tell=tell)
+    manifest, _ = archive.unpack(
+        path, room, wanted=lambda name: name == DATABASE, fits=partial(enough_room, room), tell=tell
+    )
     try:
         check(path, database, manifest)
     finally:

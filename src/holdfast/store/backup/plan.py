@@ -1,6 +1,7 @@
 """A plan of moves by which files of a home are exchanged: written down first, and then carried
 out to its end, whoever is killed on the way."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -45,7 +46,7 @@ def commit(home: Path, plan: Plan, *, at: Step = unwatched) -> None:
     or by the next that opens the store."""
     at("write the plan")
     draft = home / f"{PLAN}.new"
-    draft.write_bytes(msgspec.json.encode(plan))
+    draft.write_bytes(_encoded(plan))
     sync(draft)
     at("commit to the plan")
     draft.rename(home / PLAN)
@@ -61,7 +62,7 @@ def finish(home: Path, *, at: Step = unwatched) -> bool:
         _clear(home)
         return False
     try:
-        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        plan = _decoded(path.read_bytes())
         for move in plan.moves:
             _carry_out(home, move, at)
         sync(home)
@@ -69,12 +70,22 @@ def finish(home: Path, *, at: Step = unwatched) -> bool:
         path.unlink()
         sync(home)
         shutil.rmtree(home / plan.room, ignore_errors=True)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError) as error:
         raise StoreUnusable(
             f"A restore was broken off, and cannot be ended: {path}: {error}. Nothing is lost: "
             f"mend that and start again, or put the files that are named there back by hand"
         ) from error
     return True
+
+
+def _encoded(plan: Plan) -> bytes:
+    """By the standard library: names of files are bytes, and those that are no text pass here as
+    escapes, which msgspec refuses to write."""
+    return json.dumps(msgspec.to_builtins(plan)).encode()
+
+
+def _decoded(body: bytes) -> Plan:
+    return msgspec.convert(json.loads(body), type=Plan)
 
 
 def _clear(home: Path) -> None:

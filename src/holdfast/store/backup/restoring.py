@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +35,8 @@ from holdfast.store.syncing import sync
 T = TypeVar("T")
 
 _ASIDE = ".before-restore-"
+_LONGEST_NAME = 255  # bytes, on every file system that a home may be on
+_COUNTED = 8  # of them, for the number behind a name that is taken
 _BESIDE = ("-wal", "-shm", "-journal")
 # What can be made anew from the database, and would follow another one than is there then.
 _REBUILT = tuple(f"search.db{suffix}" for suffix in ("", *_BESIDE))
@@ -61,8 +64,9 @@ def restore(
     finish(home)
     mark = _stamp(home, at)
     with staging(home, mark) as room:
-        enough_room(home, archive.read_manifest(backup).database_bytes)
-        manifest, names = archive.unpack(backup, room, wanted=belongs, tell=tell)
+        manifest, names = archive.unpack(
+            backup, room, wanted=belongs, fits=partial(enough_room, home), tell=tell
+        )
         check(backup, room / DATABASE, manifest)
         step("settle")
         _settle(room / DATABASE)
@@ -130,7 +134,17 @@ def _holds_something(path: Path) -> bool:
 
 def _others(room: Path, names: Iterable[str], mark: str) -> Iterator[Move]:
     for name in names:
-        yield Move(place=name, staged=f"{room.name}/{name}", aside=f"{name}{_ASIDE}{mark}")
+        yield Move(place=name, staged=f"{room.name}/{name}", aside=_beside(name, mark))
+
+
+def _beside(name: str, mark: str) -> str:
+    """Where a file is set aside: under its own name, or the beginning of one that is too long to
+    be made longer. A plan that meets one could never be carried out."""
+    folder, slash, own = name.rpartition("/")
+    suffix = f"{_ASIDE}{mark}"
+    room = _LONGEST_NAME - len(suffix) - _COUNTED
+    own_start = os.fsencode(own)[:room].decode(errors="ignore")
+    return f"{folder}{slash}{own_start}{suffix}"
 
 
 def _settle(database: Path) -> None:
