@@ -98,6 +98,7 @@ def test_a_restart_into_a_broken_configuration_is_refused_and_the_gateway_goes_o
     lone.paths.config_file.write_text(written + "\n[agents]\n")
     refused = lone.cli("gateway", "restart")
     assert refused.returncode == exits.FAILED
+    assert refused.stderr.startswith("error: Not restarted: ")
     assert "agents" in refused.stderr and "goes on" in refused.stderr
     lone.tell(signal.SIGUSR1)
     lone.until(lambda: lone.lines("restart_refused"))

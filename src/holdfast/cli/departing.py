@@ -123,8 +123,8 @@ def _holder(home: Path) -> Iterator[tuple[Holder, int]]:
 
 def _refused(refused: ControlRefused, *, as_json: bool) -> None:
     if not as_json:
-        raise refused
-    print_json({"restarted": None, "error": str(refused)})
+        raise HoldfastError(f"Not restarted: {refused.reason}") from None
+    print_json({"restarted": None, "error": refused.reason})
     sys.exit(exits.FAILED)
 
 

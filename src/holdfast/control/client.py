@@ -23,11 +23,12 @@ CONTROL_TIMEOUT = 15.0
 
 
 class ControlRefused(HoldfastError):
-    """The gateway answered, and said no."""
+    """The gateway answered, and said no; `reason` is what it said."""
 
-    def __init__(self, message: str, *, status: int) -> None:
+    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.reason = reason or message
 
 
 def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
@@ -122,4 +123,5 @@ def _decoded(content: bytes, status: int) -> Any:
 
 
 def refusal(message: str, status: int) -> ControlRefused:
-    return ControlRefused(f"The gateway refused ({status}): {message}", status=status)
+    told = f"The gateway refused ({status}): {message}"
+    return ControlRefused(told, status=status, reason=message)
