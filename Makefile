@@ -13,7 +13,7 @@ INPUTS := pyproject.toml uv.lock scripts/setup
 WORKERS ?= 2
 ARGS ?=
 
-.PHONY: help run test check format bench soak clean
+.PHONY: help run test check format bench soak mutants clean
 
 help:  ## list what can be done
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -43,6 +43,10 @@ bench: $(DEV_STAMP)  ## measure against the floor, in a table
 soak: $(DEV_STAMP)  ## run the long tests: thousands of crash schedules
 	@scripts/system-packages $(VENV)
 	@HOLDFAST_SOAK=1 $(BIN)/pytest -n $(WORKERS) -m soak -rs $(ARGS)
+
+mutants: $(DEV_STAMP)  ## break the source in twenty ways, and see that the tests notice each
+	@scripts/system-packages $(VENV)
+	@$(BIN)/python -m tests.mutants.run --workers $(WORKERS) $(ARGS)
 
 clean:  ## remove the virtual environment and all caches
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

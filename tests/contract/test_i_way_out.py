@@ -1,0 +1,109 @@
+"""I, the last yards of a reply: what was owed first goes first, and some things never go out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.conftest import Until, World
+
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.secret import Secret
+from holdfast.core.turn import EndTurn
+from holdfast.platforms.simulated.wire import ALWAYS, Faults
+from holdfast.store.sqlite import SqliteStore
+
+HOME = Address(platform="simulated", account="default", chat_id="home")
+
+
+class Reluctant(SqliteStore):
+    """A store that holds the end of every turn until it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.ending, self.go = asyncio.Event(), asyncio.Event()
+
+    async def end_turn(self, end: EndTurn) -> Any:
+        self.ending.set()
+        await self.go.wait()
+        return await super().end_turn(end)
+
+
+@pytest.fixture
+async def reluctant(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "state.db")
+    world.open_store = Reluctant
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def answered(world: World, number: int) -> bool:
+    return (await world.ledger()).get("answered") == number
+
+
+async def test_replies_that_were_held_up_go_out_in_the_order_they_were_owed(
+    world: World, until: Until
+) -> None:
+    """I3: of three that wait, none overtakes another."""
+    world.service.set_faults(Faults(floods=ALWAYS, retry_after=0.02))
+    for number in (1, 2, 3):
+        world.say(f"question {number}")
+        world.model.say(f"answer {number}")
+        await until(lambda number=number: answered(world, number))
+    world.service.set_faults(Faults())
+    assert await world.texts(3) == ["answer 1", "answer 2", "answer 3"]
+
+
+async def test_what_was_worth_saying_for_a_while_is_not_sent_after_it(
+    world: World, until: Until
+) -> None:
+    """D1, I2: it ends as failed, and says why; what is owed behind it goes out."""
+    now = world.clock.now()
+    notice = NewDelivery(
+        id=DeliveryId("dlv_late"),
+        address=HOME,
+        kind=DeliveryKind.NOTICE,
+        text="in a moment",
+        expires_at=now - 1,
+    )
+    await world.store.add_deliveries((notice,), at=now - 60)
+    await world.die()
+    await world.start()
+    world.model.say("hello")
+    world.say("hi")
+    assert await world.texts(1) == ["hello"]
+    await until(lambda: settled(world, DeliveryState.FAILED))
+
+
+async def settled(world: World, state: DeliveryState) -> bool:
+    return (await world.store.outbox_ledger()).get(state) == 1
+
+
+async def test_a_secret_that_a_model_says_is_in_nothing_that_is_sent(world: World) -> None:
+    """Law 13: the gate stands in front of the platform, whoever wrote the text."""
+    await world.stop()
+    world.secrets = [Secret("sk-0123456789abcdef")]
+    await world.start()
+    world.model.say("the key is sk-0123456789abcdef, keep it")
+    world.say("what is the key?")
+    assert await world.texts(1) == ["the key is [redacted], keep it"]
+
+
+async def test_whoever_is_cancelled_while_a_turn_ends_does_not_take_its_end_along(
+    reluctant: World, until: Until
+) -> None:
+    """H1, C3: a lane that a stop cancels has made its closing write all the same."""
+    world = reluctant
+    world.model.say("hello")
+    world.say("hi")
+    await world.store.ending.wait()
+    (lane,) = world.gateway.lanes
+    assert lane.task is not None
+    lane.task.cancel()
+    await asyncio.wait([lane.task])
+    world.store.go.set()
+    assert await world.texts(1) == ["hello"]
+    await until(lambda: answered(world, 1))
