@@ -69,7 +69,7 @@ class Telling(World):
     async def _quiet(self) -> None:
         await self.rests.wait()
 
-    async def _check(self) -> None:
+    async def _check(self, soon: bool) -> None:
         if (checking := self.while_checked()) is not None:
             await checking
         if self.refused:

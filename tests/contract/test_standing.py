@@ -169,7 +169,7 @@ async def test_status_in_a_chat_says_that_it_goes(world: World, kind: StopKind, 
     assert words in await status()
 
 
-async def _fit() -> None:
+async def _fit(soon: bool) -> None:
     """A successor could start."""
 
 

@@ -18,7 +18,7 @@ class Scene:
         self.unfit = ""
         self.lifecycle = Restarting(self.departure, check=self._check, quiet=self._quiet)
 
-    async def _check(self) -> None:
+    async def _check(self, soon: bool) -> None:
         await self.checked.wait()
         if self.unfit:
             raise RestartRefused(self.unfit)

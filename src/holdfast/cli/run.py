@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     "--replace", is_flag=True, help="Take the place of the gateway that runs, without a gap."
 )
 @click.option("--unattended", is_flag=True, hidden=True)
-def command(port: int | None, replace: bool, unattended: bool) -> None:
+@click.option("--understudy", type=int, hidden=True)
+def command(port: int | None, replace: bool, unattended: bool, understudy: int | None) -> None:
     """Start the gateway and stay in front of it; Ctrl-C ends it.
 
     Without any configuration it listens on 127.0.0.1:8787 and answers with a demo model that
@@ -54,10 +55,32 @@ def command(port: int | None, replace: bool, unattended: bool) -> None:
     from holdfast.service.lock import HomeLock  # noqa: PLC0415 - as above
 
     lock = HomeLock(home)
+    if understudy is not None:
+        _await_cue(config, lock, understudy)
     if replace:
         sockets = [*sockets, *_taken_over(config, lock)]
     code = run(config, Ground(lock=lock, sockets=sockets, unattended=unattended))
     exits.leave(exit_for(code, config.environ))
+
+
+def _await_cue(config: "Config", lock: "HomeLock", line: int) -> None:
+    """Returns with the lock held; without a cue this process ends here."""
+    from holdfast.cli.fitness import check  # noqa: PLC0415 - only a restart asks for it
+    from holdfast.cli.root import exit_code  # noqa: PLC0415 - as above
+    from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
+    from holdfast.service.understudy import Cue  # noqa: PLC0415 - as above
+    from holdfast.store.schema import migrations  # noqa: PLC0415 - as above
+
+    cue = Cue(line)
+    try:
+        check(config)
+    except HoldfastError as error:
+        cue.tell(error=str(error))
+        sys.exit(exit_code(error))
+    cue.tell(schema=len(migrations()))
+    if not cue.comes():
+        sys.exit(0)
+    lock.wait()
 
 
 def _taken_over(config: "Config", lock: "HomeLock") -> "list[socket.socket]":

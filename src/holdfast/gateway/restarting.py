@@ -14,7 +14,8 @@ log = logging.getLogger(__name__)
 class Restarting:
     """`core.ports.Lifecycle`. Owns the one restart that is being checked or waits for quiet.
 
-    `check` raises `RestartRefused` where a successor could not start. `quiet` returns when no
+    `check` raises `RestartRefused` where a successor could not start; it is told whether the
+    restart follows at once. `quiet` returns when no
     turn runs; it may return when one has begun again by then, which that turn is parked for.
     """
 
@@ -22,7 +23,7 @@ class Restarting:
         self,
         departure: Departure,
         *,
-        check: Callable[[], Awaitable[None]],
+        check: Callable[[bool], Awaitable[None]],
         quiet: Callable[[], Awaitable[None]],
         news: Callable[[], None] = lambda: None,
     ) -> None:
@@ -42,7 +43,7 @@ class Restarting:
         self._refuse_a_second(when_idle=when_idle)
         self._checking = True
         try:
-            await self._check()
+            await self._check(not when_idle)
         finally:
             self._checking = False
         # It may have been told to stop while the successor was looked at.

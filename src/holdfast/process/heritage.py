@@ -16,6 +16,7 @@ from holdfast.service.notify import Notifier
 from holdfast.service.paths import Paths
 from holdfast.service.process import gone
 from holdfast.service.supervisor import parent_name, supervisor
+from holdfast.service.understudy import Understudy
 from holdfast.store.schema import migrations
 
 # Who keeps descriptors for us, as systemd does, and `holdfast gateway boot` after it.
@@ -30,6 +31,8 @@ class Heritage:
         self._config = config
         self._notifier = notifier
         self._sockets: Sequence[socket.socket] = ()
+        self._understudy: Understudy | None = None  # a successor that is ready to start
+        self._cued = False  # and will, once it has the lock
         self._waiting: int | None = None  # a descriptor of the process that has taken them
         self.supervisor = supervisor(
             config.settings.gateway.supervisor,
@@ -37,6 +40,48 @@ class Heritage:
             pid=os.getpid(),
             parent=parent_name(),
         )
+
+    async def prepare(self, listening: Sequence[socket.socket]) -> None:
+        """Have a successor ready, as far as it can be while this one runs. Raises
+        `RestartRefused` where it would not start."""
+        self._dismiss()
+        if self.supervisor is not SupervisorChoice.NONE:
+            await self.check()
+            return
+        self._understudy = self._engage(listening)
+        if not await self._fit(self._understudy):
+            await self.check()  # which can say why it would not start
+
+    async def _fit(self, understudy: Understudy) -> bool:
+        fit, known = False, len(migrations())
+        try:
+            fit = await understudy.verdict(schema=known, within=successor.CHECKED_WITHIN)
+        finally:
+            if not fit:
+                self._dismiss()
+        return fit
+
+    def _engage(self, listening: Sequence[socket.socket]) -> Understudy:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                succession.start_successor(
+                    self._config.home,
+                    environ=self._config.environ,
+                    sockets=listening,
+                    options=self._options,
+                    follows=0,
+                    line=theirs,
+                )
+            except OSError as error:
+                ours.close()
+                raise RestartRefused(f"the successor cannot even be asked: {error}.") from None
+        return Understudy(ours)
+
+    def _dismiss(self) -> None:
+        understudy, self._understudy = self._understudy, None
+        if understudy is not None:
+            understudy.dismiss()
 
     async def check(self) -> None:
         """Raises `RestartRefused` where a successor would not start."""
@@ -69,6 +114,7 @@ class Heritage:
     def keep(self, copies: Sequence[socket.socket]) -> None:
         """These go to the successor, by way of whoever starts it."""
         self._sockets = copies
+        self._cued = self._understudy is not None and self._understudy.cue()
 
     async def arrange(self, kind: StopKind) -> int:
         """The exit code of this process: a successor is asked for, or started."""
@@ -82,9 +128,10 @@ class Heritage:
     async def _start(self) -> None:
         home = self._config.home
         try:
-            succession.start_successor(
-                home, environ=self._config.environ, sockets=self._sockets, options=self._options
-            )
+            if not self._cued:
+                succession.start_successor(
+                    home, environ=self._config.environ, sockets=self._sockets, options=self._options
+                )
         except OSError as error:
             raise HoldfastError(f"its starter cannot be started: {error}") from None
         if sys.stdout.isatty():

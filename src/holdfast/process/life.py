@@ -65,7 +65,7 @@ class Life:
         self._heritage = Heritage(config, notifier=self._notifier)
         self._stall = stall_at(config.stall_at)
         self._lifecycle = Restarting(
-            self._departure, check=self._heritage.check, quiet=self._quiet, news=self._stir
+            self._departure, check=self._check, quiet=self._quiet, news=self._stir
         )
         self._facts = Facts(clock=self._clock, order=lambda: self._departure.order)
         self._progress = Progress()
@@ -155,6 +155,13 @@ class Life:
         if self._departure.order is None:  # one that was given meanwhile is not to be hurried
             self._lifecycle.stop(order)
         return ""
+
+    async def _check(self, soon: bool) -> None:
+        listener = self._begun.listener
+        if soon and listener is not None:
+            await self._heritage.prepare(listener.sockets)
+        else:
+            await self._heritage.check()
 
     async def _quiet(self) -> None:
         if self._begun.gateway is not None:

@@ -73,14 +73,22 @@ class Nest:
             sock.close()
 
     def start(
-        self, argv: Sequence[str], environ: Mapping[str, str], *, output: int | None = None
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        output: int | None = None,
+        line: int | None = None,
     ) -> int:
         """Start a gateway and return its pid. `output` becomes its stdout and stderr, and it has
-        no stdin then; without it, it has what this process has."""
+        no stdin then; without it, it has what this process has. `line` is a descriptor, beyond
+        those of the sockets, that it has too."""
         # Until it is another program, a signal for the child would be heard by handlers of ours.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         pid = os.fork()
         if pid == 0:
+            if line is not None:
+                os.set_inheritable(line, True)
             self._become(argv, environ, output, before)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid

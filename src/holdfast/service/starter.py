@@ -4,6 +4,7 @@ Whoever restarts waits for it, so it is there in an instant: it is told what it 
 arguments, and imports what it seldom needs when it needs it.
 """
 
+import fcntl
 import os
 import select
 import signal
@@ -21,6 +22,7 @@ from holdfast.service.offspring import Nest
 _FOR_GOOD = frozenset({exits.OK, exits.HOME_IN_USE, exits.CONFIG_EXIT})
 _PATIENCE = 5.0  # a wait longer than this is none that somebody should spend in a queue
 _LAST_WORDS = 2000
+_BEYOND_SOCKETS = 64
 _ENDS_WITHIN = 60.0  # far longer than a predecessor has, whose watchdog ends it
 
 
@@ -35,16 +37,18 @@ class StarterOrder:
     first_wait: float
     longest_wait: float
     follows: int = 0  # the process whose end is waited for; 0: none
+    line: int = 0  # a descriptor that makes its first attempt an understudy; 0: it is none
 
     def words(self) -> list[str]:
         """As arguments of a program; `read` reads them."""
         fds = ",".join(map(str, self.sockets))
         waits = [str(self.first_wait), str(self.longest_wait)]
-        return [self.run, self.logs, fds, *waits, str(self.follows), *self.argv]
+        numbers = [str(self.follows), str(self.line)]
+        return [self.run, self.logs, fds, *waits, *numbers, *self.argv]
 
     @classmethod
     def read(cls, words: list[str]) -> "StarterOrder":
-        run, logs, fds, first, longest, follows, *argv = words
+        run, logs, fds, first, longest, follows, line, *argv = words
         return cls(
             run=run,
             logs=logs,
@@ -53,6 +57,7 @@ class StarterOrder:
             first_wait=float(first),
             longest_wait=float(longest),
             follows=int(follows),
+            line=int(line),
         )
 
 
@@ -79,6 +84,13 @@ def _await_end(parent: int) -> None:
         poll.poll(_ENDS_WITHIN * 1000)
 
 
+def _out_of_the_way(fd: int) -> int:
+    """Listening sockets are laid out from 3 on."""
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _BEYOND_SOCKETS)
+    os.close(fd)
+    return moved
+
+
 class Starter:
     """Owns the attempts at one successor."""
 
@@ -87,6 +99,7 @@ class Starter:
         self._nest = nest
         self._said = f"{order.logs}/gateway.out"  # what it says where it cannot log
         self._backoff = Backoff(first=order.first_wait, most=order.longest_wait)
+        self._line = _out_of_the_way(order.line) if order.line else None
 
     def run(self) -> None:
         """Returns when a successor is ready, or when none is to be had."""
@@ -114,7 +127,7 @@ class Starter:
         output = os.open(self._said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             # As it was given to this process, which was made for nothing but to pass it on.
-            pid = self._nest.start(self._order.argv, dict(os.environ), output=output)
+            pid = self._begin(output)
         finally:
             os.close(output)
         child = os.pidfd_open(pid)
@@ -125,6 +138,17 @@ class Starter:
         finally:
             os.close(child)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def _begin(self, output: int) -> int:
+        """Only the first has a line: those after it are started because it has failed."""
+        line, self._line = self._line, None
+        if line is None:
+            return self._nest.start(self._order.argv, dict(os.environ), output=output)
+        try:
+            argv = [*self._order.argv, "--understudy", str(line)]
+            return self._nest.start(argv, dict(os.environ), output=output, line=line)
+        finally:
+            os.close(line)
 
     def _until_ready(self, child: int) -> bool:
         poll = select.poll()

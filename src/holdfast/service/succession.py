@@ -23,14 +23,16 @@ def start_successor(
     first_wait: float = FIRST,
     longest_wait: float = MOST,
     follows: int | None = None,
+    line: socket.socket | None = None,
 ) -> int:
     """Start the starter, in a session of its own, and return its pid.
 
     To be called when the lock has been released, or will be when this process ends: that end is
-    waited for (`follows`: that of another, or of none, which is 0). The sockets may be closed as
-    soon as this returns: the starter has them, and gives them to the successor. `options` are for
-    `run`, beside the home. Raises `OSError` where there is no starter; then there is no successor
-    either.
+    waited for (`follows`: that of another, or of none, which is 0). Or at any time with a `line`:
+    the successor is an understudy then, and waits for its cue and for the lock by itself.
+    The sockets may be closed as soon as this returns: the starter has them, and gives them to the
+    successor. `options` are for `run`, beside the home. Raises `OSError` where there is no
+    starter; then there is no successor either.
     """
     paths = Paths(home)
     order = StarterOrder(
@@ -41,11 +43,12 @@ def start_successor(
         first_wait=first_wait,
         longest_wait=longest_wait,
         follows=os.getpid() if follows is None else follows,
+        line=0 if line is None else line.fileno(),
     )
     starter = subprocess.Popen(
         [sys.executable, "-m", "holdfast.service.starter", *order.words()],
         env=inherited(environ),
-        pass_fds=order.sockets,
+        pass_fds=order.sockets if line is None else (*order.sockets, order.line),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
