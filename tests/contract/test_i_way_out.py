@@ -44,6 +44,10 @@ async def answered(world: World, number: int) -> bool:
     return (await world.ledger()).get("answered") == number
 
 
+async def running(world: World) -> bool:
+    return (await world.ledger()).get("running") == 1
+
+
 async def test_replies_that_were_held_up_go_out_in_the_order_they_were_owed(
     world: World, until: Until
 ) -> None:
@@ -97,8 +101,9 @@ async def test_whoever_is_cancelled_while_a_turn_ends_does_not_take_its_end_alon
 ) -> None:
     """H1, C3: a lane that a stop cancels has made its closing write all the same."""
     world = reluctant
-    world.model.say("hello")
     world.say("hi")
+    await until(lambda: running(world))  # so that its end is all that the lane waits for
+    world.model.say("hello")
     await world.store.ending.wait()
     (lane,) = world.gateway.lanes
     assert lane.task is not None

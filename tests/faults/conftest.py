@@ -21,13 +21,15 @@ def model_process() -> Iterator[ModelProcess]:
 
 @pytest.fixture
 def worlds(tmp_path: Path, model_process: ModelProcess) -> Worlds:
-    """Makes a world; `options` are the vendor's."""
+    """Makes a world; `options` are the vendor's. Worlds of other homes may live beside it."""
 
     @asynccontextmanager
-    async def make(*options: str, busy_mode: str = "queue") -> AsyncIterator[World]:
+    async def make(
+        *options: str, busy_mode: str = "queue", home: str = "home", nursed: bool = False
+    ) -> AsyncIterator[World]:
         model_process.reset()
         async with vendor(*options) as base_url, aiohttp.ClientSession() as http:
-            world = World(tmp_path / "home", model=model_process, http=http)
+            world = World(tmp_path / home, model=model_process, http=http, nursed=nursed)
             world.settle_in(base_url, busy_mode=busy_mode)
             try:
                 yield world

@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 import msgspec
-from tests.faults.world import World
+from tests.faults.world import SETTLES_WITHIN, World
 
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import Message
@@ -91,9 +91,10 @@ async def check_laws(
     *,
     idempotent: bool = False,
     ends: frozenset[InboxState] = ANSWERED,
+    within: float = SETTLES_WITHIN,
 ) -> Books:
     """Let the running gateway settle, stop it, and hold its books against every law."""
-    ledger = await world.settled()
+    ledger = await world.settled(within=within)
     kept = (await world.status())["ledger"]
     ended = sum(kept[state] for state in InboxState if state not in ("queued", "running"))
     assert kept["accepted"] - ended == kept["queued"] + kept["running"] == 0, kept

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from tests.faults.nursery import Born, bear
 
 import holdfast
 from holdfast.control.client import ControlClient
@@ -51,14 +52,22 @@ class World:
     A gateway is started, dies or is stopped, and the next one is started on the same home.
     """
 
-    def __init__(self, home: Path, *, model: ModelProcess, http: aiohttp.ClientSession) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        model: ModelProcess,
+        http: aiohttp.ClientSession,
+        nursed: bool = False,
+    ) -> None:
         self.home = home
         self.paths = Paths(home)
         self.model = model
         self.http = http
         self.address = ""
         self.lives = 0
-        self._gateway: asyncio.subprocess.Process | None = None
+        self._nursed = nursed  # its gateways come from the nursery: many short lives
+        self._gateway: asyncio.subprocess.Process | Born | None = None
         self._people: People | None = None
 
     @property
@@ -94,7 +103,11 @@ class World:
         """Start a gateway and do not wait for it: it may be about to die."""
         assert not self.alive, "one gateway at a time"
         self.lives += 1
-        with (self.home / f"life-{self.lives}.err").open("wb") as errors:
+        said = self.home / f"life-{self.lives}.err"
+        if self._nursed:
+            self._gateway = await bear(self.environment(crash_at), said)
+            return
+        with said.open("wb") as errors:
             self._gateway = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -166,9 +179,9 @@ class World:
         found: dict[str, Any] = await asyncio.to_thread(ControlClient(self.paths).get, "/status")
         return found
 
-    async def settled(self) -> Ledger:
+    async def settled(self, *, within: float = SETTLES_WITHIN) -> Ledger:
         """Once everything said is accepted, ended and delivered: the vendor's ledger."""
-        async with asyncio.timeout(SETTLES_WITHIN):
+        async with asyncio.timeout(within):
             while True:
                 ledger = await self.people.ledger()
                 if all(said.acked for said in ledger.said):

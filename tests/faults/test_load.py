@@ -1,0 +1,48 @@
+"""Sixty-four chats at once, a vendor that misbehaves, and a SIGKILL every five seconds."""
+
+import os
+import random
+
+import pytest
+from tests.faults.conftest import Worlds
+from tests.faults.dice import chosen_seed, given_up_for_nothing
+from tests.faults.laws import ANSWERED, check_laws
+from tests.faults.load import Load, Pace
+
+from holdfast.core.inbox import InboxState
+
+SETTLES_WITHIN = 300.0
+
+
+async def bear_load(worlds: Worlds, pace: Pace, *options: str, nursed: bool = False) -> None:
+    """Raises where a law is broken; else prints what there was to keep them on."""
+    seed = chosen_seed()
+    print(f"HOLDFAST_SEED={seed}")
+    async with worlds(*options, nursed=nursed) as world:
+        load = Load(world, random.Random(seed), pace)
+        await load.run()
+        books = await check_laws(
+            world,
+            idempotent=bool(options),
+            ends=ANSWERED | {InboxState.FAILED},
+            within=SETTLES_WITHIN,
+        )
+        assert not given_up_for_nothing(books)
+        print(load.figures(books))
+
+
+@pytest.mark.timeout(120)
+async def test_a_few_busy_chats_lose_nothing_to_a_few_kills(worlds: Worlds) -> None:
+    """G, H, I: what the soak does for minutes, for as long as every run can bear."""
+    await bear_load(worlds, Pace(chats=12, seconds=4, between_kills=1.2, pause=0.5), nursed=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("options", [(), ("--idempotent-send",)], ids=["marked", "idempotent"])
+async def test_busy_chats_lose_nothing_to_a_kill_every_five_seconds(
+    worlds: Worlds, options: tuple[str, ...]
+) -> None:
+    """The same for five minutes, or for HOLDFAST_LOAD_SECONDS, and the figures of it."""
+    seconds = float(os.environ.get("HOLDFAST_LOAD_SECONDS", "300"))
+    await bear_load(worlds, Pace(seconds=seconds), *options)
