@@ -31,11 +31,12 @@ RECOVERING = (P.RECOVERY_READ, P.RESUME_COMMITTED)
 SCHEDULING = (P.RUN_PLANNED, P.RUN_BEGUN)  # in test_kill_jobs.py
 ASKING = (P.APPROVAL_ASKED, P.APPROVAL_DECIDED)  # in test_kill_approvals.py
 LEAVING = (P.TURN_PARKED, P.TURN_MARKED)  # in test_leave_process.py
+STREAMING = (P.STREAM_ROW_COMMITTED, P.EDIT_SENT, P.EDIT_COMMITTED)  # in test_kill_streams.py
 SENDING = (P.ATTEMPT_COMMITTED, P.SENT)
 
 
 def test_every_crash_point_has_a_test() -> None:
-    assert {*WORKING, *RECOVERING, *ASKING, *SCHEDULING, *LEAVING} == set(CrashPoint)
+    assert {*WORKING, *RECOVERING, *ASKING, *SCHEDULING, *LEAVING, *STREAMING} == set(CrashPoint)
 
 
 @pytest.mark.parametrize(

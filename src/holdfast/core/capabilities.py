@@ -21,4 +21,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     settle: float = 0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
     busy_notices: bool = True  # people are told by message what happens to theirs in a turn
     restart_notices: bool = True  # people are told by message that the gateway goes or is back
+    edit: bool = False  # what was sent can be changed: replies are shown there as they grow
+    edit_interval: float = 1.0  # seconds between two edits of one message, at the least
+    typing: bool = False  # it shows that somebody writes, for a few seconds
     buttons: bool = False  # it shows the choices of a message, and hands a click in as a message

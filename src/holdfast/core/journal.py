@@ -24,7 +24,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.outbox import DeliveryState, NewDelivery
+from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.reset import Opening
 from holdfast.core.session import (
     CommandEffect,
@@ -202,6 +202,15 @@ class Journal(Protocol):
 
     def add_deliveries(
         self, deliveries: Sequence[NewDelivery], *, at: float
+    ) -> Awaitable[None]: ...
+    def begin_stream(self, new: NewDelivery, *, at: float) -> Awaitable[None]:
+        """A reply is shown before it is whole: its row, without a text. Fails where its turn is
+        not open. Owed with `begun` later, it is the same row."""
+        ...
+
+    def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Awaitable[None]: ...
+    def settle_part(
+        self, delivery_id: DeliveryId, part: Part, *, at: float, error: str = ""
     ) -> Awaitable[None]: ...
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Awaitable[None]: ...
     def settle_delivery(

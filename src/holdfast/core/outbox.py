@@ -8,6 +8,7 @@ from holdfast.core.ids import DeliveryId, InboxId, SessionId, TurnId
 
 
 class DeliveryState(StrEnum):
+    STREAMING = "streaming"  # it is shown as it grows: its text is not there yet
     PENDING = "pending"
     SENDING = "sending"  # an attempt is committed and has no outcome yet
     SENT = "sent"
@@ -40,6 +41,25 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: str | None = None
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a delivery that has several, or that is shown before it is whole."""
+
+    number: int  # from 1 on
+    state: DeliveryState = DeliveryState.PENDING
+    final: bool = False  # the platform shows the words that it is to end with
+    doubtful: bool = False
+    resends: int = 0
+    platform_message_id: str | None = None
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery whose row was there before its text, and what is known of its parts."""
+
+    id: DeliveryId
+    parts: tuple[Part, ...] = ()
+    shown: str = ""  # by this very process, the last
+
+
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     """A row to be. `text` None: the last assistant message of `turn_id` is the text."""
 
@@ -53,6 +73,8 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     state: DeliveryState = DeliveryState.PENDING  # SENT where committed means fetchable
     expires_at: float | None = None
     choices: tuple[Choice, ...] = ()
+    begun: Begun | None = None  # its row is there: this is the text that it was begun for
+    error: str = ""
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,16 +97,33 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None
     created_at: float
     choices: tuple[Choice, ...] = ()
+    parts: tuple[Part, ...] = ()  # of one that has several, or was begun before its text
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):
-    """What a platform is asked to send. `delivery_id` is the same in every attempt."""
+    """What a platform is asked to send. `delivery_id` is the same in every attempt at it, and
+    another for each part."""
 
     delivery_id: DeliveryId
     address: Address
     text: str
     maybe_repeated: bool = False  # an earlier attempt may have arrived
     choices: tuple[Choice, ...] = ()  # only where the platform has buttons
+    part: int = 1  # which of the messages of its delivery
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a platform is asked to show in the place of what it was sent before."""
+
+    delivery_id: DeliveryId
+    address: Address
+    platform_message_id: str
+    text: str
+
+
+def id_of_part(delivery_id: DeliveryId, number: int) -> DeliveryId:
+    """What a platform knows that part by; the first goes by the name of the whole."""
+    return delivery_id if number < 2 else DeliveryId(f"{delivery_id}.{number}")
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.journal import Journal
 from holdfast.core.library import Library
 from holdfast.core.model import ModelEvent, ModelRequest, ToolSchema
-from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.search import SearchState
 from holdfast.core.stopping import StopOrder
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
@@ -128,6 +128,10 @@ class Intake(Protocol):
         the last event. Text that streamed before the call comes first, as one piece."""
         ...
 
+    async def cursor(self, platform: str, account: str, name: str) -> str | None:
+        """How far a stream of that account was taken, by what is durable; None: not at all."""
+        ...
+
     def proven(self, platform: str, account: str) -> None:
         """The account has just had an answer from its vendor: it is connected. To be told at
         each poll and each sign of life, for nobody is believed to be connected for long."""
@@ -147,6 +151,28 @@ class Platform(Protocol):
 
     async def send(self, outbound: Outbound) -> Receipt:
         """Raises a `SendError` that says what is known of the message's fate."""
+        ...
+
+
+@runtime_checkable
+class Editing(Protocol):
+    """A platform that declares `Capabilities.edit`."""
+
+    async def edit(self, change: Change) -> None:
+        """Show that text in the place of what was sent. The same change made twice is made once.
+
+        Raises a `SendError`: `Refused` where the message is not to be changed any more.
+        """
+        ...
+
+
+@runtime_checkable
+class ShowsTyping(Protocol):
+    """A platform that declares `Capabilities.typing`."""
+
+    async def typing(self, address: Address) -> None:
+        """Show for a few seconds that an answer is being written. Raises a `SendError`, and
+        nobody tries again."""
         ...
 
 

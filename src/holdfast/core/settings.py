@@ -292,6 +292,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     home: str = ""  # the chat that is told about the gateway itself; "": what /sethome says
     restart_notices: bool = True  # its chats are told of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's
+    stream: bool = True  # replies are shown as they grow, where the platform can change them
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -10,7 +10,7 @@ from holdfast.core.errors import IllegalMove
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxEnd, InboxRow
 from holdfast.core.message import Message
-from holdfast.core.outbox import NewDelivery
+from holdfast.core.outbox import Begun, NewDelivery
 from holdfast.core.reset import Opening
 from holdfast.core.stopping import LeftAs
 
@@ -130,6 +130,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     model_steps: int  # how many model replies are committed
     approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
     left_as: LeftAs | None = None  # by the process that ran it; None: a crash cut it
+    stream: Begun | None = None  # its reply, which was shown before it was whole
     set_aside: bool = False  # by this very process, which goes on with it
 
     @property

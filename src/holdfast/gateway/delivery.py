@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -13,7 +14,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import (
     Address,
-    Choice,
+    Begun,
     DeliveryKind,
     DeliveryRow,
     DeliveryState,
@@ -21,27 +22,18 @@ from holdfast.core.outbox import (
     Outbound,
 )
 from holdfast.core.ports import Clock, Platform
+from holdfast.gateway.completing import Completing
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.pacing import Gate
+from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.posting import Posting, restored
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.reply_stream import ReplyStream
+from holdfast.gateway.way import Way
 
 log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
-
-
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery on its way. `doubtful`: an earlier attempt may have arrived."""
-
-    id: DeliveryId
-    address: Address
-    text: str
-    expires_at: float | None = None
-    choices: tuple[Choice, ...] = ()
-    stale: bool = False  # it was worth saying only by the process that came to owe it
-    doubtful: bool = False
-    repeated: bool = False  # it was already sent again once, marked
-    failures: int = 0  # times in a row that its platform was not there
 
 
 class _Chat:
@@ -51,7 +43,7 @@ class _Chat:
 
     def __init__(self, clock: Clock) -> None:
         self.gate = Gate(clock)
-        self.parcels: deque[Parcel] = deque()
+        self.parcels: deque[Parcel | ReplyStream] = deque()
         self.since = clock.now()  # when the parcel in front came to be there
         self.task: asyncio.Task[None] | None = None
 
@@ -75,6 +67,9 @@ class Delivery:
         self._redact = redact
         self._crash = crash
         self._failed = failed  # told what will never arrive
+        self._posting = Posting(doors, journal=journal, clock=clock, crash=crash)
+        self._completing = Completing(self._posting, redact=redact)
+        self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
         self._chats: dict[tuple[str, str, str], _Chat] = {}
         self._accounts: dict[tuple[str, str], Gate] = {}
         self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
@@ -93,6 +88,8 @@ class Delivery:
     def take(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
         """Deliver rows that have just been committed; `final` is the text of those without."""
         for new in deliveries:
+            if new.begun is not None and new.state is not DeliveryState.PENDING:
+                self._streams.pop(new.id, None)
             if new.state is DeliveryState.PENDING:
                 text = final if new.text is None else new.text
                 self._enqueue(
@@ -102,6 +99,7 @@ class Delivery:
                         text=text,
                         expires_at=new.expires_at,
                         choices=new.choices,
+                        begun=new.begun,
                     )
                 )
 
@@ -119,6 +117,7 @@ class Delivery:
                     # An attempt without an outcome was cut between the send and its receipt.
                     doubtful=row.doubtful or row.state is DeliveryState.SENDING,
                     repeated=row.resends > 0,
+                    begun=Begun(id=row.id, parts=row.parts) if row.parts else None,
                 )
             )
 
@@ -162,7 +161,24 @@ class Delivery:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._chats.clear()
 
-    def _enqueue(self, parcel: Parcel) -> None:
+    def stream(self, delivery_id: DeliveryId) -> ReplyStream | None:
+        """The reply of that id, where this process has begun to show it."""
+        return self._streams.get(delivery_id)
+
+    def show(self, stream: ReplyStream) -> bool:
+        """Show what there is of a reply; False: not now, since something is owed to its chat or
+        it must be left in peace. What is shown early is dropped under pressure, no reply is."""
+        address = stream.address
+        account = address.platform, address.account
+        if (address.platform, address.account, address.chat_id) in self._chats:
+            return False
+        if not self._closed and not self._reached(account):
+            return False
+        self._streams[stream.id] = stream
+        self._enqueue(stream)
+        return True
+
+    def _enqueue(self, parcel: Parcel | ReplyStream) -> None:
         if self._closed:
             return
         key = (parcel.address.platform, parcel.address.account, parcel.address.chat_id)
@@ -186,8 +202,11 @@ class Delivery:
             chat.since = self._clock.now()
         del self._chats[key]  # no await since the queue was seen empty: nobody added to it
 
-    async def _deliver(self, parcel: Parcel, gate: Gate) -> None:
+    async def _deliver(self, parcel: Parcel | ReplyStream, gate: Gate) -> None:
         """Bring one parcel to its end: sent, failed, or for good unknown."""
+        if isinstance(parcel, ReplyStream):
+            await self._glimpse(parcel, gate)
+            return
         if parcel.stale:  # known without its platform, which may never be connected again
             why = "expired with the process that owed it"
             await self._settle(parcel, DeliveryState.FAILED, error=why)
@@ -196,10 +215,59 @@ class Delivery:
         if connected := self._connected.get((parcel.address.platform, parcel.address.account)):
             await connected.wait()
         account = self._account_gate(parcel.address)
+        if self._has_parts(parcel):
+            await self._deliver_parts(parcel, gate)
+            return
         while on_its_way:
             await gate.passed()
             await account.passed()
             on_its_way = await self._try(on_its_way, gate)
+
+    def _has_parts(self, parcel: Parcel) -> bool:
+        """Some of it is there already, or it is too long for one message."""
+        platform = self._doors.find(parcel.address)
+        if platform is None or self._end_without_sending(parcel, platform):
+            return False
+        if (begun := self._begun(parcel)) is not None and begun.parts:
+            return True
+        limited = platform.capabilities.max_length is not None
+        return limited and len(self._completing.texts(parcel, platform)) > 1
+
+    def _begun(self, parcel: Parcel) -> Begun | None:
+        """As it stands now: something may have been shown since its turn ended."""
+        stream = self._streams.get(parcel.id)
+        return parcel.begun if stream is None else stream.as_begun
+
+    async def _deliver_parts(self, parcel: Parcel, gate: Gate) -> None:
+        platform = self._doors.find(parcel.address)
+        assert platform is not None, "a parcel without a platform has no parts"
+        begun = self._begun(parcel) or Begun(id=parcel.id)
+        if (stream := self._streams.get(parcel.id)) is not None:
+            gate.hold(stream.rest)
+        end = await self._completing.complete(
+            parcel,
+            platform,
+            parts=[restored(part) for part in begun.parts],
+            shown=begun.shown,
+            way=self._way(parcel, gate),
+        )
+        await self._settle(parcel, end.state, message_id=end.message_id, error=end.error)
+        self._streams.pop(parcel.id, None)
+
+    def _way(self, parcel: Parcel | ReplyStream, gate: Gate) -> Way:
+        account = self._account_gate(parcel.address)
+        return Way(gate, account, away=partial(self._lost, parcel))
+
+    async def _glimpse(self, stream: ReplyStream, gate: Gate) -> None:
+        platform = self._doors.find(stream.address)
+        if platform is not None:
+            await stream.put(self._posting, platform, self._way(stream, gate))
+        await gate.passed()  # who comes next waits too, where the platform has asked for that
+
+    def _lost(self, parcel: Parcel | ReplyStream) -> None:
+        """Its account could not be reached."""
+        self._away[parcel.address.platform, parcel.address.account] = self._clock.now()
+        self._found_away.set()
 
     async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
         """One attempt; the parcel as it now stands if there is to be another."""
@@ -215,8 +283,7 @@ class Delivery:
             await self._settle(parcel, DeliveryState.PENDING, error=str(error))
             return parcel
         except NotConnected as error:
-            self._away[parcel.address.platform, parcel.address.account] = self._clock.now()
-            self._found_away.set()
+            self._lost(parcel)
             gate.hold(min(_FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
             await self._settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)

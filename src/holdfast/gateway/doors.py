@@ -57,5 +57,8 @@ class Doors:
         )
 
     def capabilities(self, address: Address) -> Capabilities:
-        platform = self.find(address)
+        return self.capabilities_of(address.platform, address.account)
+
+    def capabilities_of(self, name: str, account: str) -> Capabilities:
+        platform = self._platforms.get((name, account))
         return platform.capabilities if platform else _GONE

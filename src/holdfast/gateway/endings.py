@@ -10,6 +10,7 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.session import CommandEffect
 from holdfast.core.turn import EndTurn, OpenTurn, TurnState
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.streaming import ended
 from holdfast.gateway.transcribing import cut_results
 from holdfast.gateway.turn import Turn
 
@@ -75,7 +76,7 @@ def abandoned(
     """The end of a turn that no agent goes on with; `messages` is its session's transcript."""
     turn, rows = open_turn.turn, open_turn.rows
     reply = [replies.to(row, why, session_id=turn.session_id, turn_id=turn.id) for row in rows[-1:]]
-    return EndTurn(
+    end = EndTurn(
         turn_id=turn.id,
         session_id=turn.session_id,
         state=TurnState.FAILED,
@@ -86,6 +87,7 @@ def abandoned(
         reason=why,
         at=at,
     )
+    return ended(end, open_turn.stream, rows[-1]) if rows else end
 
 
 def unanswered(row: InboxRow, why: str, *, replies: Replies, at: float) -> CommandEffect:
@@ -138,7 +140,7 @@ def stopped_aside(
     at: float,
 ) -> EndTurn:
     """The same of a turn that nobody runs; `messages` is its session's transcript."""
-    return EndTurn(
+    end = EndTurn(
         turn_id=open_turn.turn.id,
         session_id=open_turn.turn.session_id,
         state=TurnState.SUPERSEDED,
@@ -149,6 +151,7 @@ def stopped_aside(
         reason=STOPPED,
         at=at,
     )
+    return ended(end, open_turn.stream, open_turn.rows[-1]) if open_turn.rows else end
 
 
 def superseded(rows: Iterable[InboxRow]) -> Iterable[InboxEnd]:

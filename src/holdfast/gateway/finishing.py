@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.agent.work import Parked, Waiting
 from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.ids import InboxId
 from holdfast.core.inbox import OPEN, InboxEnd
 from holdfast.core.outbox import NewDelivery
 from holdfast.core.session import CommandEffect
@@ -16,6 +17,7 @@ from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.endings import answered, failed
 from holdfast.gateway.house import House
+from holdfast.gateway.streaming import left_over
 from holdfast.gateway.turn import Turn
 from holdfast.gateway.waiting import worked
 
@@ -122,7 +124,15 @@ async def write_never_begun(house: House, end: EndTurn) -> None:
 def _still_owed(decided: EndTurn, ends: Sequence[InboxEnd]) -> tuple[NewDelivery, ...]:
     """Without the replies to messages that others have ended: what is superseded has none."""
     gone = {end.inbox_id for end in decided.inbox_ends} - {end.inbox_id for end in ends}
-    return tuple(each for each in decided.deliveries if each.inbox_id not in gone)
+    return tuple(_owed(decided, gone))
+
+
+def _owed(decided: EndTurn, gone: Collection[InboxId]) -> Iterator[NewDelivery]:
+    for each in decided.deliveries:
+        if each.inbox_id not in gone:
+            yield each
+        elif each.begun is not None:  # some of it stands in its chat, and is to have an end
+            yield left_over(decided, each.begun, each.address)
 
 
 async def _still_open(house: House, ends: Sequence[InboxEnd]) -> tuple[InboxEnd, ...]:

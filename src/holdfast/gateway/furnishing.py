@@ -21,6 +21,7 @@ from holdfast.gateway.notices import Notices
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.streaming import Streaming
 from holdfast.gateway.titles import Titles
 from holdfast.gateway.watchers import Watchers
 
@@ -55,6 +56,15 @@ def furnish(parts: Parts, built: Built) -> House:
         jobs=Jobs(parts.settings, store=parts.store, clock=parts.clock),
         doors=built.doors,
         replies=replies,
+        streaming=Streaming(
+            parts.settings.platforms,
+            built.doors,
+            built.delivery,
+            journal=parts.store,
+            clock=parts.clock,
+            new_id=parts.new_id,
+            crash=parts.crash,
+        ),
         notices=Notices(
             built.doors, replies, journal=parts.store, announcer=announcer, clock=parts.clock
         ),

@@ -22,6 +22,7 @@ from holdfast.gateway.memory import Memory
 from holdfast.gateway.notices import Notices
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.streaming import Streaming
 from holdfast.gateway.titles import Titles
 from holdfast.gateway.watchers import Watchers
 
@@ -44,6 +45,7 @@ class House:
     jobs: Jobs
     doors: Doors
     replies: Replies
+    streaming: Streaming
     notices: Notices
     announcer: Announcer
     agents: Agents

@@ -81,6 +81,9 @@ class Gatehouse:
         self._house.watchers.open(accepted.row.id)
         self._admit(accepted)
 
+    async def cursor(self, platform: str, account: str, name: str) -> str | None:
+        return await self._house.store.cursor(platform, account, name)
+
     def proven(self, platform: str, account: str) -> None:
         self._house.doors.proven(platform, account, at=self._house.clock.now())
 

@@ -4,22 +4,33 @@ from holdfast.core.events import Event, ToolBegan
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.gateway.house import House
 from holdfast.gateway.live import LiveStep
+from holdfast.gateway.reply_stream import ReplyStream
 from holdfast.gateway.showing import Showing
 
 
 class Screen:
     """Owns the present step, as far as the log does not have it. Nothing here needs the disk."""
 
-    def __init__(self, session_id: SessionId, inbox_id: InboxId, *, house: House) -> None:
+    def __init__(
+        self,
+        session_id: SessionId,
+        inbox_id: InboxId,
+        *,
+        house: House,
+        stream: ReplyStream | None = None,
+    ) -> None:
         self.live = LiveStep()
         self._session_id = session_id
         self._inbox_id = inbox_id  # the message that its watchers wait for
         self._house = house
+        self._stream = stream  # None: its chat sees the reply when it is whole
         self._showing = Showing(house.redact)
 
     def show(self, event: Event) -> None:
         for shown in self._showing.of(event):
             self._house.watchers.publish(self._inbox_id, shown)
+            if self._stream is not None:
+                self._stream.take(shown)
             if self.live.take(shown):
                 self._house.feeds.publish(self._session_id, shown)
             elif isinstance(shown, ToolBegan):

@@ -21,6 +21,7 @@ from holdfast.gateway.house import House
 from holdfast.gateway.live import LiveStep
 from holdfast.gateway.screen import Screen
 from holdfast.gateway.steers import Steers
+from holdfast.gateway.streaming import ended
 from holdfast.gateway.transcribing import cut_results
 from holdfast.gateway.turn_log import TurnLog
 from holdfast.gateway.turn_work import TurnWork
@@ -62,7 +63,13 @@ class Turn:
             when_ended=partial(_remember, house, self.rows),
         )
         self.steers = Steers(log, agent, house=house, into=last)
-        self._screen = Screen(agent.session_id, last, house=house)
+        self._stream = house.streaming.of(
+            self.rows[-1],
+            session_id=agent.session_id,
+            turn_id=turn_id,
+            begun=resumed.stream if resumed else None,
+        )
+        self._screen = Screen(agent.session_id, last, house=house, stream=self._stream)
         self.work = TurnWork(
             agent,
             self.rows,
@@ -201,7 +208,10 @@ class Turn:
             self._log.cut()
 
     def end(self, end: EndTurn) -> None:
-        """Close the turn: `end` is on its way to the log."""
+        """Close the turn: `end` is on its way to the log, with the end of what it began to show."""
+        if self._stream is not None:
+            self._stream.close()
+            end = ended(end, self._stream.as_begun, self.rows[-1])
         self._log.end(end)
         self._approvals.withdraw(at=end.at)
         self._screen.clear()
@@ -224,7 +234,9 @@ class Turn:
 
     def set_aside(self) -> OpenTurn:
         """All that is needed to go on with a turn that stands at a step boundary and waits."""
-        log = self._log
+        log, stream = self._log, self._stream
+        if stream is not None:
+            stream.close()
         row = TurnRow(
             id=self.turn_id,
             session_id=self.session_id,
@@ -240,6 +252,7 @@ class Turn:
             started_calls=frozenset(log.started_calls),
             usage=log.usage,
             model_steps=log.replies,
+            stream=None if stream is None else stream.as_begun,
             set_aside=True,
         )
 

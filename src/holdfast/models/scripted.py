@@ -9,7 +9,29 @@ from holdfast.core.turn import Usage
 
 USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
 
-Line = str | Sequence[ToolCall] | ModelFailed
+
+class Dictation:
+    """A reply that is said piece by piece, when whoever dictates says so."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self.calls: Sequence[ToolCall] = ()
+
+    def say(self, *pieces: str) -> None:
+        for piece in pieces:
+            self._pieces.put_nowait(piece)
+
+    def end(self, *calls: ToolCall) -> None:
+        """That was all of it; `calls` are made after it."""
+        self.calls = calls
+        self._pieces.put_nowait(None)
+
+    async def pieces(self) -> AsyncGenerator[str, None]:
+        while (piece := await self._pieces.get()) is not None:
+            yield piece
+
+
+Line = str | Sequence[ToolCall] | ModelFailed | Dictation
 
 
 class ScriptedModel:
@@ -17,7 +39,7 @@ class ScriptedModel:
 
     Each call takes the next line; one that finds none waits for it, so a test holds a turn
     still for as long as it likes. A text is streamed word by word, calls are made, an error
-    is raised.
+    is raised, a `Dictation` is followed.
     """
 
     def __init__(self, *lines: Line) -> None:
@@ -64,6 +86,15 @@ class ScriptedClient:
                 yield TextDelta(f"{word} ")
                 await asyncio.sleep(0)
             yield Completed(AssistantMessage(text=line, model=self.name), USAGE)
+        elif isinstance(line, Dictation):
+            said = ""
+            async for piece in line.pieces():
+                said += piece
+                yield TextDelta(piece)
+            calls = tuple(line.calls)
+            stop = StopReason.TOOL_CALLS if calls else StopReason.END
+            reply = AssistantMessage(text=said, calls=calls, model=self.name, stop=stop)
+            yield Completed(reply, USAGE)
         else:
             reply = AssistantMessage(calls=tuple(line), model=self.name, stop=StopReason.TOOL_CALLS)
             yield Completed(reply, USAGE)

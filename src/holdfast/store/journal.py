@@ -26,7 +26,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.outbox import DeliveryState, NewDelivery
+from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.reset import Opening
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
 from holdfast.core.stopping import Left, StopRow
@@ -46,6 +46,7 @@ from holdfast.store.writes import (
     outbox,
     standing,
     stopping,
+    streams,
     turns,
     whole_sessions,
 )
@@ -254,6 +255,19 @@ class SqliteJournal:
 
     def add_deliveries(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
         return self._submit(partial(outbox.add, deliveries=tuple(deliveries), at=at))
+
+    def begin_stream(self, new: NewDelivery, *, at: float) -> Future[None]:
+        return self._submit(partial(streams.begin, new=new, at=at))
+
+    def begin_part(self, delivery_id: DeliveryId, number: int, *, at: float) -> Future[None]:
+        attempt = partial(streams.attempt, delivery_id=delivery_id, number=number, at=at)
+        return self._submit(attempt)
+
+    def settle_part(
+        self, delivery_id: DeliveryId, part: Part, *, at: float, error: str = ""
+    ) -> Future[None]:
+        settle = partial(streams.settle, delivery_id=delivery_id, part=part, error=error, at=at)
+        return self._submit(settle)
 
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Future[None]:
         return self._submit(partial(outbox.begin_attempt, delivery_id=delivery_id, at=at))

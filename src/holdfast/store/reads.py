@@ -5,19 +5,28 @@ from typing import Any
 from urllib.parse import quote
 
 import apsw
+import msgspec
 
 from holdfast.core.approval import Approval, StandingRule
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import HOUSE
-from holdfast.core.ids import ApprovalId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.ids import (
+    ApprovalId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
 from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import Record
-from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.core.outbox import Begun, DeliveryRow, DeliveryState
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import rows
-from holdfast.store.writes import inbox, transcript
+from holdfast.store.writes import inbox, streams, transcript
 
 # Named, because the planner would rather walk all that was ever accepted than sort a few.
 _OPEN_INBOX = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
@@ -159,6 +168,7 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
         model_steps=sum(step.kind == "model" for step in taken),
         approvals=tuple(_approvals(cursor, "turn_id = ? ORDER BY number", turn.id)),
         left_as=None if left is None else LeftAs(str(left)),
+        stream=_stream(cursor, turn.id),
     )
 
 
@@ -230,7 +240,20 @@ def _deliveries(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Deliver
 
 
 def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
-    return _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")
+    """What has its text and is not settled, each with its parts. A stream is its turn's."""
+    found = _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")
+    return [msgspec.structs.replace(row, parts=streams.read(cursor, row.id)) for row in found]
+
+
+def _stream(cursor: apsw.Cursor, turn_id: TurnId) -> Begun | None:
+    """The reply that a turn has begun to show, as far as it is known what was shown."""
+    found = cursor.execute(
+        "SELECT id FROM outbox WHERE turn_id = ? AND state = 'streaming'", (turn_id,)
+    ).fetchone()
+    if found is None:
+        return None
+    delivery_id = DeliveryId(str(found[0]))
+    return Begun(id=delivery_id, parts=streams.read(cursor, delivery_id))
 
 
 def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:

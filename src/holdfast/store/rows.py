@@ -20,7 +20,14 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import BusyMode, Inbound, InboxRow, InboxState
 from holdfast.core.message import AssistantMessage, Message, Record
-from holdfast.core.outbox import Address, Choice, DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.outbox import (
+    Address,
+    Choice,
+    DeliveryKind,
+    DeliveryRow,
+    DeliveryState,
+    Part,
+)
 from holdfast.core.reset import ResetReason
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turn import StepKind, StepRow, TurnRow, TurnState, Usage
@@ -209,6 +216,17 @@ def delivery_row(row: Row) -> DeliveryRow:
         expires_at=row[14],
         created_at=row[15],
         choices=() if row[17] is None else _choices.decode(row[17]),
+    )
+
+
+def part(row: Row) -> Part:
+    return Part(
+        number=row[0],
+        state=DeliveryState(row[1]),
+        final=bool(row[2]),
+        doubtful=bool(row[3]),
+        resends=row[4],
+        platform_message_id=row[5],
     )
 
 

@@ -7,6 +7,7 @@ import time
 
 import msgspec
 
+from holdfast.core.capabilities import Backlog
 from holdfast.platforms.simulated.server import serving
 from holdfast.platforms.simulated.service import ChatService
 
@@ -22,22 +23,36 @@ async def _serve(service: ChatService, *, port: int) -> None:
         await stop.wait()
 
 
-def main() -> None:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m holdfast.platforms.simulated")
-    parser.add_argument("--port", type=int, default=0, help="0: any free one; it is printed")
-    parser.add_argument("--idempotent-send", action="store_true", help="take a delivery id once")
-    parser.add_argument("--max-length", type=int, default=None, help="characters of one message")
-    parser.add_argument("--restart-notices", action="store_true", help="tell chats of restarts")
-    options = parser.parse_args()
-    service = ChatService(
-        idempotent_send=options.idempotent_send,
-        max_length=options.max_length,
-        restart_notices=options.restart_notices,
-        # A gateway remembers the ids of the service that ran before this one; a clock never
-        # gives those again.
-        first_update_id=time.time_ns() // 1000,
+    add = parser.add_argument
+    add("--port", type=int, default=0, help="0: any free one; it is printed")
+    add("--idempotent-send", action="store_true", help="take a delivery id once")
+    add("--max-length", type=int, default=None, help="characters of one message")
+    add("--edit", action="store_true", help="let bots change what they have sent")
+    add("--edit-interval", type=float, default=1.0, help="seconds that bots leave between edits")
+    add("--typing", action="store_true", help="show that bots write")
+    add("--buttons", action="store_true", help="show the choices under a message")
+    add("--settle", type=float, default=0.0, help="seconds in which parts of an album come")
+    add("--busy-notices", action="store_true", help="tell chats what becomes of a message")
+    add("--restart-notices", action="store_true", help="tell chats of restarts")
+    add(
+        "--backlog",
+        type=Backlog,
+        choices=list(Backlog),
+        default=Backlog.UNTIL_ACKED,
+        help="what is kept for a bot that is away",
     )
-    asyncio.run(_serve(service, port=options.port))
+    return parser.parse_args()
+
+
+def main() -> None:
+    about = vars(_options())
+    port = about.pop("port")
+    # A gateway remembers the ids of the service that ran before this one; a clock never gives
+    # those again.
+    service = ChatService(first_update_id=time.time_ns() // 1000, **about)
+    asyncio.run(_serve(service, port=port))
 
 
 if __name__ == "__main__":

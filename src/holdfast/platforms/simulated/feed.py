@@ -5,21 +5,28 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
+from holdfast.core.capabilities import Backlog, Capabilities
 from holdfast.core.errors import IntakeClosed, NotAllowed, NotConnected, StoreError
 from holdfast.core.inbox import Cursor, Inbound
 from holdfast.core.ports import Intake
 from holdfast.core.source import Source
-from holdfast.platforms.simulated.wire import Update
+from holdfast.platforms.simulated.wire import Update, UpdateKind
 
 log = logging.getLogger(__name__)
 
 PLATFORM = "simulated"
+CURSOR = "updates"
 
 
 class Line(Protocol):
-    """A bot's end of the vendor's stream; both raise `NotConnected` when it is cut."""
+    """A bot's end of the vendor's stream; all of it raises `NotConnected` when it is cut."""
 
     account: str
+    capabilities: Capabilities
+
+    async def missed(self, since: int) -> Sequence[Update]:
+        """What came after that update while nobody was there, where the vendor has a history."""
+        ...
 
     async def updates(self) -> Sequence[Update]:
         """What is not acknowledged; waits a while for the first of it."""
@@ -29,6 +36,7 @@ class Line(Protocol):
 
 
 def to_inbound(update: Update) -> Inbound:
+    """An edited message is another event about it: it is said once more, with its new words."""
     return Inbound(
         source=Source(
             platform=PLATFORM,
@@ -43,7 +51,7 @@ def to_inbound(update: Update) -> Inbound:
         message_id=update.message_id,
         text=update.text,
         group=update.group,
-        cursor=Cursor(name="updates", value=str(update.id)),
+        cursor=Cursor(name=CURSOR, value=str(update.id)),
     )
 
 
@@ -77,14 +85,19 @@ class Feed:
         """Until cancelled. A cut line, a store that cannot write and a gateway that stops are
         waited out; what was not acknowledged meanwhile is given again."""
         pauses = self._fresh_pauses()
+        behind = True
         while True:
             try:
+                if behind:
+                    await self._catch_up()
+                    behind = False
                 updates = await self._line.updates()
                 self._intake.proven(PLATFORM, self._line.account)
                 for update in updates:
-                    await self._hand_over(update)
+                    await self._take(update)
                 pauses = self._fresh_pauses()
             except (NotConnected, StoreError, IntakeClosed) as error:
+                behind = True
                 pause = next(pauses)
                 log.warning(
                     "Updates are not taken: %s. The next try is in %.2f s.",
@@ -93,6 +106,26 @@ class Feed:
                     extra={"action": "feed_paused"},
                 )
                 await self._sleep(pause)
+
+    async def _catch_up(self) -> None:
+        """Fetch what was missed since the last message that is durable here. A bot that has never
+        had one begins with what is said from now on."""
+        known = await self._intake.cursor(PLATFORM, self._line.account, CURSOR)
+        if self._line.capabilities.backlog is not Backlog.HISTORY or known is None:
+            return
+        since = int(known)
+        while missed := await self._line.missed(since):
+            for update in missed:
+                await self._take(update)
+            since = missed[-1].id
+
+    async def _take(self, update: Update) -> None:
+        """What was deleted is nothing to answer; what was answered before stays answered."""
+        if update.kind is UpdateKind.DELETED:
+            log.info("%s was deleted.", update.message_id, extra={"action": "update_deleted"})
+            await self._line.ack(update.id)
+        else:
+            await self._hand_over(update)
 
     async def _hand_over(self, update: Update) -> None:
         try:

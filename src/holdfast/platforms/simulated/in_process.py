@@ -1,24 +1,36 @@
 """The simulated platform in the vendor's own process: no socket, the same promises."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from holdfast.core.capabilities import Backlog, Capabilities
+from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
 from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import About, Answer, Cut, Outgoing, Update, Verdict
+from holdfast.platforms.simulated.wire import (
+    About,
+    Answer,
+    Cut,
+    Edit,
+    Outgoing,
+    Typing,
+    Update,
+    Verdict,
+)
 
 
 def capabilities_of(about: About) -> Capabilities:
     return Capabilities(
-        backlog=Backlog.UNTIL_ACKED,
+        backlog=about.backlog,
         idempotent_send=about.idempotent_send,
         max_length=about.max_length,
         settle=about.settle,
+        edit=about.edit,
+        edit_interval=about.edit_interval,
+        typing=about.typing,
         buttons=about.buttons,
         busy_notices=about.busy_notices,
         restart_notices=about.restart_notices,
@@ -36,6 +48,19 @@ def to_outgoing(outbound: Outbound) -> Outgoing:
         maybe_repeated=outbound.maybe_repeated,
         choices=outbound.choices,
     )
+
+
+def to_edit(change: Change) -> Edit:
+    return Edit(
+        delivery_id=change.delivery_id,
+        account=change.address.account,
+        message_id=change.platform_message_id,
+        text=change.text,
+    )
+
+
+def to_typing(address: Address) -> Typing:
+    return Typing(account=address.account, chat_id=address.chat_id, thread_id=address.thread_id)
 
 
 def to_receipt(answer: Answer) -> Receipt:
@@ -84,20 +109,47 @@ class SimulatedPlatform:
                 running.cancel()
 
     async def send(self, outbound: Outbound) -> Receipt:
+        return await self._answered(lambda: self._service.take(to_outgoing(outbound)))
+
+    async def edit(self, change: Change) -> None:
+        await self._answered(lambda: self._service.edit(to_edit(change)))
+
+    async def typing(self, address: Address) -> None:
+        await self._answered(lambda: self._service.typing(to_typing(address)))
+
+    async def _answered(self, ask: Callable[[], Answer]) -> Receipt:
         # A real send yields before it is written and before its receipt is read; a fake that
         # did neither would hide every race that lives in those two gaps.
         await asyncio.sleep(0)
-        answer = self._service.take(to_outgoing(outbound))
+        answer = ask()
         await asyncio.sleep(0)
+        faults = self._service.faults
         unheard = answer.verdict in (Verdict.RECEIPT_LOST, Verdict.MESSAGE_LOST)
-        if unheard and self._service.faults.cut is Cut.SILENCE:
+        if unheard and (faults.cut is Cut.SILENCE or faults.half_open):
             await asyncio.sleep(self._send_timeout)
         return to_receipt(answer)
 
+    async def missed(self, since: int) -> Sequence[Update]:
+        await self._comes_through(self._send_timeout)
+        return self._service.history(self.account, since=since)
+
     async def updates(self) -> Sequence[Update]:
         await asyncio.sleep(0)
-        return await self._service.updates(self.account, wait=self._poll_wait)
+        limit = self._poll_wait + self._send_timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await self._service.updates(self.account, wait=self._poll_wait)
+        except TimeoutError as error:
+            raise NotConnected(f"no answer within {limit} s") from error
 
     async def ack(self, up_to: int) -> None:
-        await asyncio.sleep(0)
+        await self._comes_through(self._send_timeout)
         self._service.ack(self.account, up_to=up_to)
+
+    async def _comes_through(self, limit: float) -> None:
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(limit):
+                await self._service.comes_through()
+        except TimeoutError as error:
+            raise NotConnected(f"no answer within {limit} s") from error

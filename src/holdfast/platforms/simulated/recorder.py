@@ -65,6 +65,14 @@ class RecordingIntake(Intake):
 
         yield ended()
 
+    async def cursor(self, platform: str, account: str, name: str) -> str | None:
+        """The last that was kept of that stream."""
+        for inbound in reversed(self.accepted):
+            ours = (inbound.source.platform, inbound.source.account) == (platform, account)
+            if ours and inbound.cursor is not None and inbound.cursor.name == name:
+                return inbound.cursor.value
+        return None
+
     def proven(self, platform: str, account: str) -> None:
         self.proofs.append((platform, account))
 

@@ -11,11 +11,17 @@ import msgspec
 
 from holdfast.core.capabilities import Backlog, Capabilities
 from holdfast.core.errors import NotConnected, OutcomeUnknown
-from holdfast.core.outbox import Outbound, Receipt
+from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
-from holdfast.platforms.simulated.in_process import capabilities_of, to_outgoing, to_receipt
-from holdfast.platforms.simulated.wire import About, Answer, Update
+from holdfast.platforms.simulated.in_process import (
+    capabilities_of,
+    to_edit,
+    to_outgoing,
+    to_receipt,
+    to_typing,
+)
+from holdfast.platforms.simulated.wire import About, Answer, Edit, Outgoing, Typing, Update
 
 T = TypeVar("T")
 
@@ -67,17 +73,34 @@ class RemoteSimulatedPlatform:
                 running.cancel()
 
     async def send(self, outbound: Outbound) -> Receipt:
-        body = msgspec.json.encode(to_outgoing(outbound))
+        return await self._answered("/send", to_outgoing(outbound))
+
+    async def edit(self, change: Change) -> None:
+        await self._answered("/edit", to_edit(change))
+
+    async def typing(self, address: Address) -> None:
+        await self._answered("/typing", to_typing(address))
+
+    async def _answered(self, path: str, content: Outgoing | Edit | Typing) -> Receipt:
+        url, body = self._base_url + path, msgspec.json.encode(content)
         try:
-            status, answer = await self._call("POST", "/send", body=body, limit=self._send_timeout)
+            status, answer = await self._call("POST", path, body=body, limit=self._send_timeout)
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise OutcomeUnknown(f"{self._base_url}/send gave no receipt: {error!r}") from error
+            raise OutcomeUnknown(f"{url} gave no receipt: {error!r}") from error
         if status not in _ANSWERED:
-            raise OutcomeUnknown(f"{self._base_url}/send answered {status}: it may have arrived")
+            raise OutcomeUnknown(f"{url} answered {status}: it may have arrived")
         try:
             return to_receipt(msgspec.json.decode(answer, type=Answer))
         except msgspec.MsgspecError as error:
-            raise OutcomeUnknown(f"{self._base_url}/send answered nonsense: {error}") from error
+            raise OutcomeUnknown(f"{url} answered nonsense: {error}") from error
+
+    async def missed(self, since: int) -> Sequence[Update]:
+        if not self._greeted:
+            await self._greet()
+        query = urlencode({"account": self.account, "since": since})
+        return await self._ask(
+            "GET", f"/history?{query}", kind=list[Update], limit=self._send_timeout
+        )
 
     async def updates(self) -> Sequence[Update]:
         if not self._greeted:

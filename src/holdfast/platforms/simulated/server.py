@@ -1,7 +1,7 @@
 """The pretend vendor's HTTP face, so that it can outlive the gateway that talks to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -10,7 +10,17 @@ from aiohttp import web
 
 from holdfast.core.errors import NotConnected
 from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Answer, Cut, Faults, Outgoing, Say, Verdict
+from holdfast.platforms.simulated.wire import (
+    Answer,
+    Cut,
+    Edit,
+    Faults,
+    Outgoing,
+    Revise,
+    Say,
+    Typing,
+    Verdict,
+)
 
 T = TypeVar("T")
 
@@ -36,7 +46,7 @@ class Switches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class HttpFace:
-    """One `ChatService` behind routes: people use /say and /ledger, bots the rest."""
+    """One `ChatService` behind routes: people use /say, /revise and /ledger, bots the rest."""
 
     def __init__(self, service: ChatService) -> None:
         self._service = service
@@ -49,7 +59,11 @@ class HttpFace:
                 web.post("/say", self._say),
                 web.get("/updates", self._updates),
                 web.post("/ack", self._ack),
+                web.get("/history", self._history),
                 web.post("/send", self._send),
+                web.post("/edit", self._edit),
+                web.post("/typing", self._typing),
+                web.post("/revise", self._revise),
                 web.get("/ledger", self._ledger),
                 web.post("/faults", self._switch),
             ]
@@ -74,8 +88,18 @@ class HttpFace:
             return _json({"error": str(error)}, status=503)
         return _json(updates)
 
+    async def _history(self, request: web.Request) -> web.Response:
+        account = request.query.get("account", "default")
+        await self._service.comes_through()
+        try:
+            since = int(_number(request, "since"))
+            return _json(self._service.history(account, since=since))
+        except NotConnected as error:
+            return _json({"error": str(error)}, status=503)
+
     async def _ack(self, request: web.Request) -> web.Response:
         ack = await _body(request, Ack)
+        await self._service.comes_through()
         try:
             self._service.ack(ack.account, up_to=ack.up_to)
         except NotConnected as error:
@@ -84,8 +108,29 @@ class HttpFace:
 
     async def _send(self, request: web.Request) -> web.Response:
         outgoing = await _body(request, Outgoing)
-        cut = self._service.faults.cut
-        answer = self._service.take(outgoing)
+        return await self._answered(request, lambda: self._service.take(outgoing))
+
+    async def _edit(self, request: web.Request) -> web.Response:
+        edit = await _body(request, Edit)
+        return await self._answered(request, lambda: self._service.edit(edit))
+
+    async def _typing(self, request: web.Request) -> web.Response:
+        typing = await _body(request, Typing)
+        return await self._answered(request, lambda: self._service.typing(typing))
+
+    async def _revise(self, request: web.Request) -> web.Response:
+        revise = await _body(request, Revise)
+        try:
+            self._service.revise(revise)
+        except KeyError as error:
+            text = f"/revise: nobody has said {revise.message_id}"
+            raise web.HTTPNotFound(text=text) from error
+        return _json({})
+
+    async def _answered(self, request: web.Request, ask: Callable[[], Answer]) -> web.Response:
+        faults = self._service.faults
+        cut = Cut.SILENCE if faults.half_open else faults.cut
+        answer = ask()
         status = _STATUS.get(answer.verdict)
         if status is None:
             await _hang_up(request, cut)
@@ -93,8 +138,9 @@ class HttpFace:
         return _json(answer, status=status, headers=_flood_headers(answer))
 
     async def _ledger(self, request: web.Request) -> web.Response:
-        sent = int(_number(request, "sent"))
-        return _json(await self._service.ledger_with(sent=sent, wait=_number(request, "wait")))
+        sent, edits = int(_number(request, "sent")), int(_number(request, "edits"))
+        wait = _number(request, "wait")
+        return _json(await self._service.ledger_with(sent=sent, edits=edits, wait=wait))
 
     async def _switch(self, request: web.Request) -> web.Response:
         switches = await _body(request, Switches)

@@ -3,33 +3,42 @@
 import asyncio
 from collections import defaultdict
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
+from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import NotConnected
+from holdfast.platforms.simulated.chats import Chats
+from holdfast.platforms.simulated.judging import Judging
 from holdfast.platforms.simulated.stream import Stream
 from holdfast.platforms.simulated.wire import (
     About,
     Answer,
     Attempt,
+    Edit,
+    EditAttempt,
     Faults,
     Ledger,
     Outgoing,
+    Revise,
     Said,
     Say,
-    Sent,
+    Typing,
     Update,
+    UpdateKind,
     Verdict,
 )
 
 _TAKEN = frozenset({Verdict.TAKEN, Verdict.RECEIPT_LOST})
+_OVERTAKEN_WITHIN = 0.5  # seconds that a message waits for one of another chat to overtake it
 
 
 class ChatService:
     """Owns every chat, what each account has not acknowledged, and the ledger of it all.
 
-    An update is given until it is acknowledged. `first_update_id` above every id of an earlier
-    service keeps a bot that remembers that one from taking new updates for old.
+    `first_update_id` above every id of an earlier service keeps a bot that remembers that one
+    from taking new updates for old.
     """
 
     def __init__(
@@ -37,38 +46,37 @@ class ChatService:
         *,
         idempotent_send: bool = False,
         max_length: int | None = None,
-        settle: float = 0.0,
-        buttons: bool = False,
-        busy_notices: bool = False,
-        restart_notices: bool = False,
         first_update_id: int = 1,
+        **about: Any,
     ) -> None:
-        self.about = About(
-            idempotent_send=idempotent_send,
-            max_length=max_length,
-            settle=settle,
-            buttons=buttons,
-            busy_notices=busy_notices,
-            restart_notices=restart_notices,
-        )
-        self._faults = Faults()
+        """`about`: whatever else `About` has."""
+        self.about = About(idempotent_send=idempotent_send, max_length=max_length, **about)
+        self._judging = Judging()
         self._next_update = first_update_id
-        self._streams: defaultdict[str, Stream] = defaultdict(Stream)
-        self._said: dict[str, Say] = {}
-        self._update_of: dict[str, int] = {}
-        self._sent: list[Sent] = []
-        self._first_sent: dict[str, Sent] = {}  # by delivery id
+        self._streams: defaultdict[str, Stream] = defaultdict(self._stream)
+        self._chats = Chats()
+        self._update_of: dict[str, int] = {}  # the first about a message
+        self._held: Update | None = None  # to be overtaken by one of another chat
         self._attempts: list[Attempt] = []
+        self._edits: list[EditAttempt] = []
+        self._typing: list[Typing] = []
         self._spoken = asyncio.Event()
+        self._switched = asyncio.Event()
+
+    def _stream(self) -> Stream:
+        return Stream(self.about.backlog)
 
     @property
     def faults(self) -> Faults:
         """As they stand: each number is what is left of it."""
-        return self._faults
+        return self._judging.faults
 
     def set_faults(self, faults: Faults) -> None:
-        self._faults = faults
+        self._judging.faults = faults
+        self._switched.set()
         for stream in self._streams.values():
+            if faults.disconnected or faults.half_open:
+                stream.cut()
             stream.wake()
 
     def set_idempotent_send(self, on: bool) -> None:
@@ -76,20 +84,30 @@ class ChatService:
 
     def say(self, say: Say) -> str:
         """A person's message enters its chat; the id it has there."""
-        message_id = f"m{len(self._said) + len(self._sent) + 1}"
-        self._said[message_id] = say
-        if self._faults.delay:
-            loop = asyncio.get_running_loop()
-            loop.call_later(self._faults.delay, self._publish, message_id, say)
-        else:
-            self._publish(message_id, say)
+        message_id = self._chats.say(say)
+        self._give(message_id, say, UpdateKind.MESSAGE)
         return message_id
 
-    def _publish(self, message_id: str, say: Say) -> None:
-        # The id is given here and not in `say`: acknowledging is cumulative, so a delayed
-        # update with an old id would be acknowledged by a newer one without ever being given.
+    def revise(self, revise: Revise) -> None:
+        """A person edits or deletes what they said: another event about the same message."""
+        say = self._chats.revise(revise.message_id, revise.text)
+        kind = UpdateKind.DELETED if revise.text is None else UpdateKind.EDITED
+        self._give(revise.message_id, say, kind)
+
+    def _give(self, message_id: str, say: Say, kind: UpdateKind) -> None:
+        if self.faults.delay:
+            loop = asyncio.get_running_loop()
+            loop.call_later(self.faults.delay, self._publish, message_id, say, kind)
+        else:
+            self._publish(message_id, say, kind)
+
+    def _publish(self, message_id: str, say: Say, kind: UpdateKind) -> None:
+        held, self._held = self._held, None
+        if held is not None and held.chat_id == say.chat:
+            self._put(held)  # within a chat the order is kept, whatever happens
+            held = None
         update = Update(
-            id=self._next_update,
+            id=0,
             message_id=message_id,
             account=say.account,
             chat_id=say.chat,
@@ -99,10 +117,29 @@ class ChatService:
             user_name=say.user_name,
             text=say.text,
             group=say.group,
+            kind=kind,
         )
+        if held is None and self._judging.spend("reorders"):
+            self._held = update
+            asyncio.get_running_loop().call_later(_OVERTAKEN_WITHIN, self._let_go, update)
+            return
+        self._put(update)
+        if held is not None:
+            self._put(held)
+
+    def _let_go(self, update: Update) -> None:
+        """Nobody has overtaken it."""
+        if self._held is update:
+            self._held = None
+            self._put(update)
+
+    def _put(self, update: Update) -> None:
+        # The id is given here and not in `say`: acknowledging is cumulative, so a delayed
+        # update with an old id would be acknowledged by a newer one without ever being given.
+        update = msgspec.structs.replace(update, id=self._next_update)
         self._next_update += 1
-        self._update_of[message_id] = update.id
-        self._streams[say.account].put(update)
+        self._update_of.setdefault(update.message_id, update.id)
+        self._streams[update.account].put(update)
 
     async def updates(
         self, account: str, *, offset: int = 0, wait: float = 0.0, limit: int = 100
@@ -112,91 +149,108 @@ class ChatService:
         Raises `NotConnected` as soon as the line is cut.
         """
         stream = self._streams[account]
-        with suppress(TimeoutError):
+        with stream.polled(), suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                while not self._faults.disconnected and not stream.waiting(offset):
+                while not self._broken and not stream.waiting(offset):
                     await stream.changed()
+        await self.comes_through()
         self._check_line()
         return stream.give(offset=offset, limit=limit)
+
+    def history(self, account: str, *, since: int, limit: int = 100) -> list[Update]:
+        """What came after that update, whether or not it was given; where history is kept."""
+        self._check_line()
+        if self.about.backlog is not Backlog.HISTORY:
+            return []
+        return self._streams[account].since(since, limit=limit)
 
     def ack(self, account: str, *, up_to: int) -> None:
         self._check_line()
         stream = self._streams[account]
         for update in stream.ack(up_to):
-            if self._spend("duplicates"):
-                stream.put(update)
+            if self._judging.spend("duplicates"):
+                stream.put_again(update)
+
+    async def comes_through(self) -> None:
+        """Returns when the line is not half-open: until then nobody hears anything."""
+        while self.faults.half_open:
+            self._switched.clear()
+            await self._switched.wait()
 
     def take(self, outgoing: Outgoing) -> Answer:
         """A bot sends: what becomes of it, which is also in the ledger."""
-        answer = self._judge(outgoing)
+        earlier = self._chats.sent_before(outgoing.delivery_id)
+        answer = self._judging.of_message(outgoing, self.about, earlier=earlier)
         if answer.verdict in _TAKEN:
-            answer = msgspec.structs.replace(answer, message_id=self._post(outgoing))
+            answer = msgspec.structs.replace(answer, message_id=self._chats.post(outgoing))
         self._attempts.append(Attempt(delivery_id=outgoing.delivery_id, verdict=answer.verdict))
         self._spoken.set()
         return answer
 
+    def edit(self, edit: Edit) -> Answer:
+        """A bot changes what it sent: what becomes of that, which is also in the ledger."""
+        answer = self._judging.of_edit(edit, self.about, known=self._chats.by_bot(edit.message_id))
+        if answer.verdict in _TAKEN:
+            self._chats.edit(edit.message_id, edit.text)
+        self._edits.append(
+            EditAttempt(
+                message_id=edit.message_id,
+                text=edit.text,
+                verdict=answer.verdict,
+                at=asyncio.get_running_loop().time(),
+            )
+        )
+        self._spoken.set()
+        return answer
+
+    def typing(self, typing: Typing) -> Answer:
+        answer = self._judging.of_typing(self.about)
+        if answer.verdict is Verdict.TAKEN:
+            self._typing.append(typing)
+            self._spoken.set()
+        return answer
+
     def ledger(self) -> Ledger:
+        said = self._chats.said.items()
         return Ledger(
-            said=tuple(self._tell(message_id, say) for message_id, say in self._said.items()),
-            sent=tuple(self._sent),
+            said=tuple(self._tell(message_id, say) for message_id, say in said),
+            sent=tuple(self._chats.sent),
             attempts=tuple(self._attempts),
+            edits=tuple(self._edits),
+            typing=tuple(self._typing),
         )
 
-    async def ledger_with(self, *, sent: int, wait: float) -> Ledger:
-        """The ledger, once so many messages were taken or so many seconds have passed."""
+    async def ledger_with(self, *, sent: int = 0, edits: int = 0, wait: float) -> Ledger:
+        """The ledger, once so many messages and edits came or so many seconds have passed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait):
-                while len(self._sent) < sent:
+                while len(self._chats.sent) < sent or len(self._edits) < edits:
                     self._spoken.clear()
                     await self._spoken.wait()
         return self.ledger()
 
-    def _judge(self, outgoing: Outgoing) -> Answer:
-        limit = self.about.max_length
-        if self._faults.disconnected:
-            return Answer(verdict=Verdict.UNREACHABLE, error="the service is disconnected")
-        if self._spend("floods"):
-            return Answer(verdict=Verdict.FLOOD, retry_after=self._faults.retry_after)
-        if limit is not None and len(outgoing.text) > limit:
-            return Answer(verdict=Verdict.REFUSED, error=f"text is longer than {limit} characters")
-        if self._spend("refusals"):
-            return Answer(verdict=Verdict.REFUSED, error="the chat does not want this message")
-        if self._spend("lost_messages"):
-            return Answer(verdict=Verdict.MESSAGE_LOST)
-        earlier = self._first_sent.get(outgoing.delivery_id)
-        if self.about.idempotent_send and earlier is not None:
-            return Answer(verdict=Verdict.REPEATED, message_id=earlier.message_id)
-        lost = self._spend("lost_receipts")
-        return Answer(verdict=Verdict.RECEIPT_LOST if lost else Verdict.TAKEN)
-
-    def _post(self, outgoing: Outgoing) -> str:
-        message_id = f"m{len(self._said) + len(self._sent) + 1}"
-        duplicate = outgoing.delivery_id in self._first_sent
-        sent = Sent(message_id=message_id, outgoing=outgoing, duplicate=duplicate)
-        self._first_sent.setdefault(outgoing.delivery_id, sent)
-        self._sent.append(sent)
-        return message_id
-
     def _tell(self, message_id: str, say: Say) -> Said:
         update_id = self._update_of.get(message_id)
         stream = self._streams[say.account]
+        revised = self._chats.revised.get(message_id, [])
         return Said(
             message_id=message_id,
             update_id=update_id,
             account=say.account,
             chat_id=say.chat,
+            thread_id=say.thread,
             user_id=say.user,
             text=say.text,
             given=0 if update_id is None else stream.given[update_id],
             acked=update_id in stream.acked,
+            edits=tuple(text for text in revised if text is not None),
+            deleted=None in revised,
         )
 
-    def _spend(self, fault: str) -> bool:
-        left: int = msgspec.structs.asdict(self._faults)[fault]
-        if left:
-            self._faults = msgspec.structs.replace(self._faults, **{fault: left - 1})
-        return left > 0
+    @property
+    def _broken(self) -> bool:
+        return self.faults.disconnected or self.faults.half_open
 
     def _check_line(self) -> None:
-        if self._faults.disconnected:
+        if self.faults.disconnected:
             raise NotConnected("the simulated service is disconnected; nothing was exchanged")

@@ -5,11 +5,18 @@ from typing import Annotated
 
 import msgspec
 
+from holdfast.core.capabilities import Backlog
 from holdfast.core.outbox import Choice
 from holdfast.core.source import ChatType
 
 Times = Annotated[int, msgspec.Meta(ge=0)]
 ALWAYS = 1 << 30  # as a number of times: until it is switched off
+
+
+class UpdateKind(StrEnum):
+    MESSAGE = "message"
+    EDITED = "edited"  # another event about the same message, with the words it has now
+    DELETED = "deleted"
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,6 +32,7 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_name: str | None = None
     text: str
     group: str | None = None
+    kind: UpdateKind = UpdateKind.MESSAGE
 
 
 class Say(
@@ -42,6 +50,15 @@ class Say(
     group: str | None = None  # parts of one album share it
 
 
+class Revise(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A person changes what they have said, or takes it back."""
+
+    message_id: str
+    text: str | None = None  # None: it is deleted
+
+
 class Outgoing(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
@@ -57,8 +74,29 @@ class Outgoing(
     choices: tuple[Choice, ...] = ()  # the buttons under it; a click is said as a text
 
 
+class Edit(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A bot changes what it has sent. The same edit twice is one."""
+
+    message_id: str
+    text: str
+    account: str = "default"
+    delivery_id: str = ""
+
+
+class Typing(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A bot shows that it writes."""
+
+    chat_id: str
+    account: str = "default"
+    thread_id: str | None = None
+
+
 class Verdict(StrEnum):
-    """What the vendor did with an outgoing message."""
+    """What the vendor did with an outgoing message, or with an edit of one."""
 
     TAKEN = "taken"
     REPEATED = "repeated"  # its delivery id was known: not taken again, and answered as before
@@ -92,13 +130,17 @@ class Faults(
 
     duplicates: Times = 0  # updates given once more after they were acknowledged
     delay: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds from said to given
+    reorders: Times = 0  # messages that the next one of another chat overtakes
     floods: Times = 0
     retry_after: Annotated[float, msgspec.Meta(ge=0)] = 0.1
     refusals: Times = 0
     lost_receipts: Times = 0
     lost_messages: Times = 0
+    rejected_edits: Times = 0
+    lost_edits: Times = 0  # made, and the bot is not told
     cut: Cut = Cut.RESET
     disconnected: bool = False
+    half_open: bool = False  # the line looks whole: nothing comes through, and nobody is told
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +148,10 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     idempotent_send: bool
     max_length: int | None
+    backlog: Backlog = Backlog.UNTIL_ACKED  # what it keeps for a bot that is away
+    edit: bool = False
+    edit_interval: float = 1.0  # seconds that a bot is asked to leave between two edits
+    typing: bool = False
     settle: float = 0.0  # seconds within which the parts of one message come
     buttons: bool = False
     busy_notices: bool = False  # False: what is sent is what answers, easy to count
@@ -123,6 +169,9 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     given: int
     acked: bool
+    thread_id: str | None = None
+    edits: tuple[str, ...] = ()  # what it said after each change
+    deleted: bool = False
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +180,12 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
     outgoing: Outgoing
     duplicate: bool
+    edits: tuple[str, ...] = ()  # what it said after each change, the last being what it says
+
+    @property
+    def text(self) -> str:
+        """What people read there now."""
+        return self.edits[-1] if self.edits else self.outgoing.text
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,9 +195,20 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
 
 
+class EditAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One call to edit, whatever became of it; `at` is the vendor's clock, in seconds."""
+
+    message_id: str
+    text: str
+    verdict: Verdict
+    at: float
+
+
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """All that was given, acknowledged and taken, each list in the order it happened."""
 
     said: tuple[Said, ...]
     sent: tuple[Sent, ...]
     attempts: tuple[Attempt, ...]
+    edits: tuple[EditAttempt, ...] = ()
+    typing: tuple[Typing, ...] = ()

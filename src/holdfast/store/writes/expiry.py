@@ -42,9 +42,11 @@ def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
 
 def prune_outbox(cursor: apsw.Cursor, *, before: float) -> int:
     """Forget the oldest deliveries that were settled before then; how many."""
-    cursor.execute(
+    gone = cursor.execute(
         "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT ?2)"
-        " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed')",
+        " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed')"
+        " RETURNING id",
         (before, _AT_ONCE),
-    )
-    return cursor.connection.changes()
+    ).fetchall()
+    cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", gone)
+    return len(gone)

@@ -8,10 +8,13 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import DeliveryState, NewDelivery
 from holdfast.store import rows
+from holdfast.store.writes import streams
 
 
 def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
     for new in deliveries:
+        if new.begun is not None and streams.complete(cursor, new, at=at):
+            continue
         cursor.execute(
             "INSERT INTO outbox (id, address, kind, text, session_id, turn_id, inbox_id,"
             " state, expires_at, choices, created_at, updated_at)"

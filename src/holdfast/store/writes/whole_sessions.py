@@ -8,7 +8,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.session import ImportedSession
 from holdfast.store import rows
-from holdfast.store.writes import approvals, inbox, sessions
+from holdfast.store.writes import approvals, inbox, sessions, streams
 
 _SETTLED = "state IN ('sent', 'failed')"
 # A delivery that is under way is somebody's, who will settle it: its row stays, with nothing
@@ -17,7 +17,7 @@ _EMPTIED = "text = '(deleted)', session_id = NULL, turn_id = NULL, inbox_id = NU
 
 # Deleted by what is indexed, or not by their session alone. Every other table that names a
 # session loses the session's rows, also one that is added later.
-_APART = ("inbox", "outbox", "steps", "turns", "approvals", "approval_rules")
+_APART = ("inbox", "outbox", "parts", "steps", "turns", "approvals", "approval_rules")
 
 
 def find_or_open(
@@ -73,6 +73,7 @@ def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[In
     for column, bindings in (("turn_id", found), ("inbox_id", asked), (aside, [(session_id,)])):
         cursor.executemany(f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED}", bindings)
         cursor.executemany(f"UPDATE outbox SET {_EMPTIED} WHERE {column} = ?", bindings)
+    streams.forget(cursor, session_id)
     for table, column in (("steps", "turn_id"), ("turns", "id")):
         cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
     cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)

@@ -1,0 +1,130 @@
+"""Completing: a delivery of several parts, or one that was begun early, brought to its end."""
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
+from holdfast.core.outbox import DeliveryState, Part
+from holdfast.core.ports import Platform
+from holdfast.core.splitting import split
+from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.posting import Post, Posting, outcome
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.way import Way
+
+log = logging.getLogger(__name__)
+
+_CHANGES = 4  # tries at a last change that is refused, or that nobody answers
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a delivery ended as a whole."""
+
+    state: DeliveryState
+    message_id: str | None = None  # of its first part
+    error: str = ""
+
+
+class Completing:
+    """Keeps nothing: what is known of each part is in the store before the next is tried."""
+
+    def __init__(self, posting: Posting, *, redact: Redaction) -> None:
+        self._posting = posting
+        self._redact = redact
+
+    def texts(self, parcel: Parcel, platform: Platform) -> tuple[str, ...]:
+        """What each part says. Secrets go first: cut in two, one would pass the gate in pieces."""
+        return split(self._redact(parcel.text), platform.capabilities.max_length)
+
+    async def complete(
+        self, parcel: Parcel, platform: Platform, *, parts: Sequence[Part], shown: str, way: Way
+    ) -> End:
+        """Part by part, in order. One that fails ends it: what follows would make no sense."""
+        texts = self.texts(parcel, platform)
+        known = {part.number: part for part in parts}
+        done: list[Part] = []
+        for number, text in enumerate(texts, 1):
+            last = number == len(texts)
+            post = Post(
+                delivery_id=parcel.id,
+                address=parcel.address,
+                text=text,
+                final=True,
+                choices=parcel.choices if last else (),
+            )
+            part = known.get(number, Part(number=number))
+            if number == 1 and shown == text and part.state is DeliveryState.SENT:
+                part = await self._already(post, part)
+            tries = _Tries(self._posting, post, platform, way)
+            done.append(await tries.to_the_end(part))
+            if done[-1].state is DeliveryState.FAILED:
+                why = f"part {number} of {len(texts)}: {tries.error}"
+                log.warning("A reply was refused: %s", why, extra={"action": "delivery_failed"})
+                return End(
+                    state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
+                )
+        return _whole(done)
+
+    async def _already(self, post: Post, part: Part) -> Part:
+        """The stream had come to the last word."""
+        part = msgspec.structs.replace(part, final=True)
+        await self._posting.keep(post.delivery_id, part)
+        return part
+
+
+class _Tries:
+    """Owns how often in a row the last words of a part were not taken, and why."""
+
+    def __init__(self, posting: Posting, post: Post, platform: Platform, way: Way) -> None:
+        self.error = ""
+        self._posting = posting
+        self._post = post
+        self._platform = platform
+        self._way = way
+        self._refused = 0
+
+    async def to_the_end(self, part: Part) -> Part:
+        """The part when it is shown as it is to be, refused for good, or for good unknown."""
+        while not part.final and part.state is not DeliveryState.FAILED:
+            await self._way.passed()
+            if self._used_up(part):
+                return msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
+            try:
+                part = await self._posting.put(self._post, part, self._platform)
+            except (Throttled, NotConnected) as error:
+                self._way.blocked(error)
+                if part.platform_message_id is None:
+                    part = outcome(part, error, final=True)
+            except (Refused, OutcomeUnknown) as error:
+                part = await self._not_taken(part, error)
+        return part
+
+    def _used_up(self, part: Part) -> bool:
+        """No receipt, and it was already sent again once."""
+        unheard = part.platform_message_id is None and part.resends > 0
+        return unheard and not self._platform.capabilities.idempotent_send
+
+    async def _not_taken(self, part: Part, error: SendError) -> Part:
+        self.error = str(error)
+        if part.platform_message_id is None:
+            return outcome(part, error, final=True)
+        # It stands there, half said. It is not said again beside itself: a change that is refused
+        # now may be taken a little later, and one that is never taken is a failure to be seen.
+        self._refused += 1
+        self._way.hold(self._platform.capabilities.edit_interval * 2**self._refused)
+        if self._refused < _CHANGES:
+            return part
+        part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
+        await self._posting.keep(self._post.delivery_id, part, error=self.error)
+        return part
+
+
+def _whole(parts: Sequence[Part]) -> End:
+    first = parts[0].platform_message_id
+    if all(part.state is DeliveryState.SENT for part in parts):
+        return End(state=DeliveryState.SENT, message_id=first)
+    lost = [str(part.number) for part in parts if part.state is not DeliveryState.SENT]
+    why = f"no receipt of part {', '.join(lost)}, which was already sent again once"
+    return End(state=DeliveryState.UNKNOWN, message_id=first, error=why)

@@ -1,0 +1,173 @@
+"""Posting: deliveries of several messages, and those shown as they grow, brought to a platform."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.core.crash import Crash, CrashPoint
+from holdfast.core.errors import (
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    SendError,
+    StoreError,
+    Throttled,
+)
+from holdfast.core.ids import DeliveryId
+from holdfast.core.journal import Journal
+from holdfast.core.outbox import (
+    Address,
+    Change,
+    Choice,
+    DeliveryState,
+    Outbound,
+    Part,
+    id_of_part,
+)
+from holdfast.core.ports import Clock, Editing, Platform
+from holdfast.gateway.doors import Doors
+
+log = logging.getLogger(__name__)
+
+_STORE_WAIT = 1.0
+
+
+class Post(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a delivery: where it goes and what it is to say by then."""
+
+    delivery_id: DeliveryId
+    address: Address
+    text: str
+    final: bool  # no other words come after these
+    choices: tuple[Choice, ...] = ()
+
+
+class Posting:
+    """Puts one part where it belongs: sent the first time, changed after that.
+
+    Each attempt to send is committed before it is made, and what became of it is committed
+    before anything else is tried. A change may be made twice, so it needs no such record.
+    """
+
+    def __init__(self, doors: Doors, *, journal: Journal, clock: Clock, crash: Crash) -> None:
+        self._doors = doors
+        self._journal = journal
+        self._clock = clock
+        self._crash = crash
+
+    async def put(self, post: Post, part: Part, platform: Platform) -> Part:
+        """One try; the part as it stands then. Raises the `SendError` after it was recorded; see
+        `outcome` for how the part stands then."""
+        if part.platform_message_id is None:
+            return await self._send(post, part, platform)
+        if editor := editor_of(platform):
+            return await self._change(post, part, editor, part.platform_message_id)
+        # What it shows can not be changed any more, so the rest is said anew, and says so.
+        return await self._send(post, msgspec.structs.replace(part, doubtful=True), platform)
+
+    async def _send(self, post: Post, part: Part, platform: Platform) -> Part:
+        await self._begin(post.delivery_id, part.number)
+        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        once = platform.capabilities.idempotent_send
+        try:
+            receipt = await platform.send(
+                Outbound(
+                    delivery_id=id_of_part(post.delivery_id, part.number),
+                    address=post.address,
+                    text=post.text,
+                    choices=post.choices if platform.capabilities.buttons else (),
+                    maybe_repeated=part.doubtful and not once,
+                    part=part.number,
+                )
+            )
+        except SendError as error:
+            known = outcome(part, error, final=post.final)
+            await self.keep(post.delivery_id, known, error=str(error))
+            raise
+        self._proven(platform)
+        self._crash(CrashPoint.SENT)
+        sent = msgspec.structs.replace(
+            part,
+            state=DeliveryState.SENT,
+            platform_message_id=receipt.platform_message_id,
+            # One that takes a delivery once may have kept the words of the attempt before.
+            final=post.final and not (once and part.doubtful),
+        )
+        await self.keep(post.delivery_id, sent)
+        self._crash(CrashPoint.RECEIPT_COMMITTED)
+        return sent
+
+    async def _change(self, post: Post, part: Part, editor: Editing, message_id: str) -> Part:
+        await editor.edit(
+            Change(
+                delivery_id=id_of_part(post.delivery_id, part.number),
+                address=post.address,
+                platform_message_id=message_id,
+                text=post.text,
+            )
+        )
+        self._crash(CrashPoint.EDIT_SENT)
+        if not post.final:
+            return part
+        shown = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
+        await self.keep(post.delivery_id, shown)
+        self._crash(CrashPoint.EDIT_COMMITTED)
+        return shown
+
+    async def keep(self, delivery_id: DeliveryId, part: Part, *, error: str = "") -> None:
+        """Write what is known of a part, until the store takes it: to try it again instead would
+        send what the platform already has."""
+        settle = self._journal.settle_part
+        await _insist(lambda: settle(delivery_id, part, at=self._clock.now(), error=error))
+
+    async def _begin(self, delivery_id: DeliveryId, number: int) -> None:
+        """Sending what cannot be recorded would send it again after a restart."""
+        begin = self._journal.begin_part
+        await _insist(lambda: begin(delivery_id, number, at=self._clock.now()))
+
+    def _proven(self, platform: Platform) -> None:
+        self._doors.proven(platform.name, platform.account, at=self._clock.now())
+
+
+async def _insist(write: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await write()
+            return
+        except StoreError as failure:
+            log.error("A delivery waits for the store: %s", failure, extra={"action": "outbox"})
+            await asyncio.sleep(_STORE_WAIT)
+
+
+def editor_of(platform: Platform) -> Editing | None:
+    """Whoever can change what was sent there; None: nobody."""
+    if platform.capabilities.edit and isinstance(platform, Editing):
+        return platform
+    return None
+
+
+def outcome(part: Part, error: SendError, *, final: bool) -> Part:
+    """The part after an attempt to send that ended so. Words that were refused half-way may be
+    taken when they are whole."""
+    match error:
+        case Throttled() | NotConnected():
+            return msgspec.structs.replace(part, state=DeliveryState.PENDING)
+        case Refused():
+            state = DeliveryState.FAILED if final else DeliveryState.PENDING
+            return msgspec.structs.replace(part, state=state)
+        case OutcomeUnknown():
+            resends = part.resends + part.doubtful
+            return msgspec.structs.replace(
+                part, state=DeliveryState.UNKNOWN, doubtful=True, resends=resends
+            )
+    raise error
+
+
+def restored(part: Part) -> Part:
+    """A part as an earlier process left it: an attempt without an outcome was cut between the
+    send and its receipt."""
+    if part.state is DeliveryState.SENDING:
+        return msgspec.structs.replace(part, doubtful=True)
+    return part

@@ -1,0 +1,110 @@
+"""Streaming: which turns show their reply as it grows, and how such a reply ends with its turn."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from holdfast.core.crash import Crash
+from holdfast.core.ids import DeliveryId, SessionId, TurnId
+from holdfast.core.inbox import InboxRow
+from holdfast.core.journal import Journal
+from holdfast.core.outbox import Address, Begun, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.ports import Clock, NewId
+from holdfast.core.settings import PlatformSettings
+from holdfast.core.turn import EndTurn
+from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.replies import address_of
+from holdfast.gateway.reply_stream import ReplyStream
+
+_CUT = "({reason})"
+
+
+class Streaming:
+    """Makes the streams of turns; keeps none of them."""
+
+    def __init__(
+        self,
+        platforms: Mapping[str, PlatformSettings],
+        doors: Doors,
+        delivery: Delivery,
+        *,
+        journal: Journal,
+        clock: Clock,
+        new_id: NewId,
+        crash: Crash,
+    ) -> None:
+        self._unwanted = {name for name, settings in platforms.items() if not settings.stream}
+        self._doors = doors
+        self._delivery = delivery
+        self._journal = journal
+        self._clock = clock
+        self._new_id = new_id
+        self._crash = crash
+
+    def of(
+        self, row: InboxRow, *, session_id: SessionId, turn_id: TurnId, begun: Begun | None
+    ) -> ReplyStream | None:
+        """None: the answer to `row` is sent when it is whole. One that was begun goes on, and ends
+        as it must, also where nothing more is shown of it."""
+        source = row.inbound.source
+        can = self._doors.capabilities_of(source.platform, source.account)
+        shows = can.edit and source.platform not in self._unwanted
+        # What a job says may be meant for nobody, which is known when all of it is said.
+        if begun is None and (not shows or row.inbound.run is not None):
+            return None
+        stream = self._delivery.stream(begun.id) if begun else None
+        if stream is None:
+            new = NewDelivery(
+                id=begun.id if begun else DeliveryId(self._new_id("dlv")),
+                address=address_of(row),
+                kind=DeliveryKind.REPLY,
+                text=None,
+                session_id=session_id,
+                turn_id=turn_id,
+                state=DeliveryState.STREAMING,
+            )
+            stream = ReplyStream(
+                new,
+                interval=can.edit_interval,
+                show=self._delivery.show,
+                journal=self._journal,
+                clock=self._clock,
+                crash=self._crash,
+                begun=begun,
+            )
+        stream.reopen(muted=not shows)
+        return stream
+
+
+def ended(end: EndTurn, begun: Begun | None, row: InboxRow) -> EndTurn:
+    """The end of a turn, with what it began to show brought to its last words: the answer that the
+    turn owes to `row`, or, where it owes none, what was shown with the reason."""
+    if begun is None:
+        return end
+    address = address_of(row)
+    owed = list(end.deliveries)
+    for number, each in enumerate(owed):
+        if each.kind is DeliveryKind.REPLY and each.address == address:
+            owed[number] = msgspec.structs.replace(each, id=begun.id, begun=begun)
+            break
+    else:
+        owed.insert(0, left_over(end, begun, address))
+    return msgspec.structs.replace(end, deliveries=tuple(owed))
+
+
+def left_over(end: EndTurn, begun: Begun, address: Address) -> NewDelivery:
+    """What stands in the chat and will never be an answer says so, in its own place."""
+    reason = _CUT.format(reason=end.reason)
+    seen = bool(begun.parts)
+    return NewDelivery(
+        id=begun.id,
+        address=address,
+        kind=DeliveryKind.NOTICE,
+        text=f"{begun.shown}\n\n{reason}" if begun.shown else reason,
+        session_id=end.session_id,
+        turn_id=end.turn_id,
+        state=DeliveryState.PENDING if seen else DeliveryState.FAILED,
+        error="" if seen else "its turn ended before anything of it was shown",
+        begun=begun,
+    )

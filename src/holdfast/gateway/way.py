@@ -1,0 +1,34 @@
+"""The way to a chat: the gates that everything sent there passes, and what is found out there."""
+
+from collections.abc import Callable
+
+from holdfast.core.errors import NotConnected, Throttled
+from holdfast.gateway.pacing import Gate
+
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+
+
+class Way:
+    """Owns how often in a row its platform was not there."""
+
+    def __init__(self, chat: Gate, account: Gate, *, away: Callable[[], None]) -> None:
+        self._chat = chat
+        self._account = account
+        self._away = away  # told when the account cannot be reached
+        self._failures = 0
+
+    async def passed(self) -> None:
+        await self._chat.passed()
+        await self._account.passed()
+
+    def hold(self, seconds: float) -> None:
+        self._chat.hold(seconds)
+
+    def blocked(self, why: Throttled | NotConnected) -> None:
+        """Nothing was taken: the next one waits as told, or a little longer than the last."""
+        if isinstance(why, Throttled):
+            self._chat.hold(why.retry_after)
+            return
+        self._away()
+        self._chat.hold(min(_FIRST_WAIT * 2**self._failures, _LONGEST_WAIT))
+        self._failures += 1

@@ -1,0 +1,390 @@
+"""I4: stream, edits and final text of one reply are one delivery, whatever happens to it."""
+
+import asyncio
+import itertools
+from typing import Any
+
+from holdfast.core.outbox import DeliveryState
+from holdfast.core.secret import Secret
+from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.core.tool import Replay
+from holdfast.models.scripted import Dictation
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Verdict
+
+World = Any
+
+
+async def among_editors(world: World, **about: Any) -> None:
+    """The gateway again, with a vendor whose messages can be edited."""
+    await world.stop()
+    world.service = ChatService(edit=True, **{"edit_interval": 0.01, **about})
+    await world.start()
+
+
+async def shown(world: World, text: str, *, message: int = 0) -> None:
+    """Until people read these words in that message."""
+    async with asyncio.timeout(10):
+        while True:
+            sent = world.service.ledger().sent
+            if len(sent) > message and sent[message].text == text:
+                return
+            await asyncio.sleep(0.005)
+
+
+async def ended(world: World, state: DeliveryState, number: int = 1) -> None:
+    async with asyncio.timeout(10):
+        while (await world.store.outbox_ledger())[state] != number:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_reply_grows_in_one_message_and_ends_in_its_final_text(world: World) -> None:
+    """I4: one delivery, whose row is there before its first piece."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once upon")
+    await shown(world, "Once upon")
+    assert (await world.store.outbox_ledger())[DeliveryState.STREAMING] == 1
+    reply.say(" a time")
+    await shown(world, "Once upon a time")
+    reply.say(", the end.")
+    reply.end()
+    await shown(world, "Once upon a time, the end.")
+    await ended(world, DeliveryState.SENT)
+    (answer,) = await world.store.answers(1)
+    (sent,) = world.service.ledger().sent
+    assert (answer.id, answer.platform_message_id) == (sent.outgoing.delivery_id, sent.message_id)
+    assert answer.text == "Once upon a time, the end."
+
+
+async def test_a_reply_that_is_whole_at_once_is_sent_in_one_piece(world: World) -> None:
+    """I4: an edit that shows nothing new is not worth a message."""
+    await among_editors(world, edit_interval=5.0)
+    world.model.say("hello there")
+    world.say("hi")
+    assert await world.texts(1) == ["hello there"]
+    await ended(world, DeliveryState.SENT)
+    assert world.service.ledger().edits == ()
+
+
+async def test_a_platform_without_edits_gets_a_reply_when_it_is_whole(world: World) -> None:
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("hi")
+    reply.say("half ")
+    await world.model.asked(1)
+    reply.say("and half")
+    reply.end()
+    assert await world.texts(1) == ["half and half"]
+    assert len(world.service.ledger().attempts) == 1
+
+
+async def test_streaming_can_be_switched_off_for_a_platform(world: World) -> None:
+    """`platforms.NAME.stream = false`."""
+    platform = PlatformSettings(allow=("ann",), stream=False)
+    world.settings = Settings(platforms={"simulated": platform})
+    await among_editors(world, edit_interval=0.0)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("hi")
+    reply.say("half ")
+    await world.model.asked(1)
+    reply.say("and half")
+    reply.end()
+    assert await world.texts(1) == ["half and half"]
+    assert world.service.ledger().edits == ()
+
+
+async def test_edits_keep_their_distance_and_only_the_newest_words_are_shown(
+    world: World,
+) -> None:
+    """I3: edits are paced under the platform's limit, and coalesced."""
+    await among_editors(world, edit_interval=0.2)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("count")
+    for number in range(60):
+        reply.say(f"{number} ")
+        await asyncio.sleep(0.01)
+    reply.end()
+    await shown(world, "".join(f"{number} " for number in range(60)))
+    ledger = world.service.ledger()
+    assert len(ledger.sent) == 1
+    times = [edit.at for edit in ledger.edits]
+    assert len(times) > 1, "some of it was shown before the end"
+    assert all(later - sooner > 0.19 for sooner, later in itertools.pairwise(times))
+
+
+async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
+    world: World, call: Any
+) -> None:
+    """I4: one message, though the turn took two steps."""
+    await among_editors(world)
+    first, second = Dictation(), Dictation()
+    world.model.say(first, second)
+    world.say("look it up")
+    first.say("I will look.")
+    await shown(world, "I will look.")
+    first.end(call(Replay.SAFE))
+    second.say("Found")
+    await shown(world, "Found")
+    second.say(" it.")
+    second.end()
+    await shown(world, "Found it.")
+    await ended(world, DeliveryState.SENT)
+    assert len(world.service.ledger().sent) == 1
+
+
+async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(world: World) -> None:
+    """I4: the platform's message id is durable as soon as it is known."""
+    await among_editors(world)
+    reply, again = Dictation(), Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    async with asyncio.timeout(10):
+        while not (await _stream(world)).platform_message_id:
+            await asyncio.sleep(0.005)
+    await world.die()
+    world.model.say(again)
+    await world.start()
+    again.say("Twice told")
+    await shown(world, "Twice told")
+    again.end()
+    await ended(world, DeliveryState.SENT)
+    (sent,) = world.service.ledger().sent
+    assert sent.text == "Twice told"
+
+
+async def _stream(world: World) -> Any:
+    (turn,) = await world.store.open_turns()
+    return turn.stream.parts[0] if turn.stream and turn.stream.parts else Any
+
+
+async def test_a_final_text_that_a_crash_kept_back_is_an_edit_of_the_stream(world: World) -> None:
+    """H4, I4: the end is committed, the platform was away: the successor edits, and sends none."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    await world.service.ledger_with(sent=1, wait=5)
+    world.service.set_faults(Faults(disconnected=True))
+    reply.say(" more")
+    reply.end()
+    async with asyncio.timeout(10):
+        while (await world.ledger()).get("answered") != 1:
+            await asyncio.sleep(0.005)
+    await world.die()
+    world.service.set_faults(Faults())
+    await world.start()
+    await shown(world, "Once more")
+    await ended(world, DeliveryState.SENT)
+    assert len(world.service.ledger().sent) == 1
+
+
+async def test_a_first_piece_without_a_receipt_is_said_again_once_and_marked(
+    world: World,
+) -> None:
+    """I2, I4: never two messages for one reply unless the second says so, and it has all words."""
+    await among_editors(world)
+    world.service.set_faults(Faults(lost_receipts=1))
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    reply.say(" upon a time")
+    reply.end()
+    await shown(world, "Once upon a time", message=1)
+    await ended(world, DeliveryState.SENT)
+    first, second = world.service.ledger().sent
+    assert (first.outgoing.maybe_repeated, second.outgoing.maybe_repeated) == (False, True)
+    assert first.edits == ()
+
+
+async def test_a_vendor_that_takes_a_delivery_once_shows_it_once_after_a_lost_receipt(
+    world: World,
+) -> None:
+    """I2, I4: the delivery id says where the message is, and it is edited there."""
+    await among_editors(world, idempotent_send=True)
+    world.service.set_faults(Faults(lost_receipts=1))
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    reply.say(" upon a time")
+    reply.end()
+    await shown(world, "Once upon a time")
+    await ended(world, DeliveryState.SENT)
+    assert len(world.service.ledger().sent) == 1
+
+
+async def test_a_rejected_last_edit_is_tried_again_as_an_edit(world: World) -> None:
+    """I4: what stands half said is never said again beside itself."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    world.service.set_faults(Faults(rejected_edits=2))
+    reply.say(" upon a time")
+    reply.end()
+    await shown(world, "Once upon a time")
+    await ended(world, DeliveryState.SENT)
+    assert len(world.service.ledger().sent) == 1
+
+
+async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(world: World) -> None:
+    """I2, I4: failed, with the platform's reason, and the chat goes on."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply, "next")
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    world.service.set_faults(Faults(rejected_edits=100))
+    reply.say(" upon a time")
+    reply.end()
+    await ended(world, DeliveryState.FAILED)
+    (answer,) = await world.store.answers(1)
+    assert "not to be edited" in answer.error
+    world.say("and now?")
+    await shown(world, "next", message=1)
+
+
+async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(world: World) -> None:
+    """I4: nothing was delivered, so the final text goes as a message of its own."""
+    await among_editors(world)
+    world.service.set_faults(Faults(refusals=1))
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    async with asyncio.timeout(10):
+        while not world.service.ledger().attempts:
+            await asyncio.sleep(0.005)
+    reply.say(" upon a time")
+    reply.end()
+    await shown(world, "Once upon a time")
+    await ended(world, DeliveryState.SENT)
+    assert [sent.outgoing.maybe_repeated for sent in world.service.ledger().sent] == [False]
+
+
+async def test_flood_control_drops_progress_and_not_the_reply(world: World) -> None:
+    """I3: progress is dropped under pressure, replies never; the wait is obeyed."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("a")
+    await shown(world, "a")
+    world.service.set_faults(Faults(floods=2, retry_after=0.3))
+    for piece in "bcdefgh":
+        reply.say(piece)
+        await asyncio.sleep(0.02)
+    reply.end()
+    await shown(world, "abcdefgh")
+    await ended(world, DeliveryState.SENT)
+    ledger = world.service.ledger()
+    assert len(ledger.sent) == 1
+    assert [e.verdict for e in ledger.edits].count(Verdict.FLOOD) == 2
+    assert len(ledger.edits) <= 5, "what came while it was to wait was not sent"
+
+
+async def test_a_stopped_reply_says_in_its_own_place_that_it_was_stopped(world: World) -> None:
+    """I4, F9: what stands in the chat and will never be an answer says so."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once upon")
+    await shown(world, "Once upon")
+    world.say("/stop")
+    await shown(world, "Once upon\n\n(stopped by its user)")
+    await ended(world, DeliveryState.SENT, 2)
+    assert len(world.service.ledger().sent) == 2
+
+
+async def test_what_is_owed_to_a_chat_does_not_wait_for_the_reply_that_grows_there(
+    world: World,
+) -> None:
+    """I3: a stream holds up nobody."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once")
+    await shown(world, "Once")
+    world.say("/help")
+    await world.sent(2)
+    reply.say(" upon")
+    await shown(world, "Once upon")
+    reply.end()
+    await ended(world, DeliveryState.SENT, 2)
+
+
+async def test_no_secret_passes_in_the_pieces_of_a_stream(world: World) -> None:
+    """Law 13: neither in what is shown, nor across the edge of two parts."""
+    world.secrets = [Secret("hunter2hunter2")]
+    await among_editors(world, max_length=30)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("what is it?")
+    reply.say("It is ")
+    await shown(world, "It is ")
+    for piece in ("hunt", "er2hun", "ter2", " and more of it"):
+        reply.say(piece)
+        await asyncio.sleep(0.03)
+    await shown(world, "It is [redacted] and more of ")
+    reply.say(" hunter2hunter2")
+    reply.end()
+    await ended(world, DeliveryState.SENT)
+    ledger = world.service.ledger()
+    everything = [*(e.text for e in ledger.edits), *(s.outgoing.text for s in ledger.sent)]
+    assert not [text for text in everything if "hunt" in text]
+
+
+async def test_a_reply_longer_than_a_message_is_several_numbered_parts(world: World) -> None:
+    """I4: in order, each sent once; the first is the one that grew."""
+    await among_editors(world, max_length=20)
+    text = "one two three four five six seven eight nine ten"
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("count")
+    reply.say("one two")
+    await shown(world, "one two")
+    reply.say(text.removeprefix("one two"))
+    reply.end()
+    await ended(world, DeliveryState.SENT)
+    sent = world.service.ledger().sent
+    assert "".join(each.text for each in sent) == text
+    assert all(len(each.text) <= 20 for each in sent)
+    name = sent[0].outgoing.delivery_id
+    assert [each.outgoing.delivery_id for each in sent] == [name, f"{name}.2", f"{name}.3"]
+
+
+async def test_a_long_reply_is_gone_on_with_at_the_part_that_was_cut(world: World) -> None:
+    """I2, I4: without edits too; what has its receipt is not sent again after a crash."""
+    await world.stop()
+    world.service = ChatService(max_length=10)
+    await world.start()
+    world.model.say("aaaaaaaaa bbbbbbbbb ccccccccc")
+    world.say("hi")
+    await world.sent(1)
+    world.service.set_faults(Faults(disconnected=True))
+    await world.die()
+    world.service.set_faults(Faults())
+    await world.start()
+    await ended(world, DeliveryState.SENT)
+    sent = world.service.ledger().sent
+    texts = [each.text.strip() for each in sent]
+    assert list(dict.fromkeys(texts)) == ["aaaaaaaaa", "bbbbbbbbb", "ccccccccc"]
+    again = [s for number, s in enumerate(sent) if s.text.strip() in texts[:number]]
+    assert all(each.outgoing.maybe_repeated for each in again)
