@@ -34,6 +34,7 @@ class Aside:
         self.ends: list[InboxEnd] = []  # of those who stopped it, with what they are told
         self.deliveries: list[NewDelivery] = []
         self.stopped = False
+        self.going_on = False  # what its row says of how it was left is on its way to be taken back
         self._approvals = approvals
         self._house = house
         self._ending: EndTurn | None = None
@@ -64,8 +65,10 @@ class Aside:
 
     def leave(self) -> asyncio.Future[None] | None:
         """The gateway stops. One that waits for a person stands at a step boundary, and says so:
-        the answer may come to the log before the turn goes on. None: there is nothing to say."""
-        if self.stopped or self._ending is not None or not self.open_turn.waits:
+        the answer may come to the log before the turn goes on. So does one that has not done
+        anything since it was told to go on. None: there is nothing to say."""
+        stands = self.open_turn.waits or self.going_on
+        if self.stopped or self._ending is not None or not stands:
             return None
         turn_id = self.open_turn.turn.id
         left = Left(session_id=self.session_id, turn_id=turn_id, how=LeftAs.PARKED)

@@ -301,13 +301,20 @@ class Lane:
         )
 
     async def _go_on(self, agent: Agent, aside: Aside) -> Turn:
-        turn = await self._beginning.go_on(agent, aside, approvals=self.approvals)
+        aside.going_on = True
+        try:
+            turn = await self._beginning.go_on(agent, aside, approvals=self.approvals)
+        except StoreError:
+            aside.going_on = False  # its row says what it said
+            raise
         self._aside = None
         self.approvals.went_on()
         self._house.feeds.committed(self.session_id)
         if aside.stopped:
             at = self._house.clock.now()
             turn.end(stopped(turn, ends=aside.ends, deliveries=aside.deliveries, at=at))
+        elif self.held:  # since it was looked at: nobody has told this turn to park
+            turn.leave(LeftAs.PARKED)
         return turn
 
     async def _run_to_its_end(self, turn: Turn) -> None:

@@ -1,0 +1,130 @@
+"""Chapters H and F, in the instant in which a turn goes on: a stop that comes then cuts nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.contract.conftest import Call, Until, World
+from tests.contract.stops import begun, come_back, leave, notes, only, windows
+
+from holdfast.core.message import UserMessage
+from holdfast.core.stopping import LeftAs, StopKind
+from holdfast.core.tool import Replay
+from holdfast.core.turn import LaneState
+from holdfast.gateway.cut_notes import cut_note
+from holdfast.store.sqlite import SqliteStore
+
+LONG = 60.0  # seconds: a window that no test waits for
+
+
+class Hushed(SqliteStore):
+    """A store that keeps that a turn goes on, and says so only when it is let go."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.go = asyncio.Event()
+        self.kept = asyncio.Event()
+
+    def go_on_turn(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().go_on_turn(*arguments, **more)))
+
+    def resume_turn(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().resume_turn(*arguments, **more)))
+
+    async def _later(self, durable: Awaitable[None]) -> None:
+        await durable
+        self.kept.set()
+        await self.go.wait()
+
+
+@pytest.fixture
+async def hushed(tmp_path: Path) -> AsyncIterator[World]:
+    world = World(tmp_path / "state.db")
+    windows(world)
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def parked(world: World, call: Call) -> None:
+    lever = world.levers[Replay.ATTACH]
+    lever.go.clear()
+    world.model.say([call("attach")])
+    world.say("work")
+    await lever.was_pulled(1)
+    went = await leave(world, StopKind.RESTART)
+    assert (went.parked, went.interrupted) == (1, 0)
+    lever.known[lever.pulled[0]] = "done"
+
+
+async def going_on(world: World) -> Hushed:
+    """Started again; that its turn goes on is in the log, and its lane has not heard so yet."""
+    world.open_store = Hushed
+    await come_back(world)
+    assert isinstance(world.store, Hushed)
+    async with asyncio.timeout(10):
+        await world.store.kept.wait()
+    world.open_store = SqliteStore
+    return world.store
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP, StopKind.SIGNAL])
+async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
+    hushed: World, call: Call, kind: StopKind
+) -> None:
+    """H6, F6, F7: two restarts in a row are no cut, have no note and are not counted."""
+    await parked(hushed, call)
+    await going_on(hushed)
+    went = await leave(hushed, kind)
+    assert went.interrupted == 0
+    await come_back(hushed)
+    request = await hushed.model.asked(2)
+    assert notes(request.messages) == []
+    assert (await only(hushed)).cuts == 0
+
+
+@pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP])
+async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
+    hushed: World, kind: StopKind
+) -> None:
+    """F6, F7: never two notes for one cut."""
+    hushed.say("work")
+    await hushed.model.asked(1)
+    await begun(hushed)
+    await leave(hushed, StopKind.RESTART)
+    await going_on(hushed)
+    await leave(hushed, kind)
+    await come_back(hushed)
+    request = await hushed.model.asked(2)
+    assert notes(request.messages) == [cut_note("restart_timeout").text]
+    assert (await only(hushed)).cuts == 1
+
+
+async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
+    hushed: World, call: Call, until: Until
+) -> None:
+    """H6, C2: its next step is the successor's, however long the window is."""
+    await parked(hushed, call)
+    windows(hushed, park=LONG)
+    store = await going_on(hushed)
+    never = hushed.levers[Replay.NEVER]
+    never.go.clear()
+    hushed.model.say([call("never")])
+    hushed.say("keep the window open", chat="two")
+    await never.was_pulled(1)
+    stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
+    lanes = hushed.gateway.lanes
+    await until(lambda: any(lane.turn and lane.turn.work.parking for lane in lanes))
+    store.go.set()
+    await until(lambda: lanes.count(LaneState.PARKED) == 1)
+    assert LeftAs.PARKED in {one.left_as for one in await hushed.store.open_turns()}
+    never.go.set()
+    went = await stopping
+    assert (went.parked, went.interrupted) == (2, 0)
+    await come_back(hushed)
+    for number in (3, 4):
+        request = await hushed.model.asked(number)
+        assert notes(request.messages) == []
+        assert isinstance(request.messages[0], UserMessage)
