@@ -62,7 +62,8 @@ class Ends:
         self._running = {}
 
     def _count(self, turn: OpenTurn) -> None:
-        if turn.cut and turn.left_as and turn.turn.id not in self._left_before:
+        unheard = turn.left_as is None and turn.turn.id not in self._running
+        if turn.cut and not unheard and turn.turn.id not in self._left_before:
             self.cuts[turn.turn.id, turn.left_as] += 1
 
     def _check(self, turn: OpenTurn, cuts: int) -> None:

@@ -100,7 +100,8 @@ class Life:
         self.task = home.loop.create_task(self._live(), name="life")
 
     def _progress(self, state: str) -> None:
-        if state == "close intake":  # however it came to stop: also because it could not start
+        # However it came to stop: also because it could not start. The dead say nothing.
+        if state == "close intake" and not self.dead:
             self._ends.begins(self.store, self.gateway.lanes, self.order)
 
     async def _live(self) -> None:
