@@ -361,6 +361,28 @@ async def test_a_turn_may_still_have_children_while_it_is_waited_for(
     assert await family.ledger() == {"answered": 2}
 
 
+async def test_a_child_that_has_not_begun_when_turns_are_marked_does_not_begin(
+    family: World, call: Call
+) -> None:
+    """F5, C3: it would be cut without a mark, and be taken for the victim of a crash."""
+    assert isinstance(family.model, Cast)
+    child = family.model.part("dig")
+    family.say("work")
+    await family.model.asked(1)
+    lanes = family.gateway.lanes
+    lanes.hold(children=True)
+    family.model.say([delegating(call, "dig a hole")])
+    async with asyncio.timeout(10):
+        while len(lanes) < 2:
+            await asyncio.sleep(0)
+    assert lanes.count(LaneState.RUNNING) == 1
+    await asyncio.gather(*lanes.leave(LeftAs.SHUTDOWN_TIMEOUT))
+    async with asyncio.timeout(10):
+        while len(lanes) > 1:
+            await asyncio.sleep(0)
+    assert child.requests == []
+
+
 async def test_a_turn_is_parked_in_the_log_before_it_is_cancelled(
     world: World, call: Call, until: Any
 ) -> None:

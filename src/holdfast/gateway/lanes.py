@@ -154,14 +154,19 @@ class Lanes:
     def park(self) -> None:
         """Every running turn stands at its next step boundary. A child that has not begun need
         not: whoever waits for it is parked."""
-        self._childless = True
+        self._hold_all()
+        for lane in self:
+            lane.park()
+
+    def _hold_all(self) -> None:
+        self._held = self._childless = True
         for lane in self:
             lane.held = True
-            lane.park()
 
     def leave(self, mark: LeftAs) -> list[asyncio.Future[None]]:
         """Mark what still runs. All that is returned is done when it is durable how each open turn
-        is left."""
+        is left. Nothing begins behind it: that would be cut without a mark."""
+        self._hold_all()
         leaving = [lane.leave(mark) for lane in self]
         return [one for one in leaving if one is not None]
 
