@@ -42,7 +42,7 @@ bench: $(DEV_STAMP)  ## measure against the floor, in a table
 
 soak: $(DEV_STAMP)  ## run the long tests: thousands of crash schedules
 	@scripts/system-packages $(VENV)
-	@HOLDFAST_SOAK=1 $(BIN)/pytest -n $(WORKERS) -m soak -rs $(ARGS)
+	@HOLDFAST_SOAK=1 $(BIN)/pytest -n $(WORKERS) -m soak -rsP $(ARGS)
 
 mutants: $(DEV_STAMP)  ## break the source in twenty ways, and see that the tests notice each
 	@scripts/system-packages $(VENV)

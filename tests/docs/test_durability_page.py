@@ -1,0 +1,26 @@
+"""docs/durability.md: its picture has every crash point, and its figures are those of the tests."""
+
+from xml.etree import ElementTree
+
+from tests.docs.conftest import Pages
+from tests.faults.test_pairs import all_pairs
+from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES
+from tests.mutants.mutants import ROOT
+
+from holdfast.core.crash import CrashPoint
+
+PICTURE = "docs/pictures/crash-points.svg"
+VENDORS = 2  # one that takes a delivery once, and one that does not
+
+
+def test_every_crash_point_stands_on_the_way_of_a_message() -> None:
+    drawn = ElementTree.parse(ROOT / PICTURE).iter("{http://www.w3.org/2000/svg}text")
+    names = {text.text for text in drawn if text.get("class") == "name"}
+    assert names == {point.value for point in CrashPoint}
+
+
+def test_the_figures_of_the_page_are_those_of_the_tests(page: Pages) -> None:
+    text = page("docs/durability.md").text
+    assert f"{VENDORS * CHAINS * LIVES} in `make test`" in text
+    assert f"{RUNS * SOAKED * SOAKED_LIVES:,} in `make soak`" in text
+    assert f"all {len(list(all_pairs()))} pairs" in text
