@@ -16,9 +16,11 @@ class Scene:
         self.checked = asyncio.Event()
         self.quiet = asyncio.Event()
         self.unfit = ""
+        self.checks = 0
         self.lifecycle = Restarting(self.departure, check=self._check, quiet=self._quiet)
 
     async def _check(self, soon: bool) -> None:
+        self.checks += 1
         await self.checked.wait()
         if self.unfit:
             raise RestartRefused(self.unfit)
@@ -71,6 +73,38 @@ async def test_one_that_waits_goes_when_it_is_quiet_and_is_not_asked_for_twice(
         await scene.lifecycle.restart(order(), when_idle=True)
     scene.quiet.set()
     assert await scene.departure.asked() == order()
+    assert scene.lifecycle.waiting is None and not scene.departure.hurried.is_set()
+
+
+async def test_one_that_waited_is_checked_again_before_it_goes(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The configuration may have been broken since: the running gateway goes on."""
+    await scene.lifecycle.restart(order(), when_idle=True)
+    scene.unfit = "holdfast.toml, line 3: no"
+    scene.quiet.set()
+    async with asyncio.timeout(10):
+        while scene.lifecycle.waiting is not None:
+            await asyncio.sleep(0)
+    assert scene.departure.order is None
+    assert "line 3" in caplog.text
+    scene.unfit = ""
+    await scene.lifecycle.restart(order())
+    assert scene.departure.order == order()
+
+
+async def test_a_stop_while_one_that_waited_is_checked_again_stands(scene: Scene) -> None:
+    """C1: whoever overtakes it then takes its place."""
+    await scene.lifecycle.restart(order(), when_idle=True)
+    scene.checked.clear()
+    scene.quiet.set()
+    async with asyncio.timeout(10):
+        while scene.checks < 2:
+            await asyncio.sleep(0)
+    scene.lifecycle.stop(order(StopKind.STOP))
+    scene.checked.set()
+    await asyncio.sleep(0.01)  # what waited would speak up now
+    assert scene.departure.order == order(StopKind.STOP)
     assert scene.lifecycle.waiting is None and not scene.departure.hurried.is_set()
 
 

@@ -15,8 +15,7 @@ class Restarting:
     """`core.ports.Lifecycle`. Owns the one restart that is being checked or waits for quiet.
 
     `check` raises `RestartRefused` where a successor could not start; it is told whether the
-    restart follows at once. `quiet` returns when no
-    turn runs; it may return when one has begun again by then, which that turn is parked for.
+    restart follows at once. `quiet` returns when no turn runs; one that begins behind it is parked.
     """
 
     def __init__(
@@ -30,7 +29,7 @@ class Restarting:
         self._departure = departure
         self._check = check
         self._quiet = quiet
-        self._news = news  # told when a restart begins to wait
+        self._news = news  # told when a restart begins to wait, or does so no more
         self._checking = False
         self._later: asyncio.Task[None] | None = None
         self.waiting: StopOrder | None = None  # a restart that waits until no turn runs
@@ -41,11 +40,7 @@ class Restarting:
 
     async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
         self._refuse_a_second(when_idle=when_idle)
-        self._checking = True
-        try:
-            await self._check(not when_idle)
-        finally:
-            self._checking = False
+        await self._must_be_fit(soon=not when_idle)
         # It may have been told to stop while the successor was looked at.
         self._refuse_a_second(when_idle=when_idle)
         if when_idle:
@@ -54,6 +49,14 @@ class Restarting:
             self._news()
         else:
             self._go(order)
+
+    async def _must_be_fit(self, *, soon: bool) -> None:
+        """One at a time: two would take each other's successor away."""
+        self._checking = True
+        try:
+            await self._check(soon)
+        finally:
+            self._checking = False
 
     def stop(self, order: StopOrder) -> None:
         if not self._go(order):
@@ -71,7 +74,19 @@ class Restarting:
             )
 
     async def _when_quiet(self, order: StopOrder) -> None:
+        """Checked again: hours may have passed since it was, and a file have been edited."""
         await self._quiet()
+        try:
+            await self._must_be_fit(soon=True)
+        except RestartRefused as refused:
+            self._later = self.waiting = None
+            log.error(
+                "The restart that waited is called off: %s",
+                refused,
+                extra={"action": "restart_refused"},
+            )
+            self._news()
+            return
         self._go(order)
 
     def _go(self, order: StopOrder) -> bool:
