@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
-_UNWIND = 0.25  # seconds that a phase gets to let go, once its deadline has passed
+_UNWIND = 0.25  # seconds that a phase has to let go, at the end of its time
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     name: str
-    seconds: float
+    seconds: float  # of which the last are for letting go
     run: Callable[[], Awaitable[None]]
+
+    @property
+    def unwind(self) -> float:
+        return min(_UNWIND, self.seconds / 4)
 
 
 async def _nothing(name: str) -> None:
@@ -55,11 +59,11 @@ async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
 
     task = asyncio.create_task(work(), name=f"phase {phase.name!r}")
     try:
-        done, _ = await asyncio.wait({task}, timeout=phase.seconds)
+        done, _ = await asyncio.wait({task}, timeout=phase.seconds - phase.unwind)
         if not done:
             _tell_late(phase)
             task.cancel()
-            done, _ = await asyncio.wait({task}, timeout=_UNWIND)
+            done, _ = await asyncio.wait({task}, timeout=phase.unwind)
     except asyncio.CancelledError:
         task.cancel()
         raise
@@ -71,7 +75,7 @@ async def _run(phase: Phase, inside: Callable[[str], Awaitable[None]]) -> None:
 
 def _tell_late(phase: Phase) -> None:
     log.error(
-        "Stopping: %r took longer than %g s and was left.",
+        "Stopping: %r took longer than its %g s and was left.",
         phase.name,
         phase.seconds,
         extra={"action": "phase_late"},

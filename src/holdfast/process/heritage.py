@@ -114,7 +114,10 @@ class Heritage:
     def keep(self, copies: Sequence[socket.socket]) -> None:
         """These go to the successor, by way of whoever starts it."""
         self._sockets = copies
-        self._cued = self._understudy is not None and self._understudy.cue()
+        # Where somebody has taken them already, that is the one successor; an understudy whose
+        # restart was overtaken goes when this process does.
+        wanted = self._understudy if self._waiting is None else None
+        self._cued = wanted is not None and wanted.cue()
 
     async def arrange(self, kind: StopKind) -> int:
         """The exit code of this process: a successor is asked for, or started."""
