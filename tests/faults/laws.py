@@ -17,7 +17,7 @@ from holdfast.core.inbox import InboxState
 from holdfast.core.message import Message
 from holdfast.core.outbox import DeliveryKind, DeliveryState
 from holdfast.core.projection import problems, project
-from holdfast.platforms.simulated.wire import Ledger
+from holdfast.platforms.simulated.wire import Ledger, Sent
 
 ANSWERED = frozenset({InboxState.ANSWERED, InboxState.MERGED})
 _ANSWER = re.compile(r"\[text ([^\]]*)\]")
@@ -75,7 +75,11 @@ class Books:
         self.effects = Counter(world.effects())
         with closing(sqlite3.connect(f"file:{world.paths.db}?mode=ro", uri=True)) as db:
             self.inbox = {row.id: row for row in map(_accepted, _rows(db, "inbox"))}
-            self.outbox = {row.id: row for row in map(_owed, _rows(db, "outbox"))}
+            resends = Counter[str]()
+            for part in _rows(db, "parts"):
+                resends[part["delivery_id"]] += part["resends"]
+            owed = (_owed(row, resends[row["id"]]) for row in _rows(db, "outbox"))
+            self.outbox = {row.id: row for row in owed}
             self.turns = {row["id"]: row for row in _rows(db, "turns")}
             self.transcripts = _transcripts(db)
 
@@ -127,17 +131,28 @@ def ended_visibly(books: Books) -> Iterator[str]:
 
 
 def delivered_once(books: Books) -> Iterator[str]:
-    """I1, I2: what is owed arrives once; a copy is marked, and there is at most one."""
-    arrivals: defaultdict[str, list[bool]] = defaultdict(list)
+    """I1, I2, I4: what is owed arrives once, each part of it; a copy is marked, and there is at
+    most one. A reply that was shown as it grew is no other."""
+    arrivals: defaultdict[str, defaultdict[int, list[bool]]]
+    arrivals = defaultdict(lambda: defaultdict(list))
     for sent in books.ledger.sent:
-        arrivals[sent.outgoing.delivery_id].append(sent.outgoing.maybe_repeated)
+        delivery_id, part = _part(sent)
+        arrivals[delivery_id][part].append(sent.outgoing.maybe_repeated)
     for stranger in arrivals.keys() - books.outbox.keys():
         yield f"{stranger} arrived and nobody owed it"
     for row in books.outbox.values():
         if row.inbox_id is None:
             continue  # a notice is worth nothing late, and may be dropped
         if books.inbox[row.inbox_id].platform == "simulated":
-            yield from _arrived(row, arrivals[row.id], idempotent=books.idempotent)
+            for number in range(1, max(arrivals[row.id], default=1) + 1):
+                marks = arrivals[row.id][number]
+                yield from _arrived(row, marks, idempotent=books.idempotent)
+
+
+def _part(sent: Sent) -> tuple[str, int]:
+    """The delivery that a message belongs to, and which of its parts it is."""
+    delivery_id, _, part = sent.outgoing.delivery_id.partition(".")
+    return delivery_id, int(part or 1)
 
 
 def _arrived(row: Owed, marks: list[bool], *, idempotent: bool) -> Iterator[str]:
@@ -152,11 +167,17 @@ def _arrived(row: Owed, marks: list[bool], *, idempotent: bool) -> Iterator[str]
 
 
 def answered_rightly(books: Books) -> Iterator[str]:
-    """H1: the answer is the one that finishes the request, not an apology for it."""
-    texts = {sent.outgoing.delivery_id: sent.outgoing.text for sent in books.ledger.sent}
+    """H1, I4: the answer is the one that finishes the request, not an apology for it; what was
+    shown of it on the way ends in that."""
+    parts = {_part(sent): sent.text for sent in books.ledger.sent}  # of a copy, the last
+    texts: dict[str, str] = {}
+    for (delivery_id, _), text in sorted(parts.items()):
+        texts[delivery_id] = texts.get(delivery_id, "") + text
     for owed in books.outbox.values():
         if owed.kind is DeliveryKind.COMMAND or owed.inbox_id is None:
             continue  # the gateway's own word
+        if owed.state is not DeliveryState.SENT:
+            continue  # that it may not have arrived is told, and is another law's
         row = books.inbox[owed.inbox_id]
         promised = _ANSWER.findall(row.text)
         if row.state is not InboxState.ANSWERED or not promised or owed.id not in texts:
@@ -190,7 +211,10 @@ def done_once(books: Books) -> Iterator[str]:
 
 
 def nothing_open(books: Books) -> Iterator[str]:
-    """H3: no turn is left behind."""
+    """H3, I4: no turn is left behind, and no reply that was begun."""
+    for row in books.outbox.values():
+        if row.state is DeliveryState.STREAMING:
+            yield f"{row.id} is shown for ever, and never said"
     for turn in books.turns.values():
         if turn["state"] == "open":
             yield f"turn {turn['id']} is open for ever"
@@ -234,8 +258,9 @@ def _accepted(row: dict[str, Any]) -> Accepted:
     return msgspec.convert({**row, **said, "chat": inbound["source"]["chat_id"]}, Accepted)
 
 
-def _owed(row: dict[str, Any]) -> Owed:
-    return msgspec.convert(row, Owed)
+def _owed(row: dict[str, Any], resends: int) -> Owed:
+    """`resends`: of its parts, where it has any."""
+    return msgspec.convert({**row, "resends": row["resends"] + resends}, Owed)
 
 
 def _transcripts(db: sqlite3.Connection) -> dict[str, list[Message]]:

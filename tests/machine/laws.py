@@ -461,7 +461,7 @@ def is_inner(row: InboxRow) -> bool:
 
 def _sent(home: Home) -> dict[str, list[Sent]]:
     taken: dict[str, list[Sent]] = {}
-    for sent in home.service._sent:
+    for sent in home.service.sent:
         taken.setdefault(sent.outgoing.delivery_id, []).append(sent)
     return taken
 

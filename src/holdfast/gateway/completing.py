@@ -56,7 +56,7 @@ class Completing:
             )
             part = known.get(number, Part(number=number))
             if number == 1 and shown == text and part.state is DeliveryState.SENT:
-                part = await self._already(post, part)
+                part = await self._posting.stands(post, part)
             tries = _Tries(self._posting, post, platform, way)
             done.append(await tries.to_the_end(part))
             if done[-1].state is DeliveryState.FAILED:
@@ -66,12 +66,6 @@ class Completing:
                     state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
                 )
         return _whole(done)
-
-    async def _already(self, post: Post, part: Part) -> Part:
-        """The stream had come to the last word."""
-        part = msgspec.structs.replace(part, final=True)
-        await self._posting.keep(post.delivery_id, part)
-        return part
 
 
 class _Tries:

@@ -109,8 +109,10 @@ class Posting:
             )
         )
         self._crash(CrashPoint.EDIT_SENT)
-        if not post.final:
-            return part
+        return await self.stands(post, part) if post.final else part
+
+    async def stands(self, post: Post, part: Part) -> Part:
+        """The platform shows the last words of the part."""
         shown = msgspec.structs.replace(part, state=DeliveryState.SENT, final=True)
         await self.keep(post.delivery_id, shown)
         self._crash(CrashPoint.EDIT_COMMITTED)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +25,7 @@ from holdfast.platforms.simulated.wire import (
     Revise,
     Said,
     Say,
+    Sent,
     Typing,
     Update,
     UpdateKind,
@@ -70,6 +72,11 @@ class ChatService:
     def faults(self) -> Faults:
         """As they stand: each number is what is left of it."""
         return self._judging.faults
+
+    @property
+    def sent(self) -> Sequence[Sent]:
+        """What bots have sent, in the order it came, as it stands now."""
+        return self._chats.sent
 
     def set_faults(self, faults: Faults) -> None:
         self._judging.faults = faults
