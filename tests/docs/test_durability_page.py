@@ -4,13 +4,12 @@ from xml.etree import ElementTree
 
 from tests.docs.conftest import Pages
 from tests.faults.test_pairs import all_pairs
-from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES
+from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES, VENDORS
 from tests.mutants.mutants import ROOT
 
 from holdfast.core.crash import CrashPoint
 
 PICTURE = "docs/pictures/crash-points.svg"
-VENDORS = 2  # one that takes a delivery once, and one that does not
 
 
 def test_every_crash_point_stands_on_the_way_of_a_message() -> None:
@@ -21,6 +20,6 @@ def test_every_crash_point_stands_on_the_way_of_a_message() -> None:
 
 def test_the_figures_of_the_page_are_those_of_the_tests(page: Pages) -> None:
     text = page("docs/durability.md").text
-    assert f"{VENDORS * CHAINS * LIVES} in `make test`" in text
+    assert f"{len(VENDORS) * CHAINS * LIVES} in `make test`" in text
     assert f"{RUNS * SOAKED * SOAKED_LIVES:,} in `make soak`" in text
     assert f"all {len(list(all_pairs()))} pairs" in text

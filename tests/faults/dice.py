@@ -5,7 +5,7 @@ import os
 import random
 
 from tests.faults.laws import Books, effect, plain
-from tests.faults.test_crash_points import RECOVERING, WORKING
+from tests.faults.test_crash_points import RECOVERING, STREAMING, WORKING
 from tests.faults.world import World
 
 from holdfast.core.inbox import InboxState
@@ -13,7 +13,9 @@ from holdfast.platforms.simulated.wire import Faults
 
 CHATS = ("home", "work", "garden")
 GIVEN_UP = "interrupted 3 times"
-POINTS = (*WORKING, *RECOVERING)  # those that come by themselves, without a person or a signal
+# Those that come by themselves, without a person or a signal.
+POINTS = (*WORKING, *RECOVERING, *STREAMING)
+STREAMED = frozenset(STREAMING)  # only where a vendor lets bots edit
 TIMES = (1, 1, 1, 2, 3, 5)
 
 
@@ -28,15 +30,23 @@ def slow(name: str) -> str:
     return f'do {name} [tool terminal {{"command": "{command}"}}] [then] [text answer to {name}]'
 
 
+def spoken(name: str) -> str:
+    """A message whose answer is said in pieces, so that a death may find it half said."""
+    return f"tell {name} [delay 0.02][split 4][text answer to {name}]"
+
+
 def some_faults(dice: random.Random) -> Faults:
     """What a vendor does to anyone now and then; nothing of it loses what was said."""
     return Faults(
         duplicates=dice.choice((0, 0, 2)),
         delay=dice.choice((0.0, 0.0, 0.05)),
+        reorders=dice.choice((0, 0, 1)),
         floods=dice.choice((0, 0, 1)),
         retry_after=0.05,
         lost_receipts=dice.choice((0, 0, 0, 1)),
         lost_messages=dice.choice((0, 0, 0, 1)),
+        rejected_edits=dice.choice((0, 0, 1)),
+        lost_edits=dice.choice((0, 0, 1)),
     )
 
 
@@ -49,16 +59,20 @@ def given_up_for_nothing(books: Books) -> list[str]:
 class Schedule:
     """Owns the dice of one world, and how each of its lives went, for whoever reads a failure."""
 
-    def __init__(self, world: World, dice: random.Random, *, longest_wait: float) -> None:
+    def __init__(
+        self, world: World, dice: random.Random, *, longest_wait: float, edits: bool
+    ) -> None:
         self._world = world
         self._dice = dice
         self._longest_wait = longest_wait
+        self._points = [point for point in POINTS if edits or point not in STREAMED]
+        self._sayings = (plain, effect, slow, *((spoken, spoken) if edits else ()))
         self._said = 0
         self.lives: list[str] = []
 
     async def live_and_die(self) -> None:
         """One life: started, spoken to and killed."""
-        order = f"{self._dice.choice(POINTS)}:{self._dice.choice(TIMES)}"
+        order = f"{self._dice.choice(self._points)}:{self._dice.choice(TIMES)}"
         early = self._dice.random() < 0.5  # said while nobody is there to hear it
         patience = self._dice.uniform(0.0, self._longest_wait)
         await self._world.people.set_faults(some_faults(self._dice))
@@ -71,7 +85,7 @@ class Schedule:
     async def _speak(self, now: bool) -> None:
         for _ in range(self._dice.randint(1, 2) if now else 0):
             self._said += 1
-            say = self._dice.choice((plain, effect, slow))
+            say = self._dice.choice(self._sayings)
             await self._world.people.say(say(f"n{self._said}"), chat=self._dice.choice(CHATS))
 
     async def _death(self, patience: float) -> str:
