@@ -32,6 +32,7 @@ from holdfast.core.settings import CrashRecovery
 from holdfast.core.source import Source, build_session_key
 from holdfast.core.stopping import LeftAs, StopKind
 from holdfast.core.tool import Arguments, Replay, ToolContext, ToolOutput
+from holdfast.core.turn import LaneState
 from holdfast.gateway.cut_notes import TAIL_NOTE, cut_note
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
@@ -206,6 +207,27 @@ async def test_a_turn_that_was_marked_and_finished_all_the_same_is_not_marked(
     await answered(world, 1)
     found = await only(world)
     assert (found.cuts, found.resume_pending, found.resume_reason) == (0, False, None)
+
+
+async def test_a_turn_that_was_marked_and_came_to_a_boundary_then_was_cut(
+    world: World, call: Call, until: Any
+) -> None:
+    """F5, F7: what was said first holds, also where the stop tells how many it cut."""
+    await with_windows(world)
+    world.say("work")
+    await world.model.asked(1)
+    await begun(world)
+    lanes = world.gateway.lanes
+    await asyncio.gather(*lanes.leave(LeftAs.RESTART_TIMEOUT))
+    lanes.park()
+    world.model.say([call("never")])
+    await until(lambda: lanes.count(LaneState.PARKED) == 1)
+    went = await leave(world, StopKind.RESTART)
+    assert (went.parked, went.interrupted) == (0, 1)
+    await come_back(world)
+    request = await world.model.asked(2)
+    assert notes(request.messages) == [cut_note("restart_timeout").text]
+    assert (await only(world)).cuts == 1
 
 
 async def talked(world: World) -> SessionRow:

@@ -46,6 +46,8 @@ class Ends:
             cursor = db.cursor()
             for turn in reads.open_turns(cursor):
                 self._count(turn)
+                if turn.turn.id in self._left_before and turn.left_as is None and not disk_failed:
+                    self.breaches.append(f"{turn.turn.id} was about to go on, and has no word now")
                 if turn.turn.id in self._running and not disk_failed:
                     session = reads.session(cursor, turn.turn.session_id)
                     assert session is not None, "a turn of it is open"

@@ -78,7 +78,7 @@ class Draining:
                 async with asyncio.timeout(_LETTING_GO):
                     await self._detach()
         finally:
-            self.parked = self._lanes.count(LaneState.PARKED) + self._lanes.count(LaneState.WAITING)
+            self.parked = self._lanes.at_rest
             self.interrupted = self._lanes.cut(self._order.told_to_agents, detached=restarts)
             await self._lanes.close()
 

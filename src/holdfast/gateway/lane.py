@@ -184,12 +184,19 @@ class Lane:
             return self._aside.leave()
         return None if self._turn is None else self._turn.leaving
 
+    @property
+    def cut_short(self) -> bool:
+        """The turn here is not ended by this process, and not parked either. One that was marked
+        is cut, also where it has come to a step boundary since."""
+        turn = self._turn
+        return turn is not None and turn.ending is None and turn.left is not LeftAs.PARKED
+
     def cut(self, reason: str, *, detached: bool) -> bool:
-        """Interrupt the running turn, which stays open; False: none runs."""
-        turn = self.turn
-        if turn is not None:
-            turn.cut(reason, detached=detached)
-        return turn is not None
+        """Interrupt the running turn, which stays open; whether there was one to cut."""
+        cut_short = self.cut_short
+        if self.turn is not None:
+            self.turn.cut(reason, detached=detached)
+        return cut_short
 
     async def run(self) -> None:
         """Answer until there is nothing to answer. A store that fails delays, and loses nothing."""

@@ -42,6 +42,12 @@ class Lanes:
     def count(self, state: LaneState) -> int:
         return sum(lane.state is state for lane in self._lanes.values())
 
+    @property
+    def at_rest(self) -> int:
+        """How many turns stand at a step boundary, parked there or for a person's word."""
+        resting = (LaneState.PARKED, LaneState.WAITING)
+        return sum(lane.state in resting and not lane.cut_short for lane in self._lanes.values())
+
     def session_of(self, route: SessionKey) -> SessionId | None:
         """Where the route points, if that is known here better than in the log."""
         return self._routes.get(route)
