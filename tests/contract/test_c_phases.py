@@ -14,7 +14,7 @@ from holdfast.core.capabilities import Capabilities
 from holdfast.core.stopping import StopKind
 from holdfast.core.tool import Replay
 from holdfast.gateway.shutdown import Phase, run_phases
-from holdfast.gateway.stop import DRAIN
+from holdfast.gateway.stop import DRAIN, Stop
 
 NAMES = [
     "close intake",
@@ -205,6 +205,20 @@ async def settled_once(world: World) -> None:
     async with asyncio.timeout(10):
         while await world.ledger() != {"answered": 1}:
             await asyncio.sleep(0.005)
+
+
+async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(world: World) -> None:
+    """C1, C5: the rest of the phase is done all the same, and memory hears of who is mid-turn."""
+    world.say("work")
+    await world.model.asked(1)
+    in_use = replace(world.gateway._in_use(), give_up_start=hangs)
+    order = order_to(world, StopKind.STOP)
+    stop = Stop(order, in_use, hurried=asyncio.Event())
+    first = replace(stop.phases()[0], seconds=0.05)
+    assert first.name == "close intake"
+    await run_phases([first], progress=world.states.append)
+    assert world.gateway.house.children._leaving
+    assert stop._mid_turn == {lane.session_id for lane in world.gateway.lanes} != set()
 
 
 async def test_a_gateway_that_was_never_started_can_be_stopped(world: World) -> None:

@@ -80,12 +80,14 @@ class Stop:
         gateway.intake.close()
         # Who is given time to finish may need help for that.
         gateway.lanes.hold(children=self.draining.to_finish > 0)
-        await gateway.give_up_start()
-        gateway.house.children.leave()
-        gateway.house.jobs.leave()
-        gateway.expiry.close()
-        # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
-        self._mid_turn = {lane.session_id for lane in gateway.lanes}
+        try:
+            await gateway.give_up_start()
+        finally:  # also where the start does not let go in time
+            gateway.house.children.leave()
+            gateway.house.jobs.leave()
+            gateway.expiry.close()
+            # Noted before the lanes go: an agent that is mid-turn may be in no cache any more.
+            self._mid_turn = {lane.session_id for lane in gateway.lanes}
 
     async def _notify(self) -> None:
         await self._gateway.farewell(self._order)
