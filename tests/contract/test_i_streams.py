@@ -18,7 +18,7 @@ World = Any
 async def among_editors(world: World, **about: Any) -> None:
     """The gateway again, with a vendor whose messages can be edited."""
     await world.stop()
-    world.service = ChatService(edit=True, **{"edit_interval": 0.01, **about})
+    world.service = ChatService(**{"edit": True, "edit_interval": 0.01, **about})
     await world.start()
 
 
@@ -388,3 +388,32 @@ async def test_a_long_reply_is_gone_on_with_at_the_part_that_was_cut(world: Worl
     assert list(dict.fromkeys(texts)) == ["aaaaaaaaa", "bbbbbbbbb", "ccccccccc"]
     again = [s for number, s in enumerate(sent) if s.text.strip() in texts[:number]]
     assert all(each.outgoing.maybe_repeated for each in again)
+
+
+async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(world: World) -> None:
+    """I3, I4: it passes the gate like all that is sent, and is owed to nobody."""
+    await among_editors(world, edit=False, typing=True)
+    world.say("think", thread="t")
+    await world.model.asked(1)
+    async with asyncio.timeout(10):
+        while not world.service.ledger().typing:
+            await asyncio.sleep(0.005)
+    assert sum((await world.store.outbox_ledger()).values()) == 0
+    world.model.say("done")
+    assert await world.texts(1) == ["done"]
+    (typing,) = world.service.ledger().typing
+    assert (typing.chat_id, typing.thread_id) == ("home", "t")
+
+
+async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_long_as_told(
+    world: World,
+) -> None:
+    """I3: one gate stands in front of everything, and what is dropped there is not repeated."""
+    await among_editors(world, edit=False, typing=True)
+    world.service.set_faults(Faults(floods=1, retry_after=0.2))
+    world.model.say("done")
+    world.say("quick")
+    assert await world.texts(1) == ["done"]
+    ledger = world.service.ledger()
+    assert ledger.typing == ()
+    assert [attempt.verdict for attempt in ledger.attempts] == [Verdict.TAKEN]

@@ -26,6 +26,7 @@ from holdfast.gateway.completing import Completing
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.pacing import Gate
 from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.passing import Passing
 from holdfast.gateway.posting import Posting, restored
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.reply_stream import ReplyStream
@@ -43,7 +44,7 @@ class _Chat:
 
     def __init__(self, clock: Clock) -> None:
         self.gate = Gate(clock)
-        self.parcels: deque[Parcel | ReplyStream] = deque()
+        self.parcels: deque[Parcel | Passing] = deque()
         self.since = clock.now()  # when the parcel in front came to be there
         self.task: asyncio.Task[None] | None = None
 
@@ -165,20 +166,21 @@ class Delivery:
         """The reply of that id, where this process has begun to show it."""
         return self._streams.get(delivery_id)
 
-    def show(self, stream: ReplyStream) -> bool:
-        """Show what there is of a reply; False: not now, since something is owed to its chat or
-        it must be left in peace. What is shown early is dropped under pressure, no reply is."""
-        address = stream.address
+    def show(self, passing: Passing) -> bool:
+        """Show what is not owed; False: not now, since something is owed to its chat or that must
+        be left in peace. Progress and typing are dropped under pressure, replies never."""
+        address = passing.address
         account = address.platform, address.account
         if (address.platform, address.account, address.chat_id) in self._chats:
             return False
         if not self._closed and not self._reached(account):
             return False
-        self._streams[stream.id] = stream
-        self._enqueue(stream)
+        if isinstance(passing, ReplyStream):
+            self._streams[passing.id] = passing
+        self._enqueue(passing)
         return True
 
-    def _enqueue(self, parcel: Parcel | ReplyStream) -> None:
+    def _enqueue(self, parcel: Parcel | Passing) -> None:
         if self._closed:
             return
         key = (parcel.address.platform, parcel.address.account, parcel.address.chat_id)
@@ -202,10 +204,10 @@ class Delivery:
             chat.since = self._clock.now()
         del self._chats[key]  # no await since the queue was seen empty: nobody added to it
 
-    async def _deliver(self, parcel: Parcel | ReplyStream, gate: Gate) -> None:
+    async def _deliver(self, parcel: Parcel | Passing, gate: Gate) -> None:
         """Bring one parcel to its end: sent, failed, or for good unknown."""
-        if isinstance(parcel, ReplyStream):
-            await self._glimpse(parcel, gate)
+        if not isinstance(parcel, Parcel):
+            await self._let_pass(parcel, gate)
             return
         if parcel.stale:  # known without its platform, which may never be connected again
             why = "expired with the process that owed it"
@@ -254,17 +256,17 @@ class Delivery:
         await self._settle(parcel, end.state, message_id=end.message_id, error=end.error)
         self._streams.pop(parcel.id, None)
 
-    def _way(self, parcel: Parcel | ReplyStream, gate: Gate) -> Way:
+    def _way(self, parcel: Parcel | Passing, gate: Gate) -> Way:
         account = self._account_gate(parcel.address)
         return Way(gate, account, away=partial(self._lost, parcel))
 
-    async def _glimpse(self, stream: ReplyStream, gate: Gate) -> None:
-        platform = self._doors.find(stream.address)
+    async def _let_pass(self, passing: Passing, gate: Gate) -> None:
+        platform = self._doors.find(passing.address)
         if platform is not None:
-            await stream.put(self._posting, platform, self._way(stream, gate))
+            await passing.put(self._posting, platform, self._way(passing, gate))
         await gate.passed()  # who comes next waits too, where the platform has asked for that
 
-    def _lost(self, parcel: Parcel | ReplyStream) -> None:
+    def _lost(self, parcel: Parcel | Passing) -> None:
         """Its account could not be reached."""
         self._away[parcel.address.platform, parcel.address.account] = self._clock.now()
         self._found_away.set()

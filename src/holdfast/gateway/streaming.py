@@ -1,4 +1,4 @@
-"""Streaming: which turns show their reply as it grows, and how such a reply ends with its turn."""
+"""Streaming: which turns show what they do as they do it, and how what was shown ends with them."""
 
 from collections.abc import Mapping
 
@@ -16,12 +16,13 @@ from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.replies import address_of
 from holdfast.gateway.reply_stream import ReplyStream
+from holdfast.gateway.typist import Typist
 
 _CUT = "({reason})"
 
 
 class Streaming:
-    """Makes the streams of turns; keeps none of them."""
+    """Makes the streams and typists of turns; keeps none of them."""
 
     def __init__(
         self,
@@ -75,6 +76,14 @@ class Streaming:
             )
         stream.reopen(muted=not shows)
         return stream
+
+    def typist(self, row: InboxRow) -> Typist | None:
+        """None: nobody there could see that an answer to `row` is being written."""
+        source = row.inbound.source
+        can = self._doors.capabilities_of(source.platform, source.account)
+        if not can.typing or row.inbound.run is not None:
+            return None
+        return Typist(address_of(row), show=self._delivery.show)
 
 
 def ended(end: EndTurn, begun: Begun | None, row: InboxRow) -> EndTurn:

@@ -154,6 +154,9 @@ class Turn:
         """Run the agent; whoever calls this awaits the task to its end."""
         running = run_turn(self.agent, self.work)
         self._task = asyncio.create_task(running, name=f"turn {self.turn_id}")
+        if typist := self._house.streaming.typist(self.rows[-1]):
+            typist.begin()
+            self._task.add_done_callback(lambda _: typist.end())
         self.agent.lend(self.interrupt)
         self._task.add_done_callback(lambda _: self.agent.lend(None))
         return self._task
