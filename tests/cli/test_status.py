@@ -162,7 +162,7 @@ def test_platforms_say_whether_a_round_trip_proves_them() -> None:
 def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:
     stops = (
         stop(StopKind.RESTART, parked=3, stopped_at=NOW - 99, ready_at=NOW - 98.4),
-        stop(StopKind.CRASH, by=AskedBy.NOBODY, interrupted=2),
+        stop(StopKind.CRASH, by=AskedBy.NOBODY, interrupted=2, ready_at=NOW),
     )
     lines = shown(document(restarts=stops), now=NOW).splitlines()
     assert lines[-2].split()[2:] == ["restart", "cli", "3", "-", "0.6", "s"]
@@ -177,6 +177,12 @@ def test_a_stop_under_way_says_how_far_it_is_and_whose_word_it_was() -> None:
     )
     assert "draining: 2 turns for 3.0 s" in click.unstyle(text)
     assert "restart, asked for by page" in text
+
+
+def test_the_next_job_is_told_where_there_is_one() -> None:
+    assert "jobs" not in click.unstyle(shown(document(), now=NOW))
+    told = click.unstyle(shown(document(next_job=NOW + 90), now=NOW))
+    assert "the next is due in" in told
 
 
 def test_home_channels_are_named() -> None:

@@ -53,9 +53,11 @@ def test_a_program_gets_one_json_object_a_line(tmp_path: Path) -> None:
 def test_a_person_gets_a_sentence(tmp_path: Path) -> None:
     stream = Terminal()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
-        logger.warning("Careful.", extra={"action": "care"})
+        logger.warning("Careful.", extra={"action": "care", "each": {"hands": 2}})
     assert "\033[33mCareful.\033[0m" in stream.getvalue()
-    assert "action=care" in stream.getvalue()
+    assert "action=care" in stream.getvalue() and "hands" not in stream.getvalue()
+    [line] = lines((tmp_path / "g.log").read_text())
+    assert line["each"] == {"hands": 2}
 
 
 def test_a_secret_reaches_no_log(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ def facts(document: Document, *, now: float) -> Iterator[str]:
     yield from _row("model", _model(snapshot.model))
     yield from _row("turns", _turns(snapshot, now))
     yield from _row("outbox", _outbox(snapshot, now))
+    if snapshot.next_job is not None:
+        due = duration(max(0.0, snapshot.next_job - now))
+        yield from _row("jobs", f"the next is due in {due}")
     for index, platform in enumerate(snapshot.platforms):
         yield from _row("platforms" if index == 0 else "", _platform(platform, now))
     for index, home in enumerate(snapshot.homes):

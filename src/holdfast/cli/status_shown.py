@@ -8,7 +8,7 @@ from holdfast.cli.output import duration, moment
 from holdfast.cli.screen import safe
 from holdfast.cli.status_rows import facts
 from holdfast.core.facts import Document, Level, Problem, Snapshot, TurnFacts
-from holdfast.core.stopping import StopRow
+from holdfast.core.stopping import StopKind, StopRow
 
 _COLOURS = {"running": "green", "hanging": "red"}
 _LISTED = 20  # turns; `--json` has more of them
@@ -93,7 +93,11 @@ def _restarts(stops: Sequence[StopRow]) -> Iterator[str]:
 
 def _stop(stop: StopRow) -> tuple[str, ...]:
     began = stop.stopped_at or stop.order.at
-    back = "-" if stop.ready_at is None else duration(max(0.0, stop.ready_at - began))
+    # When a killed process died nobody wrote down: only when its successor found out.
+    if stop.ready_at is None or stop.order.kind is StopKind.CRASH:
+        back = "-"
+    else:
+        back = duration(max(0.0, stop.ready_at - began))
     return (
         moment(began),
         stop.order.kind,

@@ -108,5 +108,6 @@ class Draining:
             self._told = running
             text = f"draining: {running} turn{'' if running == 1 else 's'}"
             self._progress(text)
-            log.info("Stopping, %s.", text, extra={"action": "draining", "turns": running})
+            goes = "Restarting" if self._order.kind.restarts else "Stopping"
+            log.info("%s, %s.", goes, text, extra={"action": "draining", "turns": running})
         return running

@@ -34,7 +34,8 @@ class JsonLines(logging.Formatter):
 
 
 class HumanLines(logging.Formatter):
-    """The time, the sentence and its fields, in colours."""
+    """The time, the sentence and its fields, in colours. Tables are for programs: they would
+    bury the sentence."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -43,7 +44,8 @@ class HumanLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         colour = _COLOURS.get(record.levelname, "")
-        extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
+        fields = _extra(record).items()
+        extra = " ".join(f"{name}={value}" for name, value in fields if not isinstance(value, dict))
         line = f"{_DIM}{time}{_PLAIN} {colour}{record.getMessage()}{_PLAIN}"
         if extra:
             line += f"  {_DIM}{extra}{_PLAIN}"
