@@ -4,9 +4,14 @@ import asyncio
 import itertools
 from typing import Any
 
+import msgspec
+from tests.contract.test_j_approvals import ByWords, Shell
+
+from holdfast.core.inbox import BusyMode
+from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.core.settings import GatewaySettings, PlatformSettings, Settings
 from holdfast.core.tool import Replay
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.simulated.service import ChatService
@@ -417,3 +422,67 @@ async def test_typing_that_is_refused_by_flood_control_holds_the_reply_up_as_lon
     ledger = world.service.ledger()
     assert ledger.typing == ()
     assert [attempt.verdict for attempt in ledger.attempts] == [Verdict.TAKEN]
+
+
+async def test_a_reply_whose_turn_fails_says_so_in_its_own_place(world: World) -> None:
+    """I4: the reason goes where the answer was begun, and there is no second message."""
+    await among_editors(world)
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me")
+    reply.say("Once upon")
+    await shown(world, "Once upon")
+    reply.fail(ModelFailed("the model will not go on", fault=Fault.AUTH))
+    await ended(world, DeliveryState.SENT)
+    (sent,) = world.service.ledger().sent
+    assert sent.text.startswith("This could not be answered:")
+    assert "the model will not go on" in sent.text
+
+
+async def test_an_interrupted_reply_says_so_and_the_next_message_has_its_own(
+    world: World,
+) -> None:
+    """G4, I4: what was begun is no answer any more; the next one is."""
+    gateway = GatewaySettings(busy_mode=BusyMode.INTERRUPT)
+    world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
+    await among_editors(world)
+    first, second = Dictation(), Dictation()
+    world.model.say(first, second)
+    world.say("tell me")
+    first.say("Once upon")
+    await shown(world, "Once upon")
+    world.say("no, something else")
+    await shown(world, "Once upon\n\n(interrupted by the next message)")
+    second.say("Something")
+    await shown(world, "Something", message=1)
+    second.say(" else.")
+    second.end()
+    await shown(world, "Something else.", message=1)
+    await ended(world, DeliveryState.SENT, 2)
+    assert await world.ledger() == {"answered": 1, "merged": 1}
+
+
+async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_begun(
+    world: World, call: Any
+) -> None:
+    """I4, J3: the question stands below what was said before it, and the answer above."""
+    await world.stop()
+    world.more_tools = [Shell()]
+    world.judge = ByWords()
+    world.service = ChatService(edit=True, edit_interval=0.01)
+    await world.start()
+    first, second = Dictation(), Dictation()
+    world.model.say(first, second)
+    world.say("clean up")
+    first.say("I will delete it.")
+    await shown(world, "I will delete it.")
+    first.end(call("shell", '{"command": "rm -rf build"}'))
+    await world.sent(2)
+    world.say("/approve")
+    second.say("Deleted")
+    await shown(world, "Deleted")
+    second.say(".")
+    second.end()
+    await shown(world, "Deleted.")
+    await ended(world, DeliveryState.SENT, 3)
+    assert len(world.service.ledger().sent) == 3

@@ -18,7 +18,7 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Outbound
+from holdfast.core.outbox import Address, Change, Outbound
 from holdfast.core.ports import Platform
 from holdfast.core.source import ChatType, Source
 from holdfast.platforms.simulated.feed import Feed
@@ -28,7 +28,7 @@ from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
 from holdfast.platforms.simulated.server import serving
 from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import ALWAYS, Cut, Faults, Say, Verdict
+from holdfast.platforms.simulated.wire import ALWAYS, Cut, Faults, Revise, Say, Verdict
 
 
 @asynccontextmanager
@@ -336,3 +336,165 @@ async def test_people_say_break_and_read_over_http() -> None:
         ledger = await people.ledger(sent=1, wait=5)
     assert [said.message_id for said in ledger.said if said.acked] == [message_id]
     assert [sent.outgoing.delivery_id for sent in ledger.sent] == ["d1"]
+
+
+def change(message_id: str, text: str) -> Change:
+    address = Address(platform="simulated", account="default", chat_id="home")
+    return Change(
+        delivery_id=DeliveryId("d1"), address=address, platform_message_id=message_id, text=text
+    )
+
+
+async def test_an_edit_changes_what_stands_in_the_chat_and_twice_is_once(open_door: Any) -> None:
+    """I2: edits are idempotent; the ledger keeps each of them."""
+    service = ChatService(edit=True)
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        assert door.capabilities.edit
+        receipt = await door.send(outbound("Hel"))
+        for text in ("Hello", "Hello", "Hello!"):
+            await door.edit(change(receipt.platform_message_id, text))
+    (sent,) = service.ledger().sent
+    assert (sent.text, sent.edits) == ("Hello!", ("Hello", "Hello!"))
+    assert [edit.text for edit in service.ledger().edits] == ["Hello", "Hello", "Hello!"]
+
+
+async def test_edits_are_rejected_flooded_and_lost_on_demand(open_door: Any) -> None:
+    service = ChatService(edit=True, max_length=10)
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        name = (await door.send(outbound("one"))).platform_message_id
+        service.set_faults(Faults(rejected_edits=1))
+        with pytest.raises(Refused, match="not to be edited"):
+            await door.edit(change(name, "two"))
+        service.set_faults(Faults(floods=1, retry_after=7.0))
+        with pytest.raises(Throttled) as flood:
+            await door.edit(change(name, "two"))
+        assert flood.value.retry_after == 7.0
+        with pytest.raises(Refused, match="longer than 10"):
+            await door.edit(change(name, "x" * 11))
+        with pytest.raises(Refused, match="no bot sent"):
+            await door.edit(change("m99", "two"))
+        service.set_faults(Faults(lost_edits=1))
+        with pytest.raises(OutcomeUnknown):
+            await door.edit(change(name, "two"))
+    assert service.ledger().sent[0].text == "two"
+
+
+async def test_a_vendor_without_edits_says_so(open_door: Any) -> None:
+    service = ChatService()
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        name = (await door.send(outbound("one"))).platform_message_id
+        assert not door.capabilities.edit
+        with pytest.raises(Refused, match="cannot be edited"):
+            await door.edit(change(name, "two"))
+
+
+async def test_typing_is_in_the_ledger(open_door: Any) -> None:
+    service = ChatService(typing=True)
+    where = Address(platform="simulated", account="default", chat_id="home", thread_id="t")
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        await door.typing(where)
+    assert [(each.chat_id, each.thread_id) for each in service.ledger().typing] == [("home", "t")]
+
+
+async def test_a_persons_edit_is_another_event_about_the_same_message(open_door: Any) -> None:
+    """G2: an edit is another event; what was deleted is acknowledged and handed to nobody."""
+    service, intake = ChatService(), RecordingIntake()
+    async with open_door(service) as door, door.connect(intake):
+        first = say(service, "helo")
+        await intake.wait_for_tries(1)
+        service.revise(Revise(message_id=first, text="hello"))
+        await intake.wait_for_tries(2)
+        service.revise(Revise(message_id=first))
+        say(service, "next")
+        handed = await intake.wait_for_tries(3)
+        await until_acked(service, 2)
+    assert [(each.message_id, each.text) for each in handed[:2]] == [
+        (first, "helo"),
+        (first, "hello"),
+    ]
+    assert len({each.event_id for each in handed}) == 3
+    assert handed[2].text == "next"
+    said = service.ledger().said[0]
+    assert (said.edits, said.deleted) == (("hello",), True)
+
+
+async def test_a_message_is_overtaken_by_one_of_another_chat_and_never_by_its_own(
+    open_door: Any,
+) -> None:
+    """Reordering between chats; within one the order is kept."""
+    service, intake = ChatService(), RecordingIntake()
+    service.set_faults(Faults(reorders=1))
+    async with open_door(service) as door, door.connect(intake):
+        say(service, "one")
+        service.say(Say(chat="other", user="bob", text="two"))
+        say(service, "three")
+        handed = await intake.wait_for_tries(3)
+        assert [each.text for each in handed] == ["two", "one", "three"]
+        service.set_faults(Faults(reorders=1))
+        say(service, "four")
+        say(service, "five")
+        handed = await intake.wait_for_tries(5)
+    assert [each.text for each in handed[3:]] == ["four", "five"]
+
+
+async def test_a_message_that_nobody_overtakes_is_given_all_the_same(open_door: Any) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    service.set_faults(Faults(reorders=1))
+    async with open_door(service) as door, door.connect(intake):
+        say(service, "alone")
+        await intake.wait_for_tries(1)
+
+
+async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
+    open_door: Any,
+) -> None:
+    """Nothing comes through in either direction; whole again, nothing is missing."""
+    service, intake = ChatService(), RecordingIntake()
+    options = {"poll_wait": 0.05, "send_timeout": 0.05, "longest_pause": 0.05}
+    async with open_door(service, **options) as door, door.connect(intake):
+        service.set_faults(Faults(half_open=True))
+        say(service, "anybody?")
+        with pytest.raises(OutcomeUnknown):
+            await door.send(outbound("lost"))
+        assert intake.tried == []
+        service.set_faults(Faults())
+        await intake.wait_for_tries(1)
+    assert [attempt.verdict for attempt in service.ledger().attempts] == [Verdict.MESSAGE_LOST]
+    assert service.ledger().sent == ()
+
+
+async def test_what_a_bot_missed_is_fetched_where_there_is_a_history(open_door: Any) -> None:
+    """G1: `history_since` the last message that is durable; a new bot begins with what is new."""
+    service, intake = ChatService(backlog=Backlog.HISTORY), RecordingIntake()
+    say(service, "before its time")
+    async with open_door(service, poll_wait=0.05) as door:
+        async with door.connect(intake):
+            await listened_to(service)
+            say(service, "one")
+            await intake.wait_for_tries(1)
+        say(service, "two")
+        say(service, "three")
+        async with door.connect(intake):
+            handed = await intake.wait_for_tries(3)
+    assert [each.text for each in handed] == ["one", "two", "three"]
+
+
+async def test_what_a_bot_missed_is_gone_where_nothing_is_kept(open_door: Any) -> None:
+    """G1: `none`: what is said to a bot that is away is never given, and the ledger shows it."""
+    service, intake = ChatService(backlog=Backlog.NONE), RecordingIntake()
+    async with open_door(service, poll_wait=0.05) as door:
+        say(service, "missed")
+        async with door.connect(intake):
+            assert door.capabilities.backlog is Backlog.NONE
+            await listened_to(service)
+            say(service, "heard")
+            handed = await intake.wait_for_tries(1)
+    assert [each.text for each in handed] == ["heard"]
+    assert [said.given for said in service.ledger().said] == [0, 1]
+
+
+async def listened_to(service: ChatService) -> None:
+    """Until a bot of the usual account asks for updates."""
+    async with asyncio.timeout(10):
+        while not service.listens("default"):
+            await asyncio.sleep(0.005)

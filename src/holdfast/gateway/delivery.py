@@ -220,6 +220,8 @@ class Delivery:
         if self._has_parts(parcel):
             await self._deliver_parts(parcel, gate)
             return
+        if parcel.begun is not None:  # and nothing of it was shown: it is one like any other
+            self._streams.pop(parcel.id, None)
         while on_its_way:
             await gate.passed()
             await account.passed()
@@ -228,7 +230,9 @@ class Delivery:
     def _has_parts(self, parcel: Parcel) -> bool:
         """Some of it is there already, or it is too long for one message."""
         platform = self._doors.find(parcel.address)
-        if platform is None or self._end_without_sending(parcel, platform):
+        if platform is None or (parcel.begun is None and platform.capabilities.max_length is None):
+            return False
+        if self._end_without_sending(parcel, platform):
             return False
         if (begun := self._begun(parcel)) is not None and begun.parts:
             return True

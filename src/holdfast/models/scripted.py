@@ -14,7 +14,7 @@ class Dictation:
     """A reply that is said piece by piece, when whoever dictates says so."""
 
     def __init__(self) -> None:
-        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self._pieces: asyncio.Queue[str | ModelFailed | None] = asyncio.Queue()
         self.calls: Sequence[ToolCall] = ()
 
     def say(self, *pieces: str) -> None:
@@ -26,8 +26,14 @@ class Dictation:
         self.calls = calls
         self._pieces.put_nowait(None)
 
+    def fail(self, failed: ModelFailed) -> None:
+        """It breaks off here."""
+        self._pieces.put_nowait(failed)
+
     async def pieces(self) -> AsyncGenerator[str, None]:
         while (piece := await self._pieces.get()) is not None:
+            if isinstance(piece, ModelFailed):
+                raise piece
             yield piece
 
 

@@ -164,6 +164,10 @@ class ChatService:
         self._check_line()
         return stream.give(offset=offset, limit=limit)
 
+    def listens(self, account: str) -> bool:
+        """Whether a bot of that account is there: it asks, or has asked a moment ago."""
+        return self._streams[account].listens
+
     def history(self, account: str, *, since: int, limit: int = 100) -> list[Update]:
         """What came after that update, whether or not it was given; where history is kept."""
         self._check_line()

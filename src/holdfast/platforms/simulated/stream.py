@@ -32,7 +32,7 @@ class Stream:
     def put(self, update: Update) -> None:
         if self.backlog is Backlog.HISTORY:
             self.history.append(update)
-        if self.backlog is Backlog.UNTIL_ACKED or self._listens:
+        if self.backlog is Backlog.UNTIL_ACKED or self.listens:
             self._pending.append(update)
         self.wake()
 
@@ -42,7 +42,8 @@ class Stream:
         self.wake()
 
     @property
-    def _listens(self) -> bool:
+    def listens(self) -> bool:
+        """A bot asks, or has asked a moment ago."""
         return bool(self._polls) or asyncio.get_running_loop().time() < self._there_until
 
     @contextmanager
