@@ -7,9 +7,9 @@ from holdfast.control.problems import problems
 from holdfast.core.facts import (
     PROVEN_FOR,
     Document,
-    MachineFacts,
     Level,
     LoopFacts,
+    MachineFacts,
     PlatformFacts,
     Problem,
     Snapshot,
