@@ -29,6 +29,7 @@ from tests.contract.voices import helper_of, small_world
 from holdfast.agent.delegation import Delegate
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.settings import AuxiliarySettings, DelegateSettings
 from holdfast.core.stopping import LeftAs, StopKind
 from holdfast.core.tool import Replay
@@ -420,11 +421,16 @@ async def small(tmp_path: Path) -> AsyncIterator[World]:
     await world.stop()
 
 
-async def test_a_turn_parks_behind_the_summary_that_it_waits_for(small: World) -> None:
+@pytest.mark.parametrize("refused", [False, True], ids=["in time", "once it was too long"])
+async def test_a_turn_parks_behind_the_summary_that_it_waits_for(
+    small: World, refused: bool
+) -> None:
     """H6: the summary is in the log; the successor neither makes it again nor says so."""
-    await filled(small)
-    asked = len(small.model.requests)
-    accepted = await small.accept(long_text("question4"))
+    await filled(small, exchanges=2 if refused else 3)
+    if refused:
+        small.model.say(ModelFailed("too long", fault=Fault.CONTEXT_TOO_LONG))
+    asked = len(small.model.requests) + refused
+    accepted = await small.accept("and now?" if refused else long_text("question4"))
     await helper_of(small).asked(1)
     stopping = await parking(small)
     helper_of(small).say("They talked about three questions.")

@@ -36,10 +36,8 @@ class Unleased(RuntimeError):
 
 async def ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
     """The model's next reply. Where the provider finds the conversation too long, room is made
-    once and it is asked again. Raises `ModelFailed`, and `Parked` before it is asked at all."""
-    await make_room(agent, work)
-    if work.parking:  # making room took its time, and is in the log
-        raise Parked
+    once and it is asked again. Raises `ModelFailed`, and `Parked` before it is asked."""
+    await _make_room(agent, work)
     try:
         return await _call(agent, work, last_chance=last_chance, spare=agent.context.excess)
     except ModelFailed as failed:
@@ -47,9 +45,16 @@ async def ask(agent: Agent, work: Work, *, last_chance: bool) -> Completed:
             raise
         work.emit(StreamVoided(f"{failed} What was said before is summarised"))
     agent.context.was_too_long()
-    made = await make_room(agent, work, must=True)
+    made = await _make_room(agent, work, must=True)
     spare = agent.context.excess if made else agent.context.used // 2
     return await _call(agent, work, last_chance=last_chance, spare=spare)
+
+
+async def _make_room(agent: Agent, work: Work, *, must: bool = False) -> bool:
+    made = await make_room(agent, work, must=must)
+    if work.parking:  # making room took its time, and is in the log
+        raise Parked
+    return made
 
 
 async def _call(agent: Agent, work: Work, *, last_chance: bool, spare: int) -> Completed:
