@@ -128,6 +128,20 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
     assert (stop.parked, stop.interrupted) == (0, 0)
 
 
+def test_a_stop_in_the_middle_of_a_restart_leaves_no_gateway(lones: Lones) -> None:
+    """E3: an operator's stop stays one; the successor of the restart that it hurried goes too."""
+    lone = lones(drain=600, park=600).start()
+    lone.say("run sleep 600")
+    lone.until_runs()
+    lone.tell(signal.SIGUSR1)
+    lone.until_in("drain")
+    told = lone.cli("gateway", "stop", "--json")
+    assert told.returncode == exits.OK, told.stderr
+    assert lone.ended() == exits.OK
+    assert read_holder(lone.home) is None and lone.status()["state"] == "down"
+    assert lone.intent()["state"] == "stopped" and lone.intent()["restart"] is None
+
+
 def test_a_stop_is_heard_before_the_control_socket_is_there(lone: Lone) -> None:
     """`gateway stop` says the same by a signal: an operator's word, so that it stays down."""
     lone.begin("opening the store:hang")

@@ -16,6 +16,7 @@ from holdfast.cli.output import duration, print_json
 from holdfast.control.client import ControlClient, ControlRefused, GatewayDown, read_status
 from holdfast.core.errors import HoldfastError
 from holdfast.service import exits
+from holdfast.service.intent import IntentFile
 from holdfast.service.lock import Holder, read_holder
 from holdfast.service.paths import Paths
 from holdfast.service.process import gone, opened
@@ -31,18 +32,23 @@ class StillThere(HoldfastError):
 
 
 def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
-    """Returns when the process has gone."""
+    """Returns when the process has gone, and where it was about to restart, its successor too: the
+    order to restart stands, and whoever says stop wants no gateway."""
     watch = _Watch(timeout, quiet=as_json)
     if called_off(home):
         _tell(as_json, watch, f"The gateway of {home} is not started any more.", {"stopped": None})
         return
     with _holder(home) as (holder, fd):
+        restarting = _restarting(home)
         try:
             watch.follow(Paths(home), "/stop", {"now": now}, answers=_STOP_ANSWERS)
         except GatewayDown:
             # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
             signal.pidfd_send_signal(fd, signal.SIGINT)
         watch.until_gone(fd, holder)
+    if restarting and watch.until_followed(home, holder):
+        stop(home, now=now, timeout=watch.left, as_json=as_json)
+        return
     _tell(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": holder.pid})
 
 
@@ -90,6 +96,16 @@ class _Watch:
                 f"accepted is lost by `kill -9 {holder.pid}`."
             )
 
+    def until_followed(self, home: Path, before: Holder) -> bool:
+        """Whether a successor is there, once that is known; False: it was called off in time, or
+        nobody came."""
+        while self.seconds < self._timeout and not called_off(home):
+            holder = read_holder(home)
+            if holder is not None and holder.pid != before.pid and holder.purpose == "gateway":
+                return True
+            time.sleep(_LOOK_EVERY)
+        return False
+
     def until_ready(self, paths: Paths, before: Holder) -> int:
         while self.seconds < self._timeout:
             with suppress(GatewayDown):
@@ -119,6 +135,12 @@ def _holder(home: Path) -> Iterator[tuple[Holder, int]]:
         yield holder, fd
     finally:
         os.close(fd)
+
+
+def _restarting(home: Path) -> bool:
+    """Whether who holds the home has an order to restart: it writes that down before anything."""
+    intent = IntentFile(Paths(home).intent, now=time.time).read()
+    return intent is not None and intent.restart is not None
 
 
 def _refused(refused: ControlRefused, *, as_json: bool) -> None:
