@@ -38,6 +38,20 @@ def test_a_script_can_answer_in_a_chat(shared: GatewayProcess, cli: Cli) -> None
     assert "that was it" in done.stdout
 
 
+def test_a_script_that_asks_is_told_whose_word_it_waits_for(
+    shared: GatewayProcess, cli: Cli
+) -> None:
+    """Or it would wait in silence until the approval has expired."""
+    asked = ("ask", "--session", "alone", "--message-id", "m1", "--timeout")
+    wanted = "It waits for a person's word: sudo -n true; echo it ran"
+    while wanted not in (late := cli(*asked, "1", SUDO, **shared.where)).stderr:
+        assert late.returncode == 124
+    (row,) = pending(shared, cli)
+    assert f"`holdfast approvals approve {row['id']}`" in late.stderr
+    cli("approvals", "deny", row["id"], **shared.where)
+    assert cli(*asked, "30", SUDO, **shared.where).stdout == "that was it\n"
+
+
 def test_an_approval_is_listed_answered_and_remembered(
     shared: GatewayProcess, cli: Cli, typist: Callable[..., Typist]
 ) -> None:

@@ -15,6 +15,7 @@ from holdfast.cli.output import print_json
 from holdfast.cli.progress import progress
 from holdfast.cli.screen import safe
 from holdfast.cli.talking import message_id
+from holdfast.cli.word_wanted import WordWanted
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
 from holdfast.control.v1.views import AcceptedView, Attachment, MessageView, NewMessage
@@ -149,9 +150,12 @@ def _say(api: ApiClient, session_id: str, message: NewMessage, deadline: _Deadli
 
 
 def _wait(api: ApiClient, accepted: AcceptedView, deadline: _Deadline) -> MessageView | None:
+    wanted = WordWanted(api)
     while (left := deadline.left(_LOOK)) > 0:
         try:
             view = api.message(accepted.id, wait=left)
+            if view.state in OPEN:
+                wanted.tell(view)
         except GatewayDown as down:
             deadline.away(down)
             continue
