@@ -4,9 +4,10 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -187,9 +188,19 @@ class World:
                 if all(said.acked for said in ledger.said):
                     status = await self.status()
                     kept = status["ledger"]
-                    if not (kept["queued"] or kept["running"] or status["outbox"]):
+                    busy = kept["queued"] or kept["running"] or status["outbox"]
+                    if not busy and not self._owes():
                         return await self.people.ledger()
                 await asyncio.sleep(0.03)
+
+    def _owes(self) -> bool:
+        """Whether the store has a delivery that the gateway has not taken up yet: the end of a turn
+        is in the ledger an instant before its reply is on its way."""
+        with closing(sqlite3.connect(f"file:{self.paths.db}?mode=ro", uri=True)) as db:
+            found = db.execute(
+                "SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'streaming') LIMIT 1"
+            )
+            return found.fetchone() is not None
 
     async def until(self, fact: Callable[[], bool], *, within: float = 30.0) -> None:
         """Until a fact about the world, a plain function, holds."""
