@@ -44,7 +44,7 @@ soak: $(DEV_STAMP)  ## run the long tests: thousands of crash schedules
 	@scripts/system-packages $(VENV)
 	@HOLDFAST_SOAK=1 $(BIN)/pytest -n $(WORKERS) -m soak -rsP $(ARGS)
 
-mutants: $(DEV_STAMP)  ## break the source in twenty ways, and see that the tests notice each
+mutants: $(DEV_STAMP)  ## break the source in many ways, and see that the tests notice each
 	@scripts/system-packages $(VENV)
 	@$(BIN)/python -m tests.mutants.run --workers $(WORKERS) $(ARGS)
 
