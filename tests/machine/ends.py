@@ -27,6 +27,7 @@ class Ends:
         self._running: dict[TurnId, SessionId] = {}
         self._cuts_before: dict[SessionId, int] = {}
         self._left_before: set[TurnId] = set()  # by an earlier life, and not gone on with since
+        self._unended: set[TurnId] = set()  # closed, and the disk has not taken that yet
         self._restarts = False
 
     def begins(self, store: SteppedStore, lanes: Lanes, order: StopOrder | None) -> None:
@@ -34,6 +35,9 @@ class Ends:
         self._restarts = kind.restarts
         self._running = {
             lane.turn.turn_id: lane.session_id for lane in lanes if lane.turn is not None
+        }
+        self._unended = {
+            lane._turn.turn_id for lane in lanes if lane._turn is not None and lane.turn is None
         }
         left = [turn for turn in store.look(reads.open_turns) if turn.left_as is not None]
         self._left_before = {turn.turn.id for turn in left} - self._running.keys()
@@ -64,7 +68,8 @@ class Ends:
         self._running = {}
 
     def _count(self, turn: OpenTurn) -> None:
-        unheard = turn.left_as is None and turn.turn.id not in self._running
+        known = self._running.keys() | self._unended
+        unheard = turn.left_as is None and turn.turn.id not in known
         if turn.cut and not unheard and turn.turn.id not in self._left_before:
             self.cuts[turn.turn.id, turn.left_as] += 1
 
