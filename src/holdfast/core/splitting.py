@@ -21,5 +21,5 @@ def _cut(text: str, limit: int) -> int:
     for end in _ENDS:
         at = text.rfind(end, limit // 2, limit)
         if at != -1:
-            return at + len(end) if at + len(end) <= limit else at
+            return at + len(end)
     return limit
