@@ -486,3 +486,23 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
     await shown(world, "Deleted.")
     await ended(world, DeliveryState.SENT, 3)
     assert len(world.service.ledger().sent) == 3
+
+
+async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_made(
+    world: World, call: Any
+) -> None:
+    """I2, I4: it may have been made, so the last words are shown again whatever was shown before."""
+    await among_editors(world)
+    first, second = Dictation(), Dictation()
+    world.model.say(first, second)
+    world.say("tell me")
+    first.say("Yes")
+    await shown(world, "Yes")
+    world.service.set_faults(Faults(lost_edits=1))
+    first.say(", or no")
+    await shown(world, "Yes, or no")
+    first.end(call(Replay.SAFE))
+    second.say("Yes")
+    second.end()
+    await ended(world, DeliveryState.SENT)
+    assert [sent.text for sent in world.service.ledger().sent] == ["Yes"]

@@ -55,6 +55,7 @@ class ReplyStream:
         self._next_at = 0.0
         self._row_there = self.begun  # and nothing is shown before that
         self._attempted = begun is not None and bool(begun.parts)
+        self._full = False  # its first message holds no more of this step
         self._closed = False
 
     @property
@@ -73,16 +74,24 @@ class ReplyStream:
         """What watchers see of the turn; every secret has been taken out of it."""
         if isinstance(event, TextStreamed):
             self._pieces.append(event.text)
-            if self._timer is None and not self.muted and not self._closed:
+            if self._timer is None and self._grows:
                 self._wait()
         elif isinstance(event, StepEnded | StreamVoided):
-            self._pieces.clear()  # what is shown stays until there is something better
+            self._forget()  # what is shown stays until there is something better
+
+    @property
+    def _grows(self) -> bool:
+        return not (self._full or self.muted or self._closed)
+
+    def _forget(self) -> None:
+        self._pieces.clear()
+        self._full = False
 
     def reopen(self, *, muted: bool) -> None:
         """A turn begins, or goes on after it was set aside."""
         self._closed = False
         self.muted = self.muted or muted
-        self._pieces.clear()
+        self._forget()
 
     def close(self) -> None:
         """The turn has ended, or goes on elsewhere: nothing more grows here."""
@@ -99,7 +108,7 @@ class ReplyStream:
 
     def _due(self) -> None:
         self._timer = None
-        if self._closed or self.muted or not self._news():
+        if not self._grows or not self._news():
             return
         if self.rest:  # something was shown since it was set
             self._wait()
@@ -134,20 +143,20 @@ class ReplyStream:
 
     async def put(self, posting: Posting, platform: Platform, way: Way) -> None:
         """Show the newest words, in one try. Whatever goes wrong, the end makes it good."""
-        text = self._news()
-        text = split(text, platform.capabilities.max_length)[0] if text else ""
-        if self._closed or not text or text == self.shown or not self._may_put(platform):
+        first, *more = split(self._news(), platform.capabilities.max_length)
+        if not first or first == self.shown or not self._grows or not self._may_put(platform):
             return
-        post = Post(delivery_id=self.id, address=self.address, text=text, final=False)
+        post = Post(delivery_id=self.id, address=self.address, text=first, final=False)
         sending = self.part.platform_message_id is None
         self._attempted = True
         try:
             self.part = await posting.put(post, self.part, platform)
-            self.shown = "" if sending and self.part.doubtful else text
+            self.shown = "" if sending and self.part.doubtful else first
+            self._full = bool(more)
         except SendError as error:
             self._not_taken(error, sending=sending, way=way)
         self._next_at = self._clock.monotonic() + self._interval
-        if self._timer is None and not self._closed and not self.muted and self._news():
+        if self._timer is None and self._grows and self._news():
             self._wait()
 
     def _not_taken(self, error: SendError, *, sending: bool, way: Way) -> None:
@@ -155,8 +164,10 @@ class ReplyStream:
             self.part = outcome(self.part, error, final=False)
         if isinstance(error, Throttled | NotConnected):
             way.blocked(error)
-        else:
-            self.muted = sending or isinstance(error, Refused)
+            return
+        self.muted = sending or isinstance(error, Refused)
+        if not isinstance(error, Refused):
+            self.shown = ""  # as far as anybody knows: the last edit is made in any case
 
     def _may_put(self, platform: Platform) -> bool:
         """What may have arrived is sent again by the end alone, with all its words; unless the
