@@ -3,28 +3,22 @@
 import asyncio
 import logging
 from datetime import tzinfo
-from functools import partial
 from typing import Any, Self
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.core.admission import chosen_for_session
 from holdfast.core.child import ChildKind
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import DeliveryId, SessionId, TurnId
-from holdfast.core.inbox import Accepted
+from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.ports import Platform
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.gateway import leaving
 from holdfast.gateway.approvals import Approvals
-from holdfast.gateway.authorise import Action, Authority, principal_of
-from holdfast.gateway.children import Children, Ways
+from holdfast.gateway.authorise import Authority
+from holdfast.gateway.children import Children
 from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.every import every_command
-from holdfast.gateway.commands.words import meant
 from holdfast.gateway.connections import Connections
 from holdfast.gateway.delivery import Delivery
-from holdfast.gateway.destinations import Destinations
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.furnishing import Built, furnish
@@ -34,14 +28,14 @@ from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
-from holdfast.gateway.jobs import JobWays
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.parts import Parts
+from holdfast.gateway.reception import Reception
 from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.runs import Runs, RunWays
-from holdfast.gateway.scheduler import ClockAlarm, Scheduler
+from holdfast.gateway.scheduler import ClockAlarm
 from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.settling import settle_children, settle_jobs
 from holdfast.gateway.shutdown import Phase, run_phases
 from holdfast.gateway.standing import standing
 from holdfast.gateway.stop import InUse, Stop
@@ -117,9 +111,15 @@ class Gateway:
         self.homes = Homes(parts.settings.platforms, self._doors, library=parts.store)
         self.telling = Telling(self.house, self.lanes, self.homes)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
-        self.intake = Gatehouse(self.house, authority=authority, admit=self._admit)
-        self._settle_children_in()
-        self._settle_jobs_in()
+        self._reception = Reception(
+            self.desk,
+            self.sessions,
+            approvals=self.approvals,
+            children=self._children,
+            watchers=self.house.watchers,
+        )
+        self.intake = Gatehouse(self.house, authority=authority, admit=self._reception.admit)
+        self._settle_in(parts)
         self.desk.add(
             every_command(
                 self.house,
@@ -136,6 +136,28 @@ class Gateway:
             )
         )
 
+    def _settle_in(self, parts: Parts) -> None:
+        settle_children(
+            self._children,
+            self.house,
+            self.lanes,
+            intake=self.intake,
+            sessions=self.sessions,
+            closing=self.closing,
+            tasks=self._tasks,
+        )
+        self.runs, self.scheduler = settle_jobs(
+            self.house,
+            self.lanes,
+            intake=self.intake,
+            sessions=self.sessions,
+            closing=self.closing,
+            homes=self.homes,
+            authority=self.authority,
+            alarm=parts.alarm or ClockAlarm(parts.clock),
+            tasks=self._tasks,
+        )
+
     def _built(self) -> Built:
         return Built(
             doors=self._doors,
@@ -146,54 +168,6 @@ class Gateway:
             tasks=self._tasks,
             close=self._close_session,
         )
-
-    def _settle_children_in(self) -> None:
-        house, lanes = self.house, self.lanes
-        self._children.settle_in(
-            Ways(
-                keep=self.intake.keep,
-                watchers=house.watchers,
-                watch=self.intake.watch,
-                stop=partial(leaving.stop, house, lanes),
-                close=self.closing.close,
-                key=self.sessions.key,
-                turn_of=self._turn_of,
-                tasks=self._tasks,
-            )
-        )
-        self.closing.add([self._children])
-
-    def _settle_jobs_in(self) -> None:
-        destinations = Destinations(self._doors, self.homes)
-        ways = RunWays(
-            keep=self.intake.keep,
-            close=self.closing.close,
-            key=self.sessions.key,
-            destinations=destinations,
-            tasks=self._tasks,
-        )
-        self.runs = Runs(self.house, self.lanes, ways, ended=lambda: self.scheduler.stirred())
-        self.scheduler = Scheduler(
-            self.house,
-            self.runs,
-            alarm=self._parts.alarm or ClockAlarm(self._parts.clock),
-            may_talk=lambda source: self.authority.may(principal_of(source), Action.TALK, source),
-        )
-        self.house.jobs.settle_in(
-            JobWays(
-                destinations=destinations,
-                operates=self.authority.operates,
-                at_work=lambda: self.runs.busy,
-                stop=self.runs.stop,
-                stirred=self.scheduler.stirred,
-                next_due=lambda: self.scheduler.next_due,
-                leave=self.scheduler.close,
-            )
-        )
-
-    def _turn_of(self, session_id: SessionId) -> TurnId | None:
-        lane = self.lanes.get(session_id)
-        return lane.turn.turn_id if lane is not None and lane.turn is not None else None
 
     async def __aenter__(self) -> Self:
         inside = asyncio.current_task()
@@ -252,7 +226,7 @@ class Gateway:
             self.lanes,
             delivery=self.delivery,
             runners=self._parts.runners,
-            admit=self._admit_late,
+            admit=self._reception.admit_late,
             suspend_recent=self.sessions.suspend_recently_active,
         )
         await self.house.memory.start()
@@ -328,30 +302,8 @@ class Gateway:
     async def _close_session(self, session_id: SessionId) -> None:
         await self.closing.close(session_id)
 
-    def _admit(self, accepted: Accepted) -> None:
-        if not self.desk.take(accepted) and not self._take_word(accepted):
-            row = chosen_for_session(accepted.row, accepted.busy_mode)
-            self.sessions.admit(row, known=accepted.route_session, pointed=accepted.pointed)
-            self._children.admitted(row)
-
-    def _take_word(self, accepted: Accepted) -> bool:
-        """A yes or no to what was asked in this conversation goes to the commands."""
-        session_id = self.desk.session_of(accepted)
-        command = meant(accepted.row.inbound, session_id, self.approvals)
-        if command is None:
-            return False
-        self.desk.carry_out(accepted, *command)
-        return True
-
     def _unheard(self, delivery_id: DeliveryId) -> None:
         self._tasks.create_task(self.approvals.undeliverable(delivery_id), name="undeliverable")
-
-    def _admit_late(self, accepted: Accepted) -> None:
-        """A row from before this start: in order like any other, but no stale command."""
-        self.house.watchers.open(accepted.row.id)
-        if not self.desk.take(accepted, late=True) and not self._take_word(accepted):
-            row = chosen_for_session(accepted.row, accepted.busy_mode)
-            self.sessions.admit(row, known=accepted.route_session, pointed=accepted.pointed)
 
     def snapshot(self) -> dict[str, Any]:
         """What is true now, from memory alone: cheap enough to be asked often."""
