@@ -491,7 +491,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_in_the_message_it_had_beg
 async def test_an_edit_that_nobody_answered_does_not_pass_for_one_that_was_not_made(
     world: World, call: Any
 ) -> None:
-    """I2, I4: it may have been made, so the last words are shown again whatever was shown before."""
+    """I2, I4: it may have been made, so the last words are shown whatever was shown before."""
     await among_editors(world)
     first, second = Dictation(), Dictation()
     world.model.say(first, second)
