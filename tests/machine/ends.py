@@ -37,7 +37,7 @@ class Ends:
             lane.turn.turn_id: lane.session_id for lane in lanes if lane.turn is not None
         }
         self._unended = {
-            lane._turn.turn_id for lane in lanes if lane._turn is not None and lane.turn is None
+            lane.present.turn_id for lane in lanes if lane.present is not None and lane.turn is None
         }
         left = [turn for turn in store.look(reads.open_turns) if turn.left_as is not None]
         self._left_before = {turn.turn.id for turn in left} - self._running.keys()

@@ -65,7 +65,7 @@ def one_turn_at_a_time(home: Home) -> Iterator[str]:
     """H5: whoever speaks with a model is the one turn of a lane, or on an errand."""
     if not home.ready or home.life is None:
         return
-    turns = [lane._turn for lane in home.gateway.lanes if lane._turn is not None]
+    turns = [lane.present for lane in home.gateway.lanes if lane.present is not None]
     clients = Counter(id(turn.agent.client) for turn in turns)
     for ask in home.life.voice.asks:
         if ask.client.name != HELPER and clients[id(ask.client)] != 1:
@@ -80,9 +80,9 @@ def what_was_taken_back_is_not_shown(home: Home) -> Iterator[str]:
     if not undone:
         return
     sessions = {
-        id(lane._turn.agent.client): lane.session_id
+        id(lane.present.agent.client): lane.session_id
         for lane in home.gateway.lanes
-        if lane._turn is not None
+        if lane.present is not None
     }
     for ask in home.life.voice.asks:
         for message in ask.messages:

@@ -9,6 +9,8 @@ from holdfast.core.message import NoteMessage
 from holdfast.core.reset import Opening
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import LaneState, OpenTurn
+from holdfast.gateway import parting
+from holdfast.gateway.course import Course
 from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lane import Lane
@@ -46,7 +48,7 @@ class Lanes:
     def at_rest(self) -> int:
         """How many turns stand at a step boundary, parked there or for a person's word."""
         resting = (LaneState.PARKED, LaneState.WAITING)
-        return sum(lane.state in resting and not lane.cut_short for lane in self._lanes.values())
+        return sum(lane.state in resting and not parting.cut_short(lane) for lane in self)
 
     def session_of(self, route: SessionKey) -> SessionId | None:
         """Where the route points, if that is known here better than in the log."""
@@ -149,7 +151,7 @@ class Lanes:
         self._held, self._childless = True, not children
         self._watch()
         for lane in self:
-            lane.held = not (children and lane.works_for_another)
+            parting.hold(lane, children=children)
 
     def _watch(self) -> None:
         """Every change is news from now on; as long as nobody waits for any, none is told."""
@@ -162,24 +164,24 @@ class Lanes:
         not: whoever waits for it is parked."""
         self._hold_all()
         for lane in self:
-            lane.park()
+            parting.park(lane)
 
     def _hold_all(self) -> None:
         self._held = self._childless = True
         for lane in self:
-            lane.held = True
+            parting.hold(lane, children=False)
 
     def leave(self, mark: LeftAs) -> list[asyncio.Future[None]]:
         """Mark what still runs. All that is returned is done when it is durable how each open turn
         is left. Nothing begins behind it: that would be cut without a mark."""
         self._hold_all()
-        leaving = [lane.leave(mark) for lane in self]
+        leaving = [parting.leave(lane, mark) for lane in self]
         return [one for one in leaving if one is not None]
 
     def cut(self, reason: str, *, detached: bool) -> int:
         """Interrupt every turn that runs, where it stands; how many did. None begins after this."""
         self._closed = True
-        return sum(lane.cut(reason, detached=detached) for lane in self)
+        return sum(parting.cut(lane, reason, detached=detached) for lane in self)
 
     async def close(self) -> None:
         """End every lane; all that is owed is in the log."""
@@ -195,14 +197,15 @@ class Lanes:
         return not self._held or row.inbound.child is not None
 
     def _open(self, session_id: SessionId, *, fresh: bool) -> Lane:
-        lane = self._lanes[session_id] = Lane(session_id, house=self._house, fresh=fresh)
+        lane = self._lanes[session_id] = Lane(session_id, house=self._house)
+        course = Course(lane, house=self._house, fresh=fresh)
         lane.stirred = self.news.set if self._watched else None
-        lane.task = self._tasks.create_task(self._live(lane), name=f"lane {session_id}")
+        lane.task = self._tasks.create_task(self._live(lane, course), name=f"lane {session_id}")
         return lane
 
-    async def _live(self, lane: Lane) -> None:
+    async def _live(self, lane: Lane, course: Course) -> None:
         try:
-            await lane.run()
+            await course.run()
         finally:
             # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
             del self._lanes[lane.session_id]
