@@ -7,18 +7,16 @@ from functools import partial
 from holdfast.agent.agent import Agent
 from holdfast.agent.loop import run_turn
 from holdfast.core.admission import Running
-from holdfast.core.child import DELEGATE
 from holdfast.core.events import Event
 from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.inbox import InboxRow
-from holdfast.core.message import AssistantMessage, Outcome, ToolMessage
+from holdfast.core.message import AssistantMessage, ToolMessage
 from holdfast.core.model import Completed, FellBack
-from holdfast.core.projection import open_calls
 from holdfast.core.stopping import LeftAs
-from holdfast.core.tool import Replay
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
 from holdfast.gateway.house import House
 from holdfast.gateway.live import LiveStep
+from holdfast.gateway.outliving import die_with_us, runs_without_us
 from holdfast.gateway.screen import Screen
 from holdfast.gateway.steers import Steers
 from holdfast.gateway.streaming import ended
@@ -183,16 +181,6 @@ class Turn:
         return self._log.left
 
     @property
-    def _runs_without_us(self) -> bool:
-        """All that it waits for are calls that a successor can attach to."""
-        running = [c for c in open_calls(self.agent.messages) if c.id in self._log.started_calls]
-        return bool(running) and all(self._attachable(call.name) for call in running)
-
-    def _attachable(self, name: str) -> bool:
-        tool = self.agent.toolbox.by_name.get(name)
-        return tool is not None and tool.replay is Replay.ATTACH
-
-    @property
     def leaving(self) -> asyncio.Future[None] | None:
         """Done when it is durable how it is left."""
         return self._log.leaving
@@ -200,7 +188,7 @@ class Turn:
     def park(self) -> None:
         """Stand at the next step boundary; one that stands at one already is left at once."""
         self.work.parking = True
-        if self._runs_without_us:
+        if runs_without_us(self.agent, self._log.started_calls):
             self.leave(LeftAs.PARKED)
 
     def leave(self, how: LeftAs) -> None:
@@ -226,12 +214,9 @@ class Turn:
     def cut(self, reason: str, *, detached: bool) -> None:
         """The gateway interrupts it: the calls that die with it get their result, and the turn
         stays open. `detached`: what a successor can attach to lives on."""
-        for message in self.cut_calls():
-            # Children have rows of their own: they go on in the successor, and so does their call.
-            lives = message.name == DELEGATE or (detached and self._attachable(message.name))
-            if message.outcome is Outcome.CANCELLED and not lives:
-                writing = self._log.called(message)
-                writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        for result in die_with_us(self.agent, self._log.started_calls, detached=detached):
+            writing = self._log.called(result)
+            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._log.cut()
         self.agent.interrupt(reason)
 
