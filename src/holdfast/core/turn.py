@@ -9,7 +9,7 @@ from holdfast.core.approval import Approval
 from holdfast.core.errors import IllegalMove
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxEnd, InboxRow
-from holdfast.core.message import Message
+from holdfast.core.message import AssistantMessage, Message
 from holdfast.core.outbox import Begun, NewDelivery
 from holdfast.core.reset import Opening
 from holdfast.core.stopping import LeftAs
@@ -108,6 +108,14 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     inbox_ends: tuple[InboxEnd, ...] = ()
     reason: str = ""
     at: float
+
+    @property
+    def answer(self) -> str | None:
+        """What was answered; None: it ended in another way."""
+        if self.state is not TurnState.ANSWERED:
+            return None
+        last = self.messages[-1] if self.messages else None
+        return last.text if isinstance(last, AssistantMessage) else ""
 
 
 class TurnRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.memory import Hook, MemoryProvider, Subject, fenced, owner_of, visible
 from holdfast.core.message import Message, NoteMessage
 from holdfast.core.ports import Clock, Store
+from holdfast.core.turn import EndTurn
 from holdfast.gateway.redaction import Redaction
 
 log = logging.getLogger(__name__)
@@ -87,16 +88,19 @@ class Memory:
             return None
         return NoteMessage(text=RECALLED + "\n".join(fenced("memory", text) for text in found))
 
-    def answered(self, session_id: SessionId, row: InboxRow, *, user: str, assistant: str) -> None:
-        """A turn was answered, and that is durable. Nobody waits for this."""
-        if not self._wanted(Hook.SYNC_TURN):
+    def turn_ended(self, rows: Sequence[InboxRow], end: EndTurn) -> None:
+        """That a turn has ended is durable: who remembers hears of it if it was answered, and not
+        of a child's, whose words are its parent's. Nobody waits for this."""
+        answer = end.answer
+        if answer is None or rows[0].inbound.child is not None or not self._wanted(Hook.SYNC_TURN):
             return
-        subject = _subject(session_id, row)
+        subject = _subject(end.session_id, rows[-1])
         if self.notes.off(subject.owner):
             return
+        said = "\n\n".join(row.inbound.text for row in rows)
         for one in self._providers:
-            call = partial(one.provider.sync_turn, subject, user, assistant)
-            one.tell_later(session_id, Hook.SYNC_TURN, call)
+            call = partial(one.provider.sync_turn, subject, said, answer)
+            one.tell_later(end.session_id, Hook.SYNC_TURN, call)
 
     async def end(self, session_id: SessionId) -> None:
         """The session ends: each provider hears of it, once for what was said in it.

@@ -10,7 +10,7 @@ from holdfast.core.admission import Running
 from holdfast.core.events import Event
 from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.inbox import InboxRow
-from holdfast.core.message import AssistantMessage, ToolMessage
+from holdfast.core.message import ToolMessage
 from holdfast.core.model import Completed, FellBack
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
@@ -58,7 +58,7 @@ class Turn:
             agent,
             house=house,
             resumed=resumed,
-            when_ended=partial(_remember, house, self.rows),
+            when_ended=partial(house.memory.turn_ended, self.rows),
         )
         self.steers = Steers(log, agent, house=house, into=last)
         self._stream = house.streaming.of(
@@ -138,7 +138,7 @@ class Turn:
     @property
     def answer(self) -> str | None:
         """What it answered; None: it has not, or ended in another way."""
-        return None if self.ending is None else _answer(self.ending)
+        return None if self.ending is None else self.ending.answer
 
     def begin(self, begin: BeginTurn) -> None:
         """Open the turn, and do not wait for that; see `has_begun`."""
@@ -243,19 +243,3 @@ class Turn:
             stream=None if stream is None else stream.as_begun,
             set_aside=True,
         )
-
-
-def _answer(end: EndTurn) -> str | None:
-    if end.state is not TurnState.ANSWERED:
-        return None
-    last = end.messages[-1] if end.messages else None
-    return last.text if isinstance(last, AssistantMessage) else ""
-
-
-def _remember(house: House, rows: Sequence[InboxRow], end: EndTurn) -> None:
-    """Memory hears of turns that were answered, and of no other; not of a child's, whose words
-    are its parent's."""
-    answer = _answer(end)
-    if answer is not None and rows[0].inbound.child is None:
-        said = "\n\n".join(row.inbound.text for row in rows)
-        house.memory.answered(end.session_id, rows[-1], user=said, assistant=answer)
