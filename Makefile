@@ -25,7 +25,7 @@ run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
 
 test: $(DEV_STAMP)  ## run every test but the soak
 	@scripts/system-packages $(VENV)
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not soak" -rs $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak" -rs $(ARGS)
 
 check: $(DEV_STAMP)  ## format, lint, types, and who may import whom
 	@$(BIN)/ruff format --check .

@@ -313,7 +313,7 @@ async def test_a_cached_agent_asks_the_store_nothing(world: World) -> None:
     await world.end_of(await world.accept("one"))
     await world.end_of(await world.accept("two"))
     agents = world.gateway.snapshot()["agents"]
-    assert (agents["hits"], agents["misses"]) == (1, 1)
+    assert (agents.hits, agents.misses) == (1, 1)
 
 
 async def test_a_lane_with_nothing_to_do_goes_away(world: World, until: Any) -> None:
@@ -333,7 +333,7 @@ async def test_a_conversation_that_nobody_comes_back_to_keeps_no_agent(
     await world.end_of(await world.accept("one"))
     await world.end_of(await world.accept("two", chat="once", lasting=False))
     await until(lambda: len(world.gateway.lanes) == 0)  # an end is told before its lane is left
-    assert world.gateway.snapshot()["agents"]["cached"] == 1
+    assert world.gateway.snapshot()["agents"].cached == 1
     assert world.model.leased == 1
 
 
@@ -353,7 +353,7 @@ async def test_a_change_of_speaker_in_a_shared_thread_rebuilds_nothing(world: Wo
     world.say("I am Bob", user="bob", **thread)
     await world.texts(2)
     assert cached(world, await world.only_session()) is agent
-    assert world.gateway.snapshot()["agents"]["misses"] == 1
+    assert world.gateway.snapshot()["agents"].misses == 1
 
 
 async def test_the_person_is_signed_where_one_owns_the_session(world: World) -> None:
@@ -437,7 +437,7 @@ async def test_model_ends_the_entry_after_the_running_turn_and_no_other(
     after = await world.end_of(await world.accept("hi"))
     assert (await world.transcript(after.session_id))[-1].model == "another"
     assert len(world.gateway.house.cache) == 2
-    assert world.gateway.snapshot()["agents"]["misses"] == 3
+    assert world.gateway.snapshot()["agents"].misses == 3
 
 
 async def test_new_ends_its_own_entry_and_no_other(world: World, until: Any) -> None:
