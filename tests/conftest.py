@@ -1,4 +1,4 @@
-"""The order of the whole run: what takes longest begins first, so that no worker waits at the end."""
+"""The order of the whole run: what takes longest begins first, so that nobody waits at the end."""
 
 import pytest
 
