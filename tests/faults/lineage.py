@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from tests.faults.nursery import Born, bear
 
 import holdfast
 from holdfast.control.client import ControlClient
@@ -40,7 +41,9 @@ level = "debug"
 class Life:
     """Owns one process of ours, and what it says."""
 
-    def __init__(self, process: asyncio.subprocess.Process, *, home: Path, errors: Path) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process | Born, *, home: Path, errors: Path
+    ) -> None:
         self._process = process
         self._home = home
         self._errors = errors
@@ -89,11 +92,14 @@ class Life:
 class Lineage:
     """Owns a home and every process that was started on it here."""
 
-    def __init__(self, home: Path, http: aiohttp.ClientSession, *, gateway: str = "") -> None:
+    def __init__(
+        self, home: Path, http: aiohttp.ClientSession, *, gateway: str = "", nursed: bool = False
+    ) -> None:
         self.home = home
         self.paths = Paths(home)
         self._http = http
         self._lives: list[Life] = []
+        self._nursed = nursed  # plain runs are forked from a process that has imported them
         home.mkdir(mode=0o700)
         self.configure(gateway)
 
@@ -113,17 +119,23 @@ class Lineage:
         """`holdfast ARGUMENTS` (`run`), or a program of Python, not waited for."""
         command = ["-c", program] if program else ["-m", "holdfast.cli", *(arguments or ("run",))]
         errors = self.home / f"life-{len(self._lives)}.err"
+        if self._nursed and not (arguments or program):
+            process: asyncio.subprocess.Process | Born = await bear(self.environment, errors)
+        else:
+            process = await self._spawn(command, errors)
+        life = Life(process, home=self.home, errors=errors)
+        self._lives.append(life)
+        return life
+
+    async def _spawn(self, command: list[str], errors: Path) -> asyncio.subprocess.Process:
         with errors.open("wb") as file:
-            process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 sys.executable,
                 *command,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=file,
                 env=self.environment,
             )
-        life = Life(process, home=self.home, errors=errors)
-        self._lives.append(life)
-        return life
 
     async def start(self, *arguments: str, program: str = "") -> Life:
         """The same, waited for until it takes messages."""
@@ -203,9 +215,9 @@ async def _ignore(_: object) -> None:
 
 
 @asynccontextmanager
-async def lineage(home: Path, *, gateway: str = "") -> AsyncIterator[Lineage]:
+async def lineage(home: Path, *, gateway: str = "", nursed: bool = False) -> AsyncIterator[Lineage]:
     async with aiohttp.ClientSession() as http:
-        made = Lineage(home, http, gateway=gateway)
+        made = Lineage(home, http, gateway=gateway, nursed=nursed)
         try:
             yield made
         finally:

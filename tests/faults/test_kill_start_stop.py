@@ -72,7 +72,7 @@ class Chain:
 async def kill_and_start(home: Path, kills: int, *, stopping: bool) -> None:
     chosen = seed()
     print(f"HOLDFAST_SEED={chosen}")
-    async with lineage(home) as line:
+    async with lineage(home, nursed=True) as line:
         await Chain(line, random.Random(chosen)).run(kills, stopping=stopping)
 
 
