@@ -75,6 +75,7 @@ def test_a_gateway_killed_in_the_middle_of_a_reply_costs_nothing(
     person = typist("chat")
     person.sees("> ")
     person.says("[delay 0.15] [text one two three four five six seven eight nine ten]")
+    person.sees("nine ten]")  # what was typed
     before = "\n" + person.sees("three")
     gateway.kill()
     person.sees("reconnecting … (the gateway is away: it hung up")

@@ -13,9 +13,12 @@ from holdfast.service.paths import Paths
 def called_off(home: Path) -> bool:
     """True if no gateway runs here and whoever was about to start one will not: a starter of a
     successor, or a container's boot. It stays down, as after any stop."""
+    return read_holder(home) is None and call_off(str(Paths(home).run)) and stays_down(home)
+
+
+def stays_down(home: Path) -> bool:
+    """Write down that a person has stopped it; False: somebody holds the home after all."""
     paths = Paths(home)
-    if read_holder(home) is not None or not call_off(str(paths.run)):
-        return False
     order = StopOrder(kind=StopKind.STOP, by=AskedBy.CLI, at=time.time())
     try:
         with HomeLock(home, purpose="stop"):

@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
-from holdfast.cli.calling_off import called_off
+from holdfast.cli.calling_off import called_off, stays_down
 from holdfast.cli.output import duration, print_json
 from holdfast.control.client import ControlClient, ControlRefused, GatewayDown, read_status
 from holdfast.core.errors import HoldfastError
 from holdfast.service import exits
 from holdfast.service.intent import IntentFile
 from holdfast.service.lock import Holder, read_holder
+from holdfast.service.offspring import call_off
 from holdfast.service.paths import Paths
 from holdfast.service.process import gone, opened
 
@@ -46,9 +47,12 @@ def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
             # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
             signal.pidfd_send_signal(fd, signal.SIGINT)
         watch.until_gone(fd, holder)
-    if restarting and watch.until_followed(home, holder):
-        stop(home, now=now, timeout=watch.left, as_json=as_json)
-        return
+    if restarting and _successor_runs(home, holder, watch):
+        try:
+            stop(home, now=now, timeout=watch.left, as_json=as_json)
+            return
+        except GatewayDown:
+            stays_down(home)  # it was told to go as it started, and has gone since
     _tell(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": holder.pid})
 
 
@@ -71,7 +75,7 @@ class _Watch:
 
     def __init__(self, timeout: float, *, quiet: bool) -> None:
         self._began = time.monotonic()
-        self._timeout = timeout
+        self.timeout = timeout
         self._quiet = quiet
 
     @property
@@ -80,7 +84,7 @@ class _Watch:
 
     @property
     def left(self) -> float:
-        return max(0.01, self._timeout - self.seconds)
+        return max(0.01, self.timeout - self.seconds)
 
     def follow(self, paths: Paths, path: str, body: dict[str, Any], *, answers: float) -> None:
         with suppress(TimeoutError):
@@ -91,23 +95,13 @@ class _Watch:
     def until_gone(self, fd: int, holder: Holder) -> None:
         if not gone(fd, within=self.left):
             raise StillThere(
-                f"Process {holder.pid} has not ended within {self._timeout:g} s; it is still on "
+                f"Process {holder.pid} has not ended within {self.timeout:g} s; it is still on "
                 "its way. `holdfast status` says where it stands. Should it hang: nothing that was "
                 f"accepted is lost by `kill -9 {holder.pid}`."
             )
 
-    def until_followed(self, home: Path, before: Holder) -> bool:
-        """Whether a successor is there, once that is known; False: it was called off in time, or
-        nobody came."""
-        while self.seconds < self._timeout and not called_off(home):
-            holder = read_holder(home)
-            if holder is not None and holder.pid != before.pid and holder.purpose == "gateway":
-                return True
-            time.sleep(_LOOK_EVERY)
-        return False
-
     def until_ready(self, paths: Paths, before: Holder) -> int:
-        while self.seconds < self._timeout:
+        while self.seconds < self.timeout:
             with suppress(GatewayDown):
                 status = read_status(paths)
                 self._show(str(status["state"]))
@@ -116,12 +110,38 @@ class _Watch:
             time.sleep(_LOOK_EVERY)
         raise StillThere(
             f"Process {before.pid} has ended, and no successor took messages within "
-            f"{self._timeout:g} s. `holdfast logs` says why; `holdfast run` starts one."
+            f"{self.timeout:g} s. `holdfast logs` says why; `holdfast run` starts one."
         )
 
     def _show(self, phase: str) -> None:
         if not self._quiet and sys.stderr.isatty():
             click.echo(click.style(f"  {phase}", dim=True), err=True)
+
+
+def _successor_runs(home: Path, before: Holder, watch: _Watch) -> bool:
+    """Whether a successor has come to run, once that is known; False: it was called off, as it
+    started or before, or nobody came."""
+    told = False
+    while watch.seconds < watch.timeout:
+        holder = read_holder(home)
+        if holder is None:
+            # Whoever starts it is told first; when that one has gone, nobody will come any more.
+            if call_off(str(Paths(home).run)):
+                told = True
+            elif told and stays_down(home):
+                return False
+        elif holder.pid != before.pid and _takes_orders(home, holder):
+            return True
+        time.sleep(_LOOK_EVERY)
+    return False
+
+
+def _takes_orders(home: Path, holder: Holder) -> bool:
+    """One that still starts may have been told to go already, and is waited for instead."""
+    try:
+        return bool(read_status(Paths(home))["pid"] == holder.pid)
+    except GatewayDown:
+        return False
 
 
 @contextmanager
