@@ -121,5 +121,7 @@ def test_the_sessions_of_child_agents_are_listed_where_they_are_asked_for(
     assert "web:digging" in plain
     assert "house:" not in plain
     listed = cli("sessions", "list", "--children", "--json", **shared.where).stdout
-    [child] = [each for each in json.loads(listed)["sessions"] if each["platform"] == "house"]
-    assert "dug" in cli("sessions", "show", child["id"], **shared.where).stdout
+    house = [each["id"] for each in json.loads(listed)["sessions"] if each["platform"] == "house"]
+    # Not all of them are this child's: the same gateway runs the jobs of other tests.
+    shown = [cli("sessions", "show", each, **shared.where).stdout for each in house]
+    assert ["dug" in each for each in shown].count(True) == 1
