@@ -8,7 +8,7 @@ from functools import partial
 
 import msgspec
 
-from holdfast.core.crash import Crash, CrashPoint
+from holdfast.core.crash import Crash
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
@@ -19,9 +19,9 @@ from holdfast.core.outbox import (
     DeliveryRow,
     DeliveryState,
     NewDelivery,
-    Outbound,
 )
 from holdfast.core.ports import Clock, Platform
+from holdfast.gateway.attempts import FIRST_WAIT, Attempts
 from holdfast.gateway.completing import Completing
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.pacing import Gate
@@ -34,7 +34,7 @@ from holdfast.gateway.way import Way
 
 log = logging.getLogger(__name__)
 
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_LONGEST_WAIT = 60.0
 
 
 class _Chat:
@@ -63,11 +63,10 @@ class Delivery:
         failed: Callable[[DeliveryId], None] = lambda _: None,
     ) -> None:
         self._doors = doors
-        self._journal = journal
         self._clock = clock
-        self._redact = redact
-        self._crash = crash
-        self._failed = failed  # told what will never arrive
+        self._attempts = Attempts(
+            doors, journal=journal, clock=clock, redact=redact, crash=crash, failed=failed
+        )
         self._posting = Posting(doors, journal=journal, clock=clock, crash=crash)
         self._completing = Completing(self._posting, redact=redact)
         self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
@@ -198,7 +197,7 @@ class Delivery:
             except StoreError as error:
                 # Sending what cannot be recorded would send it again after a restart.
                 log.error("A delivery waits for the store: %s", error, extra={"action": "outbox"})
-                await asyncio.sleep(_FIRST_WAIT)
+                await asyncio.sleep(FIRST_WAIT)
                 continue
             chat.parcels.popleft()
             chat.since = self._clock.now()
@@ -211,7 +210,7 @@ class Delivery:
             return
         if parcel.stale:  # known without its platform, which may never be connected again
             why = "expired with the process that owed it"
-            await self._settle(parcel, DeliveryState.FAILED, error=why)
+            await self._attempts.settle(parcel, DeliveryState.FAILED, error=why)
             return
         on_its_way: Parcel | None = parcel
         if connected := self._connected.get((parcel.address.platform, parcel.address.account)):
@@ -232,7 +231,7 @@ class Delivery:
         platform = self._doors.find(parcel.address)
         if platform is None or (parcel.begun is None and platform.capabilities.max_length is None):
             return False
-        if self._end_without_sending(parcel, platform):
+        if self._attempts.end_without_sending(parcel, platform):
             return False
         if (begun := self._begun(parcel)) is not None and begun.parts:
             return True
@@ -257,7 +256,7 @@ class Delivery:
             shown=begun.shown,
             way=self._way(parcel, gate),
         )
-        await self._settle(parcel, end.state, message_id=end.message_id, error=end.error)
+        await self._attempts.settle(parcel, end.state, message_id=end.message_id, error=end.error)
         self._streams.pop(parcel.id, None)
 
     def _way(self, parcel: Parcel | Passing, gate: Gate) -> Way:
@@ -278,83 +277,28 @@ class Delivery:
     async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
         """One attempt; the parcel as it now stands if there is to be another."""
         platform = self._doors.find(parcel.address)
-        if end := self._end_without_sending(parcel, platform):
-            await self._settle(parcel, end[0], error=end[1])
+        if end := self._attempts.end_without_sending(parcel, platform):
+            await self._attempts.settle(parcel, end[0], error=end[1])
             return None
         assert platform is not None, "a parcel without a platform has ended"
         try:
-            await self._attempt(parcel, platform)
+            await self._attempts.attempt(parcel, platform)
         except Throttled as error:
             gate.hold(error.retry_after)
-            await self._settle(parcel, DeliveryState.PENDING, error=str(error))
+            await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return parcel
         except NotConnected as error:
             self._lost(parcel)
-            gate.hold(min(_FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
-            await self._settle(parcel, DeliveryState.PENDING, error=str(error))
+            gate.hold(min(FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
+            await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
         except Refused as error:
             log.warning("A reply was refused: %s", error, extra={"action": "delivery_failed"})
-            await self._settle(parcel, DeliveryState.FAILED, error=str(error))
+            await self._attempts.settle(parcel, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
-            await self._settle(parcel, DeliveryState.UNKNOWN, error=str(error))
+            await self._attempts.settle(parcel, DeliveryState.UNKNOWN, error=str(error))
             return msgspec.structs.replace(parcel, doubtful=True, repeated=parcel.doubtful)
         return None
-
-    def _end_without_sending(
-        self, parcel: Parcel, platform: Platform | None
-    ) -> tuple[DeliveryState, str] | None:
-        if platform is None:
-            return DeliveryState.FAILED, "its platform is not configured any more"
-        if parcel.expires_at is not None and parcel.expires_at < self._clock.now():
-            return DeliveryState.FAILED, "expired before it could be sent"
-        if parcel.repeated and not platform.capabilities.idempotent_send:
-            return DeliveryState.UNKNOWN, "no receipt, and it was already sent again once"
-        return None
-
-    async def _attempt(self, parcel: Parcel, platform: Platform) -> None:
-        await self._journal.begin_attempt(parcel.id, at=self._clock.now())
-        self._crash(CrashPoint.ATTEMPT_COMMITTED)
-        receipt = await platform.send(
-            Outbound(
-                delivery_id=parcel.id,
-                address=parcel.address,
-                text=self._redact(parcel.text),
-                choices=parcel.choices if platform.capabilities.buttons else (),
-                # A platform that knows the delivery id takes it once: nothing to mark.
-                maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
-            )
-        )
-        self._doors.proven(platform.name, platform.account, at=self._clock.now())
-        self._crash(CrashPoint.SENT)
-        await self._settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
-        self._crash(CrashPoint.RECEIPT_COMMITTED)
-
-    async def _settle(
-        self,
-        parcel: Parcel,
-        state: DeliveryState,
-        *,
-        message_id: str | None = None,
-        error: str = "",
-    ) -> None:
-        """Write what is known of an attempt, until the store takes it: to try the delivery
-        again instead would send what the platform already has."""
-        while True:
-            try:
-                await self._journal.settle_delivery(
-                    parcel.id,
-                    state,
-                    at=self._clock.now(),
-                    platform_message_id=message_id,
-                    error=error,
-                )
-                if state is DeliveryState.FAILED:
-                    self._failed(parcel.id)
-                return
-            except StoreError as failure:
-                log.error("A receipt waits for the store: %s", failure, extra={"action": "outbox"})
-                await asyncio.sleep(_FIRST_WAIT)
 
     def _account_gate(self, address: Address) -> Gate:
         key = (address.platform, address.account)

@@ -1,0 +1,97 @@
+"""Attempts: one send of one parcel, written before it is made, and what is known of it after."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from holdfast.core.crash import Crash, CrashPoint
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import DeliveryId
+from holdfast.core.journal import Journal
+from holdfast.core.outbox import DeliveryState, Outbound
+from holdfast.core.ports import Clock, Platform
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.redaction import Redaction
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT = 1.0  # seconds before a store or a platform that failed is asked again
+
+
+class Attempts:
+    """Keeps nothing: what is known of an attempt is in the store."""
+
+    def __init__(
+        self,
+        doors: Doors,
+        *,
+        journal: Journal,
+        clock: Clock,
+        redact: Redaction,
+        crash: Crash,
+        failed: Callable[[DeliveryId], None],
+    ) -> None:
+        self._doors = doors
+        self._journal = journal
+        self._clock = clock
+        self._redact = redact
+        self._crash = crash
+        self._failed = failed  # told what will never arrive
+
+    def end_without_sending(
+        self, parcel: Parcel, platform: Platform | None
+    ) -> tuple[DeliveryState, str] | None:
+        """How it ends, and why, where nothing is to be sent any more."""
+        if platform is None:
+            return DeliveryState.FAILED, "its platform is not configured any more"
+        if parcel.expires_at is not None and parcel.expires_at < self._clock.now():
+            return DeliveryState.FAILED, "expired before it could be sent"
+        if parcel.repeated and not platform.capabilities.idempotent_send:
+            return DeliveryState.UNKNOWN, "no receipt, and it was already sent again once"
+        return None
+
+    async def attempt(self, parcel: Parcel, platform: Platform) -> None:
+        """Send it. Raises a `SendError` that says what is known of its fate."""
+        await self._journal.begin_attempt(parcel.id, at=self._clock.now())
+        self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        receipt = await platform.send(
+            Outbound(
+                delivery_id=parcel.id,
+                address=parcel.address,
+                text=self._redact(parcel.text),
+                choices=parcel.choices if platform.capabilities.buttons else (),
+                # A platform that knows the delivery id takes it once: nothing to mark.
+                maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
+            )
+        )
+        self._doors.proven(platform.name, platform.account, at=self._clock.now())
+        self._crash(CrashPoint.SENT)
+        await self.settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
+        self._crash(CrashPoint.RECEIPT_COMMITTED)
+
+    async def settle(
+        self,
+        parcel: Parcel,
+        state: DeliveryState,
+        *,
+        message_id: str | None = None,
+        error: str = "",
+    ) -> None:
+        """Write what is known of an attempt, until the store takes it: to try the delivery
+        again instead would send what the platform already has."""
+        while True:
+            try:
+                await self._journal.settle_delivery(
+                    parcel.id,
+                    state,
+                    at=self._clock.now(),
+                    platform_message_id=message_id,
+                    error=error,
+                )
+                if state is DeliveryState.FAILED:
+                    self._failed(parcel.id)
+                return
+            except StoreError as failure:
+                log.error("A receipt waits for the store: %s", failure, extra={"action": "outbox"})
+                await asyncio.sleep(FIRST_WAIT)
