@@ -11,6 +11,8 @@ RUN_STAMP := $(VENV)/.setup-run
 DEV_STAMP := $(VENV)/.setup-dev
 INPUTS := pyproject.toml uv.lock scripts/setup
 WORKERS ?= 2
+# A worker that dies ends the run, red: the plugin waits for ever for the tests of its replacement.
+PYTEST := $(BIN)/pytest -n $(WORKERS) --max-worker-restart=0
 ARGS ?=
 
 .PHONY: help run test check format bench soak mutants clean
@@ -25,7 +27,7 @@ run: $(RUN_STAMP)  ## start the gateway (home: $HOLDFAST_HOME or ~/.holdfast)
 
 test: $(DEV_STAMP)  ## run every test but the soak
 	@scripts/system-packages $(VENV)
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak" -rs $(ARGS)
+	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs $(ARGS)
 
 check: $(DEV_STAMP)  ## format, lint, types, and who may import whom
 	@$(BIN)/ruff format --check .
@@ -42,7 +44,7 @@ bench: $(DEV_STAMP)  ## measure against the floor, in a table
 
 soak: $(DEV_STAMP)  ## run the long tests: thousands of crash schedules
 	@scripts/system-packages $(VENV)
-	@HOLDFAST_SOAK=1 $(BIN)/pytest -n $(WORKERS) -m soak -rsP $(ARGS)
+	@HOLDFAST_SOAK=1 $(PYTEST) -m soak -rsP $(ARGS)
 
 mutants: $(DEV_STAMP)  ## break the source in many ways, and see that the tests notice each
 	@scripts/system-packages $(VENV)

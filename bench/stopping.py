@@ -4,7 +4,6 @@ import asyncio
 import os
 import select
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 import aiohttp
+import apsw
 from children import BenchFailed, load
 from subjects import Subject
 
@@ -181,7 +181,7 @@ def _running(home: Path) -> int:
 
 
 def _count(home: Path, query: str) -> int:
-    database = sqlite3.connect(f"file:{Paths(home).db}?mode=ro", uri=True)
+    database = apsw.Connection(str(Paths(home).db), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return int(database.execute(query).fetchone()[0])
     finally:

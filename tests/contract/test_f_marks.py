@@ -1,8 +1,6 @@
 """Chapter F, across a stop and the next start: who is marked, what is noted, what is counted."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -19,6 +17,7 @@ from tests.contract.stops import (
     windows,
     with_windows,
 )
+from tests.looking import looking_into
 
 from holdfast.core.message import (
     AssistantMessage,
@@ -66,7 +65,7 @@ class Witness(Lever):
         try:
             return await super().run(context, arguments)
         except asyncio.CancelledError:
-            with closing(sqlite3.connect(f"file:{self._world.path}?mode=ro", uri=True)) as db:
+            with looking_into(self._world.path) as db:
                 found = db.execute("SELECT resume_pending, resume_reason, cuts FROM sessions")
                 self.saw = found.fetchall()
             raise

@@ -1,8 +1,8 @@
 """G1: where a platform's stream was left is kept with the message that moved it, never apart."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
+
+from tests.looking import looking_into
 
 from holdfast.core.crash import CrashPoint
 from holdfast.core.inbox import Cursor, Inbound
@@ -32,7 +32,7 @@ class Onlooker:
     def __call__(self, point: CrashPoint) -> None:
         if point is not CrashPoint.AFTER_COMMIT:
             return
-        with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True)) as db:
+        with looking_into(self._path) as db:
             last = db.execute("SELECT event_id FROM inbox ORDER BY id DESC LIMIT 1").fetchone()
             cursor = db.execute("SELECT value FROM cursors").fetchone()
         self.found.append((last and last[0], cursor and cursor[0]))

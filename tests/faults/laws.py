@@ -4,14 +4,14 @@ Each law yields a sentence for every breach of it; a world without sentences has
 """
 
 import re
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
+import apsw
 import msgspec
 from tests.faults.world import SETTLES_WITHIN, World
+from tests.looking import looking_into
 
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import Message
@@ -73,7 +73,7 @@ class Books:
         self.idempotent = idempotent
         self.refused_by_model: int = world.model.requests(last=1)["refused"]
         self.effects = Counter(world.effects())
-        with closing(sqlite3.connect(f"file:{world.paths.db}?mode=ro", uri=True)) as db:
+        with looking_into(world.paths.db) as db:
             self.inbox = {row.id: row for row in map(_accepted, _rows(db, "inbox"))}
             resends = Counter[str]()
             for part in _rows(db, "parts"):
@@ -246,9 +246,9 @@ def _unwanted_ends(books: Books, ends: frozenset[InboxState]) -> list[str]:
     return [f"{r.text!r} ended as {r.state}: {r.reason}" for r in rows if r.state not in ends]
 
 
-def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+def _rows(db: apsw.Cursor, table: str) -> list[dict[str, Any]]:
+    names = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
     found = db.execute(f"SELECT * FROM {table}")
-    names = [column[0] for column in found.description]
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
@@ -263,7 +263,7 @@ def _owed(row: dict[str, Any], resends: int) -> Owed:
     return msgspec.convert({**row, "resends": row["resends"] + resends}, Owed)
 
 
-def _transcripts(db: sqlite3.Connection) -> dict[str, list[Message]]:
+def _transcripts(db: apsw.Cursor) -> dict[str, list[Message]]:
     sessions: defaultdict[str, list[Message]] = defaultdict(list)
     for session_id, body in db.execute("SELECT session_id, body FROM messages ORDER BY seq"):
         sessions[session_id].append(msgspec.json.decode(body, type=Message))

@@ -1,12 +1,10 @@
 """`kill -9` while a command waits for a person's word: the question, the answer and the command."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 from tests.faults.conftest import Worlds
 from tests.faults.test_crash_points import ASKING
 from tests.faults.world import World
+from tests.looking import looking_into
 
 from holdfast.core.crash import CrashPoint
 from holdfast.core.message import ToolMessage
@@ -23,7 +21,7 @@ def question(text: str) -> bool:
 
 
 def facts(world: World, sql: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(f"file:{world.paths.db}?mode=ro", uri=True)) as db:
+    with looking_into(world.paths.db) as db:
         return db.execute(sql).fetchall()
 
 

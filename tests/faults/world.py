@@ -4,15 +4,15 @@ import asyncio
 import json
 import os
 import signal
-import sqlite3
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from tests.faults.nursery import Born, bear
+from tests.looking import looking_into
 
 import holdfast
 from holdfast.control.client import ControlClient
@@ -196,7 +196,7 @@ class World:
     def _owes(self) -> bool:
         """Whether the store has a delivery that the gateway has not taken up yet: the end of a turn
         is in the ledger an instant before its reply is on its way."""
-        with closing(sqlite3.connect(f"file:{self.paths.db}?mode=ro", uri=True)) as db:
+        with looking_into(self.paths.db) as db:
             found = db.execute(
                 "SELECT 1 FROM outbox WHERE state IN ('pending', 'sending', 'streaming') LIMIT 1"
             )
