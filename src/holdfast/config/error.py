@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import SECRET_KEYS
+from holdfast.core.settings import holds_secret
 
 KeyPath = tuple[str | int, ...]
 
@@ -47,7 +47,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def is_secret(path: KeyPath) -> bool:
-    return bool(path) and path[-1] in SECRET_KEYS
+    return bool(path) and holds_secret(str(path[-1]))
 
 
 def shown(path: KeyPath, value: object) -> str:

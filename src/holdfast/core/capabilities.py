@@ -13,11 +13,31 @@ class Backlog(StrEnum):
     NONE = "none"
 
 
+class LengthUnit(StrEnum):
+    """What the length of a message is counted in."""
+
+    CHARACTERS = "characters"
+    UTF16 = "utf16"  # units of it: most emoji are two
+    BYTES = "bytes"  # of UTF-8
+
+
+class Formatting(StrEnum):
+    """What a platform reads as more than its letters; a door renders Markdown into it."""
+
+    PLAIN = "plain"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    MRKDWN = "mrkdwn"  # Slack's own
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     backlog: Backlog = Backlog.NONE
     fetchable: bool = False  # its replies are fetched from us: committed means sent
     idempotent_send: bool = False  # the same delivery id is taken once
-    max_length: int | None = None  # characters of one message
+    lookup: bool = False  # it can be asked whether a delivery has arrived
+    max_length: int | None = None  # of one message, in its unit
+    length_unit: LengthUnit = LengthUnit.CHARACTERS
+    formatting: Formatting = Formatting.PLAIN
     settle: float = 0.0  # seconds to wait for the rest of an album or a split paste; 0: none come
     busy_notices: bool = True  # people are told by message what happens to theirs in a turn
     restart_notices: bool = True  # people are told by message that the gateway goes or is back
@@ -25,3 +45,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     edit_interval: float = 1.0  # seconds between two edits of one message, at the least
     typing: bool = False  # it shows that somebody writes, for a few seconds
     buttons: bool = False  # it shows the choices of a message, and hands a click in as a message
+    delete: bool = False  # what was sent can be taken back
+    reactions: bool = False  # a message can be marked with a sign
+    threads: bool = False  # its chats have threads, and a reply can go into one
+    attachments_in: bool = False  # it hands in files that people send
+    attachments_out: bool = False  # it takes files from us
+    # Seconds within which a line that lives has told `Intake.proven`, whatever people do. One that
+    # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.
+    alive_within: float = 0.0

@@ -50,6 +50,33 @@ class OutcomeUnknown(SendError):
     """The message was written and no receipt came back: it may have arrived."""
 
 
+class ConnectError(HoldfastError):
+    """An account has no line to its platform. It is tried again by itself, later and later, unless
+    it is a `ConnectRefused`."""
+
+
+class ConnectRefused(ConnectError):
+    """Trying again changes nothing: a person has to mend something first. The text says what is
+    wrong; `remedy` what to do about it."""
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class AccountHeld(ConnectError):
+    """Somebody else is connected with the same credentials; `holder` says who, where that is
+    known. It is tried again: whoever holds it may go."""
+
+    def __init__(self, message: str, *, holder: str = "") -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
+class LineLost(ConnectError):
+    """The line was there, and is gone."""
+
+
 class IntakeClosed(HoldfastError):
     """The gateway is not taking messages; nothing was accepted, so it is to be sent again."""
 
@@ -60,6 +87,10 @@ class RestartRefused(HoldfastError):
 
 class NotAllowed(HoldfastError):
     """`authorise` said no."""
+
+
+class NotMeant(NotAllowed):
+    """It was not said to the agent, or must not be answered: acknowledged, and kept nowhere."""
 
 
 class IllegalMove(HoldfastError):

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from holdfast.core.capabilities import Capabilities
+from holdfast.core.errors import ConnectError
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import (
     InboxId,
@@ -137,6 +138,12 @@ class Intake(Protocol):
         each poll and each sign of life, for nobody is believed to be connected for long."""
         ...
 
+    def lost(self, platform: str, account: str, error: ConnectError) -> None:
+        """The account's line is gone, and its door will not mend it: the door's context is closed
+        and entered again, at once or later, as `ConnectError` has it. May be told from anywhere
+        while the context is open, and more than once; afterwards it is heard by nobody."""
+        ...
+
 
 class Platform(Protocol):
     """A door. It holds no session state."""
@@ -146,7 +153,17 @@ class Platform(Protocol):
     capabilities: Capabilities
 
     def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
-        """Connected while the context is open; events go to `intake.accept`."""
+        """Connected while the context is open; events go to `intake.accept`.
+
+        Entering it is the attempt: it has a time limit, and may be cancelled. It raises
+        `ConnectRefused` where no further attempt can help (a bad token), `AccountHeld` where
+        somebody else has the line, and anything else where it may go better later; whoever calls
+        tries again, so a door need not. Once entered, it has had a round trip. A line that breaks
+        afterwards is told with `intake.lost`, or by letting the context itself fail, as a task
+        group does; a door that mends its line by itself tells nothing, and is believed for
+        `Capabilities.alive_within`. The same platform is connected any number of times, once at a
+        time.
+        """
         ...
 
     async def send(self, outbound: Outbound) -> Receipt:
@@ -200,6 +217,7 @@ class Lifecycle(Protocol):
         ...
 
 
+@runtime_checkable
 class HttpPlatform(Platform, Protocol):
     """A platform that is reached over the gateway's own listener: it declares routes."""
 

@@ -30,7 +30,8 @@ LOCAL_SERVERS = (
     "http://127.0.0.1:8080/v1",  # llama.cpp
     "http://127.0.0.1:8000/v1",  # vLLM
 )
-SECRET_KEYS = frozenset({"api_key", "token"})  # keys that hold a reference, never a value
+SECRET_ENDINGS = ("token", "key", "secret", "password")  # of keys that hold a reference
+DEFAULT_ACCOUNT = "default"  # of a platform: the one that stands in its own table
 
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -284,6 +285,12 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.NAME]`: what every account has, whichever door it is; a door adds its own keys.
+
+    The table is the account `default`; `accounts` has further ones, each on its own: nobody who
+    is allowed at one of them is so at another.
+    """
+
     enabled: bool = True
     token: str = ""  # a reference
     base_url: str = ""
@@ -293,6 +300,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     restart_notices: bool = True  # its chats are told of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's
     stream: bool = True  # replies are shown as they grow, where the platform can change them
+    accounts: dict[str, "PlatformSettings"] = {}  # in one of these, it stays empty
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -313,3 +321,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approvals: ApprovalSettings = ApprovalSettings()
     log: LogSettings = LogSettings()
     platforms: dict[str, PlatformSettings] = {}
+
+    def account(self, platform: str, account: str) -> PlatformSettings | None:
+        """What is set for one account. None: nothing is, and nobody is allowed there."""
+        settings = self.platforms.get(platform)
+        if settings is None or account == DEFAULT_ACCOUNT:
+            return settings
+        return settings.accounts.get(account)
+
+
+def holds_secret(key: str) -> bool:
+    """Whether a key of that name holds a reference to a secret, and never a value."""
+    return key.endswith(SECRET_ENDINGS)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.child import HOUSE
+from holdfast.core.errors import ConnectError
 from holdfast.core.facts import PlatformFacts
 from holdfast.core.outbox import Address
 from holdfast.core.ports import Platform
@@ -36,6 +37,10 @@ class Doors:
         """Whether an answer has come back from it after that."""
         proven = self._proven.get((name, account))
         return proven is not None and proven > at
+
+    def lost(self, name: str, account: str, error: ConnectError) -> None:
+        """Its line is gone."""
+        self._shut[name, account] = str(error)
 
     def shut(self, platform: Platform, why: str) -> None:
         """It could not be connected."""

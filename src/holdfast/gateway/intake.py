@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 
 from holdfast.core.crash import CrashPoint
-from holdfast.core.errors import IntakeClosed
+from holdfast.core.errors import ConnectError, IntakeClosed
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.inbox import ENDS, Accepted, Inbound, InboxRow
@@ -86,6 +86,9 @@ class Gatehouse:
 
     def proven(self, platform: str, account: str) -> None:
         self._house.doors.proven(platform, account, at=self._house.clock.now())
+
+    def lost(self, platform: str, account: str, error: ConnectError) -> None:
+        self._house.doors.lost(platform, account, error)
 
     @asynccontextmanager
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:

@@ -1,0 +1,56 @@
+"""A door as it is declared: which settings it has, and how an account of it is opened."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from holdfast.core.ports import Clock, NewId, Platform
+from holdfast.core.secret import Secret
+from holdfast.core.settings import PlatformSettings
+
+DOORS = "holdfast.platforms"  # the group of entry points by which installed doors are found
+
+# Where the doors of this package declare themselves. Read only for a name that somebody has
+# written into the configuration: a door costs nothing until then.
+BUILT_IN: Mapping[str, str] = {
+    "api": "holdfast.platforms.api.door:DOOR",
+    "web": "holdfast.platforms.web_door:DOOR",
+    "simulated": "holdfast.platforms.simulated.door:DOOR",
+}
+
+S = TypeVar("S", bound=PlatformSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening(Generic[S]):
+    """What one account of a platform is opened with."""
+
+    account: str
+    settings: S
+    # What the references in the settings stand for, by the path of the key in the account's own
+    # table: "token", "hooks.build.secret". One whose key is empty is not there.
+    secrets: Mapping[str, Secret]
+    folder: Path  # its own place in the home; nobody has made it yet
+    clock: Clock
+    new_id: NewId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door(Generic[S]):
+    """Declared as a constant in a file that imports little: it is read to check the settings,
+    also of accounts that are not enabled. What the door needs to work, `open` imports.
+
+    `settings` extends `PlatformSettings` by keys of its own. A key whose name ends in `token`,
+    `key`, `secret` or `password` holds a reference to a secret. What types cannot say is checked
+    in `__post_init__`, which raises `ValueError`.
+    """
+
+    name: str
+    settings: type[S]
+    # Makes the account and connects nothing. None: the process makes it itself, from more than
+    # its settings, and it is there without being configured.
+    open: Callable[[Opening[S]], Platform] | None
+    # The keys that say together which account of the vendor this is. While one gateway of this
+    # machine has it, no other takes it. Empty, or all of them unset: it may be shared.
+    identity: tuple[str, ...] = ("token",)
