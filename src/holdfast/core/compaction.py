@@ -112,7 +112,8 @@ def _told(message: Message) -> str:
     match message:
         case UserMessage():
             pictures = " [with a picture]" if message.images else ""
-            return f"### {message.speaker or 'User'}{pictures}\n{message.text}"
+            quoted = f"{message.quoted}\n\n" if message.quoted else ""
+            return f"### {message.speaker or 'User'}{pictures}\n{quoted}{message.text}"
         case AssistantMessage():
             calls = "".join(f"\n{_told_call(call)}" for call in message.calls)
             return f"### Assistant\n{message.text}{calls}"

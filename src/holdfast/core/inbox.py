@@ -8,6 +8,7 @@ from holdfast.core.child import Child
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.job import Run
 from holdfast.core.message import Image, Message
+from holdfast.core.quote import Quote
 from holdfast.core.reset import ResetReason
 from holdfast.core.source import Source
 
@@ -32,7 +33,10 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `event_id` is unique per platform and account; the same one again is the same event.
     `history` seeds a session that does not exist yet (a request that carries its own past),
-    `instructions` joins that session's system prompt.
+    `instructions` joins that session's system prompt. `mentioned` and `quoted` are how a door
+    tells whether a message in a group is meant for the agent: its account is named in it (by the
+    platform's own mark, by "name:" in front, in the To of a mail, or by a button that was
+    pressed), or it answers something, which is quoted.
     """
 
     source: Source
@@ -40,6 +44,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_id: str
     text: str
     images: tuple[Image, ...] = ()
+    mentioned: bool = False
+    quoted: Quote | None = None
     busy_mode: BusyMode | None = None  # None: as configured
     mergeable: bool = True  # False: this message wants an answer of its own
     commands: bool = True  # False: a leading slash is just text

@@ -21,6 +21,14 @@ class ChatType(StrEnum):
     THREAD = "thread"
 
 
+class Author(StrEnum):
+    """What wrote a message, as far as the platform says; one that cannot tell says a person."""
+
+    PERSON = "person"
+    BOT = "bot"  # a program: another bot, a hook, an automatic reply
+    OURSELVES = "ourselves"  # the account that it was brought by
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`message_id` is for a source that goes without its `Inbound`, which has the message's."""
 
@@ -32,6 +40,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     user_id: str
     user_name: str | None = None
     message_id: str | None = None
+    author: Author = Author.PERSON
 
 
 def build_session_key(
@@ -71,11 +80,16 @@ def speaker_of(source: Source) -> str | None:
     """
     if source.chat_type is ChatType.DM:
         return None
-    for name in (source.user_name or "", source.user_id):
-        plain = "".join(c if c.isprintable() and c not in _MARKS else " " for c in name)
+    return plain_name(source.user_name, source.user_id) or "somebody"
+
+
+def plain_name(*names: str | None) -> str | None:
+    """The first of these of which a plain line is left."""
+    for name in names:
+        plain = "".join(c if c.isprintable() and c not in _MARKS else " " for c in name or "")
         if line := " ".join(plain.split())[:_LONGEST_NAME]:
             return line
-    return "somebody"
+    return None
 
 
 def place_of(route: SessionKey) -> tuple[str, str, ChatType, str]:

@@ -11,7 +11,8 @@ def estimate(message: Message) -> int:
     tokens = EACH + of_text(message.text)
     match message:
         case UserMessage():
-            tokens += IMAGE * len(message.images) + of_text(message.note or "")
+            tokens += IMAGE * len(message.images)
+            tokens += of_text(message.note or "") + of_text(message.quoted or "")
         case AssistantMessage():
             tokens += sum(of_text(part.text) for part in message.reasoning)
             tokens += sum(EACH + of_text(call.arguments) for call in message.calls)

@@ -6,6 +6,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.message import Message, NoteMessage, Outcome, ToolMessage, UserMessage
 from holdfast.core.projection import open_calls
+from holdfast.core.quote import quote_lines
 from holdfast.core.source import speaker_of
 
 CANCELLED = "Cancelled while it ran. It may have had an effect."
@@ -19,8 +20,12 @@ def opening_message(row: InboxRow) -> UserMessage | NoteMessage:
 
 def user_message(row: InboxRow) -> UserMessage:
     inbound = row.inbound
-    speaker = speaker_of(inbound.source)
-    return UserMessage(text=inbound.text, images=inbound.images, speaker=speaker)
+    return UserMessage(
+        text=inbound.text,
+        images=inbound.images,
+        speaker=speaker_of(inbound.source),
+        quoted=None if inbound.quoted is None else quote_lines(inbound.quoted),
+    )
 
 
 def cut_results(

@@ -64,8 +64,11 @@ def said(text: str, *, otherwise: str) -> str:
 
 
 def user_text(message: UserMessage) -> str:
-    """What a user's message says, with its speaker and our note in front of it; may be empty."""
+    """What a user's message says, with its speaker, what it answers and our note in front of it;
+    may be empty."""
     text = f"{message.speaker}: {message.text}" if message.speaker else message.text
+    if message.quoted:
+        text = f"{message.quoted}\n\n{text}"
     if message.note:
         text = f"{message.note}\n\n{text}"
     return text if text.strip() else ""

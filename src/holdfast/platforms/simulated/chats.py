@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.platforms.simulated.wire import Outgoing, Say, Sent
+from holdfast.platforms.simulated.wire import Outgoing, Replied, Say, Sent
 
 
 class Chats:
@@ -42,6 +42,20 @@ class Chats:
 
     def by_bot(self, message_id: str) -> bool:
         return message_id in self._place
+
+    def replied(self, message_id: str) -> Replied | None:
+        """A message as one that answers it shows it; None: there is none of that id."""
+        if (say := self.said.get(message_id)) is not None:
+            revised = self.revised.get(message_id, [say.text])[-1]
+            return Replied(
+                message_id=message_id,
+                text=revised or "",
+                user_id=say.user,
+                user_name=say.user_name,
+            )
+        if (place := self._place.get(message_id)) is not None:
+            return Replied(message_id=message_id, text=self.sent[place].text)
+        return None
 
     def edit(self, message_id: str, text: str) -> None:
         """An edit that changes nothing is none."""

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from holdfast.core.capabilities import Backlog, Capabilities
-from holdfast.core.errors import IntakeClosed, NotAllowed, NotConnected, StoreError
+from holdfast.core.errors import IntakeClosed, NotAllowed, NotConnected, NotMeant, StoreError
 from holdfast.core.inbox import Cursor, Inbound
 from holdfast.core.ports import Intake
+from holdfast.core.quote import Quote
 from holdfast.core.source import Source
-from holdfast.platforms.simulated.wire import Update, UpdateKind
+from holdfast.platforms.simulated.wire import Replied, Update, UpdateKind
 
 log = logging.getLogger(__name__)
 
@@ -46,12 +47,25 @@ def to_inbound(update: Update) -> Inbound:
             thread_id=update.thread_id,
             user_id=update.user_id,
             user_name=update.user_name,
+            author=update.author,
         ),
         event_id=str(update.id),
         message_id=update.message_id,
         text=update.text,
+        mentioned=update.mentions,
+        quoted=None if update.reply_to is None else to_quote(update.reply_to),
         group=update.group,
         cursor=Cursor(name=CURSOR, value=str(update.id)),
+    )
+
+
+def to_quote(replied: Replied) -> Quote:
+    return Quote(
+        text=replied.text,
+        user_id=replied.user_id or None,
+        user_name=replied.user_name,
+        message_id=replied.message_id,
+        ours=not replied.user_id,
     )
 
 
@@ -130,6 +144,8 @@ class Feed:
     async def _hand_over(self, update: Update) -> None:
         try:
             await self._intake.accept(to_inbound(update))
+        except NotMeant as error:
+            log.debug("%s: %s", update.id, error, extra={"action": "update_not_meant"})
         except NotAllowed as error:
             # Acknowledged all the same: kept, it would come back for ever and hold up the rest.
             log.info(

@@ -125,6 +125,9 @@ class ChatService:
             text=say.text,
             group=say.group,
             kind=kind,
+            mentions=say.mentions,
+            reply_to=None if say.reply_to is None else self._chats.replied(say.reply_to),
+            author=say.author,
         )
         if held is None and self._judging.spend("reorders"):
             self._held = update

@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.core.capabilities import Backlog
 from holdfast.core.outbox import Choice
-from holdfast.core.source import ChatType
+from holdfast.core.source import Author, ChatType
 
 Times = Annotated[int, msgspec.Meta(ge=0)]
 ALWAYS = 1 << 30  # as a number of times: until it is switched off
@@ -17,6 +17,15 @@ class UpdateKind(StrEnum):
     MESSAGE = "message"
     EDITED = "edited"  # another event about the same message, with the words it has now
     DELETED = "deleted"
+
+
+class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The message that another one answers, as it stood then."""
+
+    message_id: str
+    text: str
+    user_id: str = ""  # "": a bot of this account
+    user_name: str | None = None
 
 
 class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +42,9 @@ class Update(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text: str
     group: str | None = None
     kind: UpdateKind = UpdateKind.MESSAGE
+    mentions: bool = True
+    reply_to: Replied | None = None
+    author: Author = Author.PERSON
 
 
 class Say(
@@ -48,6 +60,9 @@ class Say(
     thread: str | None = None
     user_name: str | None = None
     group: str | None = None  # parts of one album share it
+    mentions: bool = True  # False: the bot's name is not in it; in a chat of two nobody looks
+    reply_to: str | None = None  # the id of the message that it answers
+    author: Author = Author.PERSON
 
 
 class Revise(

@@ -10,6 +10,7 @@ export const Said = memo(function Said({ record: { seq, at, message } }) {
     ${message.note && html`<${Note} text=${message.note} />`}
     <div class="bubble">
       ${message.speaker && html`<p class="speaker">${message.speaker}</p>`}
+      ${message.quoted && html`<p class="quoted">${message.quoted.replace(/^> ?/gm, "")}</p>`}
       <${Pictures} pictures=${(message.images ?? []).map(sourceOf).filter(Boolean)} />
       ${message.text && html`<p class="words">${message.text}</p>`}
     </div>
