@@ -25,11 +25,11 @@ def worlds(tmp_path: Path, model_process: ModelProcess) -> Worlds:
 
     @asynccontextmanager
     async def make(
-        *options: str, busy_mode: str = "queue", home: str = "home", nursed: bool = False
+        *options: str, busy_mode: str = "queue", home: str = "home"
     ) -> AsyncIterator[World]:
         model_process.reset()
         async with vendor(*options) as base_url, aiohttp.ClientSession() as http:
-            world = World(tmp_path / home, model=model_process, http=http, nursed=nursed)
+            world = World(tmp_path / home, model=model_process, http=http)
             world.settle_in(base_url, busy_mode=busy_mode)
             try:
                 yield world

@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 from tests.faults.nursery import Born, bear
+from tests.nursery import GATEWAY
 
 import holdfast
 from holdfast.control.client import ControlClient
@@ -120,7 +121,9 @@ class Lineage:
         command = ["-c", program] if program else ["-m", "holdfast.cli", *(arguments or ("run",))]
         errors = self.home / f"life-{len(self._lives)}.err"
         if self._nursed and not (arguments or program):
-            process: asyncio.subprocess.Process | Born = await bear(self.environment, errors)
+            process: asyncio.subprocess.Process | Born = await bear(
+                GATEWAY, "run", env=self.environment, errors=errors
+            )
         else:
             process = await self._spawn(command, errors)
         life = Life(process, home=self.home, errors=errors)

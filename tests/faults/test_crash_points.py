@@ -46,7 +46,7 @@ async def test_a_gateway_killed_at_work_answers_once_and_repeats_no_effect(
     worlds: Worlds, order: str
 ) -> None:
     """G1, G2, G3, H1, H2, H3, H4, H5, I1, I2: a turn with an effect and one without, killed."""
-    async with worlds(nursed=True) as world:
+    async with worlds() as world:
         await world.begin(order)  # its first commits are made before it takes messages
         await world.people.say(effect("a"), chat="home")
         await world.people.say(plain("b"), chat="other")
@@ -62,7 +62,7 @@ async def test_a_vendor_that_knows_the_delivery_id_gets_every_answer_exactly_onc
     worlds: Worlds, point: CrashPoint
 ) -> None:
     """I2: an unknown outcome is settled by what the platform can do, however often it is cut."""
-    async with worlds("--idempotent-send", nursed=True) as world:
+    async with worlds("--idempotent-send") as world:
         await world.people.say(effect("a"))
         for _ in range(3):
             await world.begin(point)
@@ -76,7 +76,7 @@ async def test_a_gateway_killed_while_it_recovers_loses_nothing(
     worlds: Worlds, point: CrashPoint
 ) -> None:
     """H1, H2, H3: twice in a row, the second time before the first is made good."""
-    async with worlds(nursed=True) as world:
+    async with worlds() as world:
         await world.start(P.CALL_RETURNED)
         await world.people.say(effect("a"))
         await world.dies()

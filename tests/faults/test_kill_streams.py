@@ -31,7 +31,7 @@ async def test_a_gateway_killed_while_a_reply_grows_ends_it_in_the_same_message(
 ) -> None:
     """H3, H4, I2, I4: never two messages for one reply unless the second is marked, and the last
     words that are shown are the answer."""
-    async with worlds(*EDITING, nursed=True) as world:
+    async with worlds(*EDITING) as world:
         await world.start(order)
         await world.people.say(slowly("a"))
         await world.dies()
@@ -44,7 +44,7 @@ async def test_a_vendor_that_knows_the_delivery_id_shows_a_reply_in_one_message(
     worlds: Worlds,
 ) -> None:
     """I2, I4: twice cut between a send and its receipt, and still one message."""
-    async with worlds(*EDITING, "--idempotent-send", nursed=True) as world:
+    async with worlds(*EDITING, "--idempotent-send") as world:
         await world.people.say(slowly("a"))
         for _ in range(2):
             await world.begin(P.SENT)
@@ -58,7 +58,7 @@ async def test_a_long_reply_cut_between_its_parts_loses_none_and_repeats_none(
     worlds: Worlds,
 ) -> None:
     """I2, I4: in parts, with flood control and rejected edits on the way."""
-    async with worlds(*EDITING, "--max-length", "12", nursed=True) as world:
+    async with worlds(*EDITING, "--max-length", "12") as world:
         faults = Faults(floods=2, retry_after=0.1, rejected_edits=1, lost_edits=1)
         await world.people.set_faults(faults)
         await world.start(f"{P.RECEIPT_COMMITTED}:2")

@@ -14,11 +14,11 @@ from holdfast.core.inbox import InboxState
 SETTLES_WITHIN = 300.0
 
 
-async def bear_load(worlds: Worlds, pace: Pace, *options: str, nursed: bool = False) -> None:
+async def bear_load(worlds: Worlds, pace: Pace, *options: str) -> None:
     """Raises where a law is broken; else prints what there was to keep them on."""
     seed = chosen_seed()
     print(f"HOLDFAST_SEED={seed}")
-    async with worlds(*options, nursed=nursed) as world:
+    async with worlds(*options) as world:
         load = Load(world, random.Random(seed), pace)
         await load.run()
         books = await check_laws(
@@ -34,7 +34,7 @@ async def bear_load(worlds: Worlds, pace: Pace, *options: str, nursed: bool = Fa
 @pytest.mark.timeout(120)
 async def test_a_few_busy_chats_lose_nothing_to_a_few_kills(worlds: Worlds) -> None:
     """G, H, I: what the soak does for minutes, for as long as every run can bear."""
-    await bear_load(worlds, Pace(chats=12, seconds=4, between_kills=1.2, pause=0.5), nursed=True)
+    await bear_load(worlds, Pace(chats=12, seconds=4, between_kills=1.2, pause=0.5))
 
 
 @pytest.mark.soak

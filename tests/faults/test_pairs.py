@@ -64,7 +64,7 @@ def some_pairs() -> list[Pair]:
 
 
 async def die_twice(worlds: Worlds, first: CrashPoint, second: CrashPoint) -> None:
-    async with worlds(home=f"{first}-{second}", nursed=True) as world:
+    async with worlds(home=f"{first}-{second}") as world:
         await world.begin(first)
         await world.people.say(effect("a"))
         await world.dies()

@@ -28,7 +28,7 @@ VENDORS = {"marked": (), "idempotent": (IDEMPOTENT,), "edited": (EDIT, "--edit-i
 
 
 async def run_chain(worlds: Worlds, seed: int, lives: int, *options: str) -> None:
-    async with worlds(*options, home=f"home-{seed}", nursed=True) as world:
+    async with worlds(*options, home=f"home-{seed}") as world:
         schedule = Schedule(
             world, random.Random(seed), longest_wait=LONGEST_WAIT, edits=EDIT in options
         )

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import aiohttp
 from tests.faults.nursery import Born, bear
 from tests.looking import looking_into
+from tests.nursery import GATEWAY, VENDOR
 
 import holdfast
 from holdfast.control.client import ControlClient
@@ -59,7 +59,6 @@ class World:
         *,
         model: ModelProcess,
         http: aiohttp.ClientSession,
-        nursed: bool = False,
     ) -> None:
         self.home = home
         self.paths = Paths(home)
@@ -67,8 +66,7 @@ class World:
         self.http = http
         self.address = ""
         self.lives = 0
-        self._nursed = nursed  # its gateways come from the nursery: many short lives
-        self._gateway: asyncio.subprocess.Process | Born | None = None
+        self._gateway: Born | None = None
         self._people: People | None = None
 
     @property
@@ -105,19 +103,7 @@ class World:
         assert not self.alive, "one gateway at a time"
         self.lives += 1
         said = self.home / f"life-{self.lives}.err"
-        if self._nursed:
-            self._gateway = await bear(self.environment(crash_at), said)
-            return
-        with said.open("wb") as errors:
-            self._gateway = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "holdfast.cli",
-                "run",
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                env=self.environment(crash_at),
-            )
+        self._gateway = await bear(GATEWAY, "run", env=self.environment(crash_at), errors=said)
 
     async def start(self, crash_at: str = "") -> None:
         """Start a gateway and wait until it takes messages."""
@@ -127,7 +113,6 @@ class World:
     async def ready(self) -> bool:
         """True once it takes messages; False if it died before."""
         assert self._gateway is not None
-        assert self._gateway.stdout is not None
         async with asyncio.timeout(READY_WITHIN):
             line = await self._gateway.stdout.readline()
             if not line:
@@ -227,14 +212,7 @@ async def _ignore(_: object) -> None:
 @asynccontextmanager
 async def vendor(*options: str) -> AsyncIterator[str]:
     """The simulated platform in a process of its own; yields its base URL."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "holdfast.platforms.simulated",
-        *options,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
+    process = await bear(VENDOR, *options, env=os.environ)
     try:
         line = json.loads(await process.stdout.readline())
         yield line["base_url"]

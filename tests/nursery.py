@@ -1,0 +1,190 @@
+"""The nursery: processes forked from one that has imported the program, and does nothing else.
+
+Each is a real process with its own pid, signals, files and end. What it does not do is import
+sixty thousand lines before it begins, which is most of what a short life costs. What is said of
+imports, of the interpreter or of `PYTHON…` variables is tested on processes of the usual kind.
+"""
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from io import TextIOWrapper
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.reduction import DupFd
+from typing import IO, Any
+
+GATEWAY = "holdfast.cli.entry"  # modules whose `main` is a program
+VENDOR = "holdfast.platforms.simulated.__main__"
+_PRELOADED = [GATEWAY, VENDOR, "holdfast.main", "holdfast.cli.run", "holdfast.cli.root"]
+_PRELOADED += ["holdfast.platforms.simulated.remote", "holdfast.control.client"]
+
+
+class Born:
+    """Owns one process; what tests do with a `subprocess.Popen`."""
+
+    def __init__(self, process: ForkServerProcess, pipes: Sequence[IO[Any] | None]) -> None:
+        self._process = process
+        self.stdin, self.stdout, self.stderr = pipes
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def sentinel(self) -> int:
+        """A descriptor that can be read once it has ended."""
+        return self._process.sentinel
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code, or the negative number of the signal that ended it."""
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("a process of the nursery", timeout or 0)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """All that it says, once it has ended; its pipes are closed then."""
+        with ThreadPoolExecutor(3) as threads, ExitStack() as pipes:
+            for pipe in filter(None, (self.stdin, self.stdout, self.stderr)):
+                pipes.enter_context(pipe)
+            if self.stdin is not None:
+                threads.submit(self._say, input)
+            out, err = (pipe and threads.submit(pipe.read) for pipe in (self.stdout, self.stderr))
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            return out and out.result(), err and err.result()
+
+    def _say(self, text: Any) -> None:
+        assert self.stdin is not None
+        with suppress(BrokenPipeError), self.stdin:
+            if text:
+                self.stdin.write(text)
+
+
+class _Handed:
+    """A descriptor that goes along into a new process."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _taken, (DupFd(self._fd),)
+
+
+def _taken(given: Any) -> int:
+    fd: int = given.detach()
+    return fd
+
+
+def bear(
+    program: str,
+    *arguments: str,
+    env: Mapping[str, str],
+    stdin: int | IO[Any] = subprocess.DEVNULL,
+    stdout: int | IO[Any] = subprocess.PIPE,
+    stderr: int | IO[Any] = subprocess.PIPE,
+    text: bool = False,
+) -> Born:
+    """Begin a program with this environment alone. Descriptors as `subprocess` takes them."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(_PRELOADED)
+    with ExitStack() as theirs:
+        ends = [
+            _ends(theirs, stream, reads=number == 0)
+            for number, stream in enumerate((stdin, stdout, stderr))
+        ]
+        fds = tuple(_Handed(fd) for fd, _ in ends)
+        born = (program, arguments, dict(env), os.getcwd(), fds)
+        process = context.Process(target=_live, args=born, daemon=True)
+        # In this thread: whoever starts a process asks after all others, and two who ask at once
+        # after one that has ended share its exit code between them.
+        process.start()
+    return Born(process, [_opened(ours, number, text) for number, (_, ours) in enumerate(ends)])
+
+
+def run_holdfast(
+    *arguments: str, env: Mapping[str, str], input: str | None = None, timeout: float = 50
+) -> subprocess.CompletedProcess[str]:
+    """`holdfast ARGUMENTS`, to its end."""
+    stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
+    process = bear(GATEWAY, *arguments, env=env, stdin=stdin, text=True)
+    out, err = process.communicate(input, timeout=timeout)
+    return subprocess.CompletedProcess(arguments, process.wait(), out, err)
+
+
+def _ends(theirs: ExitStack, stream: int | IO[Any], *, reads: bool) -> tuple[int, int | None]:
+    """The descriptor for the process, which is closed here with `theirs`, and our end of a pipe."""
+    if stream == subprocess.PIPE:
+        reading, writing = os.pipe()
+        its, ours = (reading, writing) if reads else (writing, reading)
+        theirs.callback(os.close, its)
+        return its, ours
+    if stream == subprocess.DEVNULL:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        theirs.callback(os.close, nothing)
+        return nothing, None
+    return (stream if isinstance(stream, int) else stream.fileno()), None
+
+
+def _opened(fd: int | None, number: int, text: bool) -> IO[Any] | None:
+    if fd is None:
+        return None
+    mode = "w" if number == 0 else "r"
+    return os.fdopen(fd, mode, encoding="utf-8") if text else os.fdopen(fd, mode + "b")
+
+
+def _live(
+    program: str, arguments: Sequence[str], env: dict[str, str], cwd: str, fds: Sequence[int]
+) -> None:
+    """In the new process: become what a shell would have started."""
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    for number, fd in enumerate(fds):
+        os.dup2(fd, number)
+        os.close(fd)
+    sys.stdin, sys.stdout = _stream(0, "r"), _stream(1, "w")
+    sys.stderr = _stream(2, "w", errors="backslashreplace", buffering=1)
+    sys.argv = ["holdfast", *arguments]
+    try:
+        import_module(program).main()
+    finally:
+        atexit._run_exitfuncs()
+
+
+def _stream(
+    fd: int, mode: str, *, errors: str = "surrogateescape", buffering: int = -1
+) -> TextIOWrapper:
+    """As the interpreter makes them of the descriptors that it starts with."""
+    stream = os.fdopen(fd, mode, buffering, encoding="utf-8", errors=errors, closefd=False)
+    assert isinstance(stream, TextIOWrapper)
+    return stream
