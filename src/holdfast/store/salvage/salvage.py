@@ -4,7 +4,6 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -12,7 +11,9 @@ import msgspec
 
 from holdfast.core.backup import said
 from holdfast.core.errors import StoreUnusable
+from holdfast.store import faults
 from holdfast.store.inspection import APPLICATION_ID
+from holdfast.store.salvage import log
 from holdfast.store.salvage.homeless import give_rows
 from holdfast.store.salvage.layout import layouts
 from holdfast.store.salvage.pages import Pages
@@ -34,18 +35,22 @@ class Salvaged(msgspec.Struct, frozen=True, kw_only=True):
         lost = ", ".join(f"{count} {table}" for table, count in self.about_lost.items())
         missing = f"about {lost} are lost" if lost else "nothing is known to be lost"
         if self.lost_pages and not lost:
-            missing = f"{self.lost_pages} pages could not be read, with what was in them"
+            pages = "1 page" if self.lost_pages == 1 else f"{self.lost_pages} pages"
+            missing = f"{pages} could not be read, with what was in them"
         return f"{said(self.rows)} were saved; {missing}"
 
 
 def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
     """Read the damaged file, which is left as it is, into a new one; `StoreUnusable`: nothing can
-    be read. To be called by the holder of the home's lock, with nobody else at the file."""
+    be read, or it is newer than this program, which would drop what it does not know. To be called
+    by the holder of the home's lock, with nobody else at the file."""
     work = new.with_name("damaged")
     _copy(damaged, work)
     with open(work, "rb") as file:
-        pages = Pages(file)
-        version = min(pages.version or len(migrations()), len(migrations()))
+        pages, known = Pages(file), len(migrations())
+        if pages.version > known:
+            raise faults.newer(damaged, pages.version, known)
+        version = pages.version or known
         trees = Trees(pages, layouts(version), tell=tell)
         kept = _fill(new, trees, version)
     work.unlink()
@@ -62,21 +67,28 @@ def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
 
 
 def _copy(damaged: Path, work: Path) -> None:
-    """With the log folded in, where SQLite can still do that: it does not look into the pages."""
-    log = damaged.with_name(damaged.name + "-wal")
+    """With the log folded in: by SQLite, which does not look into the pages, where it takes the
+    file for one at all."""
+    logged, beside = (each.with_name(each.name + "-wal") for each in (damaged, work))
     shutil.copyfile(damaged, work)
-    if not log.exists():
+    if not logged.exists():
         return
-    shutil.copyfile(log, work.with_name(work.name + "-wal"))
-    with suppress(apsw.Error):
-        db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            db.pragma("user_version")  # before it has read, it does not know that there is a log
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        finally:
-            db.close()
+    shutil.copyfile(logged, beside)
+    try:
+        _fold(work)
+    except apsw.Error:
+        log.fold(logged, work)
     for suffix in ("-wal", "-shm"):
         work.with_name(work.name + suffix).unlink(missing_ok=True)
+
+
+def _fold(work: Path) -> None:
+    db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        db.pragma("user_version")  # before it has read, it does not know that there is a log
+        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    finally:
+        db.close()
 
 
 def _fill(new: Path, trees: Trees, version: int) -> Counter[str]:
@@ -89,7 +101,12 @@ def _fill(new: Path, trees: Trees, version: int) -> Counter[str]:
             migrate(db, migration)
         with db:
             for found in trees.walk():
-                (kept if _insert(db, found) else trees.broken)[found.layout.table] += 1
+                table = found.layout.table
+                if _insert(db, found):
+                    kept[table] += 1
+                    trees.regained[table] += found.layout.copy
+                elif not found.layout.copy:
+                    trees.broken[table] += 1
             _count_on(db, trees.sequences)
             kept["sessions"] += give_rows(db)
     finally:
@@ -140,4 +157,5 @@ def _estimate(trees: Trees) -> dict[str, int]:
     for table, count in trees.lost.items():
         if trees.leaves[table] and table not in ("sqlite_schema", "sqlite_sequence"):
             gone[table] += round(count * trees.rows[table] / trees.leaves[table])
-    return {table: count for table, count in gone.items() if count}
+    gone.subtract(trees.regained)
+    return {table: count for table, count in gone.items() if count > 0}

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from holdfast.store.salvage.layout import Layout
-from holdfast.store.salvage.pages import Entry, Kind, Page, Pages
+from holdfast.store.salvage.pages import TABLE_KINDS, Entry, Kind, Page, Pages
 from holdfast.store.salvage.records import Unreadable
+from holdfast.store.salvage.strays import Strays
 
-_TABLE = (Kind.INNER_TABLE, Kind.LEAF_TABLE)
-_SCHEMA_COLUMNS = 5
 _SCHEMA = "sqlite_schema"
 _SEQUENCES = "sqlite_sequence"
+_IN_SCHEMA = ("table", "index", "view", "trigger")
 
 Tell = Callable[[int, int], None]
 """How many pages were read, of how many."""
@@ -34,95 +34,119 @@ class Trees:
         self.unplaced = 0
         self._bereft: set[str] = set()  # trees that have lost a page, indexes too
         self.broken: Counter[str] = Counter()  # rows in pages that were readable otherwise
+        self.regained: Counter[str] = Counter()  # rows of those that an index had a copy of
         self.leaves: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
         self.sequences: dict[str, int] = {}
 
-    def roots(self) -> dict[str, int]:
-        """Where each tree begins, from the file's own list of them."""
-        rows = (entry.values for entry in self._entries(_SCHEMA, 1, rowid=True))
-        found: dict[str, int] = {}
-        for values in rows:
-            if len(values) == _SCHEMA_COLUMNS and isinstance(values[3], int):
-                found[str(values[1])] = values[3]
-        return found
-
     def walk(self) -> Iterator[Found]:
-        """Every row that can be reached, and then those in leaves that cannot."""
-        roots = self.roots()
+        """Every row that can be reached, then those in leaves that cannot, and last what an index
+        has of a table that has lost something: most of those rows are there by then."""
+        roots, copies = self._roots(), list[Found]()
         for name, layout in self._layouts.items():
             if name not in roots:
+                self._bereft.add(name)
                 continue
             for entry in self._entries(name, roots[name], rowid=layout.rowid):
-                if name == _SEQUENCES:
-                    self._count_on(entry)
-                elif layout.table:
-                    yield Found(layout, entry)
-        if self.lost:
-            yield from self._stray()
+                yield from self._sorted(name, Found(layout, entry), copies)
+        if self._bereft:
+            yield from self._stray(copies)
+        yield from copies
+
+    def _sorted(self, name: str, found: Found, copies: list[Found]) -> Iterator[Found]:
+        if name == _SEQUENCES:
+            self._count_on(found.entry)
+        elif not found.layout.copy:
+            yield from [found] if found.layout.table else []
+        elif found.layout.table in self._bereft or self.broken[found.layout.table]:
+            copies.append(found)
 
     def _count_on(self, entry: Entry) -> None:
         match entry.values:
             case [str(table), int(number)]:
                 self.sequences[table] = number
 
+    def _roots(self) -> dict[str, int]:
+        """Where each tree begins, from the file's own list of them: a tree of its own, which
+        begins on the first page. Where that is lost its leaves are looked for."""
+        found = _named([*self._entries(_SCHEMA, 1, rowid=True)])
+        if not self.lost[_SCHEMA]:
+            return found
+        for number in range(2, self._pages.count + 1):
+            if number in self._pages.taken or self._pages.kind(number) != Kind.LEAF_TABLE:
+                continue
+            page = self._readable(number, rowid=True)
+            if page is not None and page.entries and all(map(_of_schema, page.entries)):
+                self._pages.take(page)
+                found |= _named(page.entries)
+        return found
+
     def _entries(self, name: str, root: int, *, rowid: bool) -> Iterator[Entry]:
         waiting = [root]
         while waiting:
-            page = self._page(name, waiting.pop(), rowid=rowid)
+            self._tell(len(self._pages.taken), self._pages.count)
+            page = self._readable(waiting.pop(), rowid=rowid)
             if page is None:
+                self._bereft.add(name)
+                self.lost[name] += self._holds(name)
                 continue
+            self._pages.take(page)
             waiting += reversed(page.children)
             if page.kind in (Kind.LEAF_INDEX, Kind.LEAF_TABLE):
                 self.leaves[name] += 1
                 self.rows[name] += len(page.entries)
+            if self._holds(name):
+                self.broken[name] += page.broken
             yield from page.entries
 
-    def _page(self, name: str, number: int, *, rowid: bool) -> Page | None:
-        self._tell(len(self._pages.seen), self._pages.count)
+    def _readable(self, number: int, *, rowid: bool) -> Page | None:
         try:
             page = self._pages.page(number)
         except Unreadable:
-            page = None
-        if page is None or (page.kind in _TABLE) is not rowid:
-            self._bereft.add(name)
-            if self._holds(name):
-                self.lost[name] += 1
             return None
-        if self._holds(name):
-            self.broken[name] += page.broken
-        return page
+        return page if (page.kind in TABLE_KINDS) is rowid else None
 
     def _holds(self, name: str) -> bool:
         """Whether what is lost of it is lost: an index is made anew."""
         layout = self._layouts.get(name)
-        return layout is None or bool(layout.table)
+        return layout is None or bool(layout.table and not layout.copy)
 
-    def _stray(self) -> Iterator[Found]:
-        """A leaf whose parent is lost belongs to the one tree that has lost something and that its
-        rows fit; where there are several, nobody can tell."""
-        free = set(self._pages.freelist())
-        for number in range(1, self._pages.count + 1):
-            if number in self._pages.seen or number in free:
-                continue
-            try:
-                page = self._pages.page(number)
-            except Unreadable:
-                continue
-            owners = self._owners(page)
+    def _stray(self, copies: list[Found]) -> Iterator[Found]:
+        """A page that nothing leads to belongs to the one tree that has lost something and that
+        its rows fit; where there are several, nobody can tell."""
+        bereft = {name: each for name, each in self._layouts.items() if name in self._bereft}
+        for page, owners in Strays(self._pages, bereft).found():
             if len(owners) > 1:
-                self.unplaced += 1
-            elif owners and owners[0].table:
-                for entry in page.entries:
-                    yield Found(owners[0], entry)
+                continue
+            [owner] = owners
+            self._pages.take(page)
+            if owner.table and not owner.copy:
+                self.broken[owner.table] += page.broken
+            for entry in page.entries:
+                yield from self._sorted(owner.table, Found(owner, entry), copies)
+        self.unplaced += self._left()
 
-    def _owners(self, page: Page) -> list[Layout]:
-        if not page.entries:
-            return []
-        return [
-            layout
-            for name, layout in self._layouts.items()
-            if (name in self._bereft or _SCHEMA in self._bereft)
-            and layout.rowid is (page.kind in _TABLE)
-            and all(layout.fits(entry.values) for entry in page.entries)
-        ]
+    def _left(self) -> int:
+        """Pages that hold something and were no part of anything; known only by this where the
+        list of trees is lost, else also as the loss of a tree."""
+        if not self.lost[_SCHEMA]:
+            return 0
+        return sum(
+            number not in self._pages.taken and not self._pages.empty(number)
+            for number in range(2, self._pages.count + 1)
+        )
+
+
+def _of_schema(entry: Entry) -> bool:
+    match entry.values:
+        case [str(kind), str(), str(), int(), str() | None]:
+            return kind in _IN_SCHEMA
+    return False
+
+
+def _named(entries: list[Entry]) -> dict[str, int]:
+    return {
+        str(entry.values[1]): entry.values[3]
+        for entry in entries
+        if _of_schema(entry) and isinstance(entry.values[3], int)
+    }

@@ -1,0 +1,36 @@
+"""Tearing the file of a store, and looking at what is in it."""
+
+import random
+from pathlib import Path
+
+import apsw
+
+PAGE = 4096
+Rows = dict[str, set[str]]
+
+
+def tear(path: Path, *pages: int, chance: random.Random) -> None:
+    """Overwrite whole pages with noise or with nothing."""
+    body = bytearray(path.read_bytes())
+    for page in pages:
+        torn = chance.randbytes(PAGE) if chance.random() < 0.5 else bytes(PAGE)
+        body[page * PAGE : (page + 1) * PAGE] = torn
+    path.write_bytes(body)
+
+
+def rows(path: Path) -> Rows:
+    db = apsw.Connection(str(path))
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    found = {
+        str(name): {repr(row) for row in db.execute(f'SELECT * FROM "{name}"')} for name in names
+    }
+    db.close()
+    return found
+
+
+def root_of(path: Path, name: str) -> int:
+    """The page that a table or an index begins on, counted from 1."""
+    db = apsw.Connection(str(path))
+    root = int(db.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (name,)).get)
+    db.close()
+    return root
