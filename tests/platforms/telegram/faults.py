@@ -1,0 +1,70 @@
+"""What goes wrong at the pretend Bot API: refusals in the vendor's own words, and broken lines."""
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+
+
+class BotApiError(Exception):
+    """An answer with `ok: false`. https://core.telegram.org/bots/api#making-requests: "In case of
+    an unsuccessful request, 'ok' equals false and the error is explained in the 'description'";
+    the HTTP status is the error code (tdlib/telegram-bot-api, Query::set_error)."""
+
+    def __init__(self, code: int, description: str, **parameters: int) -> None:
+        super().__init__(description)
+        self.code = code
+        self.parameters = parameters
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        more = {"parameters": self.parameters} if self.parameters else {}
+        return {"ok": False, "error_code": self.code, "description": str(self), **more}
+
+
+def bad(what: str) -> BotApiError:
+    """tdlib/telegram-bot-api, Client::fail_query_with_error: the prefix, then the reason with its
+    first letter small unless it is one of the server's own CONSTANTS."""
+    return BotApiError(400, f"Bad Request: {what}")
+
+
+def conflict(what: str) -> BotApiError:
+    """tdlib/telegram-bot-api, Client::fail_query_conflict."""
+    return BotApiError(409, f"Conflict: {what}")
+
+
+def flood(seconds: int) -> BotApiError:
+    """https://core.telegram.org/bots/api#responseparameters: `retry_after` is "in case of
+    exceeding flood control, the number of seconds left to wait before the request can be
+    repeated"; the words are those of Query::set_retry_after_error."""
+    return BotApiError(429, f"Too Many Requests: retry after {seconds}", retry_after=seconds)
+
+
+class Break(Enum):
+    """How a line breaks, and whether the request was carried out by then."""
+
+    CUT_AFTER = auto()  # done, and the connection is reset before the answer
+    CUT_BEFORE = auto()  # reset before anything was done
+    SILENT_AFTER = auto()  # done, and no answer comes
+    ERROR_AFTER = auto()  # done, and a proxy of the vendor's answers 502
+
+
+class Fault(msgspec.Struct, frozen=True):
+    method: str
+    what: BotApiError | Break
+
+
+class Faults:
+    """Owns what is to go wrong, by method, each once and in order."""
+
+    def __init__(self) -> None:
+        self._coming: dict[str, deque[BotApiError | Break]] = {}
+
+    def add(self, method: str, *what: BotApiError | Break) -> None:
+        self._coming.setdefault(method.lower(), deque()).extend(what)
+
+    def next(self, method: str) -> BotApiError | Break | None:
+        coming = self._coming.get(method)
+        return coming.popleft() if coming else None
