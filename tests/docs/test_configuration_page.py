@@ -10,9 +10,11 @@ from msgspec import inspect
 from tests.docs.conftest import REPO, Pages
 
 from holdfast.config import ConfigError, load
+from holdfast.config.doors import find_door
 from holdfast.config.rules import KEY_VARIABLES
 from holdfast.config.shape import plain
-from holdfast.core.settings import PLATFORMS, TOOLSETS, PlatformSettings, Settings
+from holdfast.core.door import BUILT_IN
+from holdfast.core.settings import TOOLSETS, PlatformSettings, Settings
 
 
 def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
@@ -24,7 +26,8 @@ def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:
         if isinstance(kind, inspect.StructType):
             yield from keys(kind, name)
         elif isinstance(kind, inspect.DictType):
-            yield from keys(kind.value_type, f"{name}.NAME")
+            if field.name != "accounts":  # those have the keys of their platform once more
+                yield from keys(kind.value_type, f"{name}.NAME")
         else:
             yield name, written(field)
             if isinstance(kind, inspect.VarTupleType) and isinstance(
@@ -44,7 +47,18 @@ def normal(cell: str) -> str:
     return cell.replace('", "', '","')
 
 
-KEYS = dict(keys(inspect.type_info(Settings)))
+def of_doors() -> Iterator[tuple[str, str]]:
+    """The keys that a door adds to those of every platform."""
+    common = dict(keys(inspect.type_info(PlatformSettings)))
+    for name in BUILT_IN:
+        door = find_door(name)
+        assert door is not None
+        for key, default in keys(inspect.type_info(door.settings)):
+            if key not in common:
+                yield f"platforms.{name}.{key}", default
+
+
+KEYS = {**dict(keys(inspect.type_info(Settings))), **dict(of_doors())}
 
 
 def test_the_page_has_every_key_with_its_default_and_no_other(page: Pages) -> None:
@@ -72,7 +86,7 @@ def test_the_files_on_the_page_and_in_the_readme_load(page: Pages, tmp_path: Pat
 
 def test_the_page_names_every_platform_and_toolset(page: Pages) -> None:
     text = page("docs/configuration.md").text
-    assert [name for name in PLATFORMS if f"`{name}`" not in text] == []
+    assert [name for name in BUILT_IN if f"`{name}`" not in text] == []
     assert [name for name in TOOLSETS if f'"{name}"' not in text] == []
 
 
@@ -85,7 +99,11 @@ def example(home: Path) -> str:
 def test_the_example_file_holds_every_default(tmp_path: Path) -> None:
     example(tmp_path)
     given = load(tmp_path, {}).settings
-    platforms = {name: PlatformSettings(enabled=name != "simulated") for name in PLATFORMS}
+    platforms = {
+        name: door.settings(enabled=name in ("api", "web"))
+        for name in BUILT_IN
+        if (door := find_door(name)) is not None
+    }
     assert given == Settings(platforms=platforms)
 
 
@@ -93,9 +111,10 @@ def test_the_example_file_names_every_key(tmp_path: Path) -> None:
     text, section, named = example(tmp_path), "", set()
     for line in text.splitlines():
         if found := re.match(r"\[([\w.]+)\]", line):
-            section = re.sub(r"^platforms\..*", "platforms.NAME", found[1])
+            section = found[1]
         elif found := re.match(r"(?:# )?(\w+) = ", line):
             named.add(f"{section}.{found[1]}")
+            named.add(re.sub(r"^platforms\.\w+", "platforms.NAME", f"{section}.{found[1]}"))
     assert {key for key in KEYS if "[]" not in key} - named == set()
 
 

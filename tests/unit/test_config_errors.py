@@ -126,14 +126,14 @@ def test_an_address_that_cannot_be_called_is_refused(refusal: Refusal, url: str,
 
 @pytest.mark.parametrize("home", ["/thread", "chat/", " ", "/"])
 def test_a_home_that_is_no_chat_is_refused(refusal: Refusal, home: str) -> None:
-    message = refusal(f'[platforms.simulated]\nhome = "{home}"\n')
-    assert "line 2: platforms.simulated.home names no chat that could be told" in message
+    message = refusal(f'[platforms.simulated]\nbase_url = "http://h"\nhome = "{home}"\n')
+    assert "line 3: platforms.simulated.home names no chat that could be told" in message
     assert '"CHAT/THREAD"' in message
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated(refusal: Refusal) -> None:
-    message = refusal('[platforms.api]\nbase_url = "https://me:hunter2@host/"\n')
-    assert "platforms.api.base_url" in message
+    message = refusal('[platforms.simulated]\nbase_url = "https://me:hunter2@host/"\n')
+    assert "platforms.simulated.base_url" in message
     assert "hunter2" not in message
 
 

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from holdfast.config import Config, ConfigError, load, schema, show
 from holdfast.core.inbox import BusyMode
 from holdfast.core.secret import Secret
 from holdfast.core.settings import Provider, Settings
+from holdfast.platforms.api.door import ApiSettings
 
 
 @pytest.fixture
@@ -92,7 +92,8 @@ def test_the_tests_own_variables_are_let_through(home: Path) -> None:
 def test_env_file_quotes_comments_and_export(home: Path) -> None:
     written(
         home,
-        '[platforms.api]\ntoken = "env:A"\n[platforms.simulated]\ntoken = "env:B"\n'
+        '[platforms.api]\ntoken = "env:A"\n[platforms.simulated]\n'
+        'base_url = "http://127.0.0.1:1"\ntoken = "env:B"\n'
         '[model]\nprovider = "openai"\napi_key = "env:C"\n',
         env='# a comment\n\nexport A=plain # said aside\nB=\'sin#gle\'\nC="dou\\"ble\\n" # end\n',
     )
@@ -181,7 +182,7 @@ def test_show_gives_references_and_origins_and_no_secret(home: Path) -> None:
 
 
 def test_a_settings_object_with_a_literal_secret_is_masked(home: Path) -> None:
-    made = msgspec.convert({"platforms": {"api": {"token": "hunter2"}}}, Settings)
+    made = Settings(platforms={"api": ApiSettings(token="hunter2")})
     config = Config(home=home, settings=made, secrets={}, warnings=(), signature="", origins={})
     assert "hunter2" not in repr(show(config))
 

@@ -14,6 +14,7 @@ from holdfast.config.dotenv import read_dotenv
 from holdfast.config.draft import Draft
 from holdfast.config.error import explain
 from holdfast.config.home import home_warnings
+from holdfast.config.platforms import PLATFORMS, check_platforms, convert_platforms
 from holdfast.config.provider import find_provider
 from holdfast.config.references import resolve
 from holdfast.config.rules import check_rules
@@ -66,6 +67,7 @@ def load(
         draft.put(tuple(key.split(".")), value, origin="the command line")
     variables = {**dotenv.values, **environ}
     check(draft)
+    check_platforms(draft)
     told = find_provider(draft, variables)
     settings = _convert(draft, home)
     warnings = [*home_warnings(home), *dotenv.warnings, *told, *check_rules(draft, settings)]
@@ -90,14 +92,17 @@ def load_settings(home: Path, environ: Mapping[str, str] | None = None) -> Setti
     dotenv = read_dotenv(home / ENV_FILE)
     apply_variables(draft, dotenv, os.environ if environ is None else environ)
     check(draft)
+    check_platforms(draft)
     return _convert(draft, home)
 
 
 def _convert(draft: Draft, home: Path) -> Settings:
     try:
-        return msgspec.convert(draft.tree, Settings)
+        rest = {key: value for key, value in draft.tree.items() if key != PLATFORMS}
+        settings = msgspec.convert(rest, Settings)
     except msgspec.ValidationError as error:
         raise explain(str(home / CONFIG_FILE), str(error)) from None
+    return msgspec.structs.replace(settings, platforms=convert_platforms(draft))
 
 
 def _signature(settings: Settings, secrets: Mapping[str, Secret]) -> str:

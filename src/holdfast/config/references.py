@@ -4,13 +4,23 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from holdfast.config.document import read_text
 from holdfast.config.dotenv import mode_warnings
 from holdfast.config.draft import Draft
 from holdfast.config.error import ConfigError, KeyPath, dotted, explain
 from holdfast.core.secret import Secret
-from holdfast.core.settings import FallbackModel, ModelSettings, Provider, Settings
+from holdfast.core.settings import (
+    FallbackModel,
+    ModelSettings,
+    PlatformSettings,
+    Provider,
+    Settings,
+    holds_secret,
+)
 
 SHORTEST = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
@@ -65,9 +75,26 @@ def _entries(settings: Settings) -> Iterator[_Entry]:
         path: KeyPath = ("model", "fallbacks", index, "api_key")
         entries.append(_Entry(path=path, reference=fallback.api_key, enabled=_asks(fallback)))
     for name, platform in settings.platforms.items():
-        path = ("platforms", name, "token")
-        entries.append(_Entry(path=path, reference=platform.token, enabled=platform.enabled))
+        entries += _of_account(("platforms", name), platform)
+        for account, each in platform.accounts.items():
+            entries += _of_account(("platforms", name, "accounts", account), each)
     yield from (entry for entry in entries if entry.reference)
+
+
+def _of_account(path: KeyPath, account: PlatformSettings) -> Iterator[_Entry]:
+    own = msgspec.to_builtins(msgspec.structs.replace(account, accounts={}))
+    for key, reference in _secret_keys(own, path):
+        yield _Entry(path=key, reference=reference, enabled=account.enabled)
+
+
+def _secret_keys(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """A door may have tables and lists of its own, with secrets in them."""
+    inside = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in inside:
+        if isinstance(value, dict | list | tuple):
+            yield from _secret_keys(value, (*path, key))
+        elif isinstance(value, str) and holds_secret(str(key)):
+            yield (*path, key), value
 
 
 def _asks(model: ModelSettings | FallbackModel) -> bool:

@@ -3,16 +3,20 @@
 import re
 from urllib.parse import urlsplit
 
+import msgspec
+
+from holdfast.config.doors import is_door
 from holdfast.config.draft import Draft
 from holdfast.config.error import KeyPath, nearest
+from holdfast.config.platforms import unknown_door
 from holdfast.core.approval import REQUESTER
 from holdfast.core.settings import (
     KEY_VARIABLES,
-    PLATFORMS,
     TOOLSETS,
     ApiMode,
     FallbackModel,
     ModelSettings,
+    PlatformSettings,
     Provider,
     SessionSettings,
     Settings,
@@ -40,9 +44,9 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
     for index, toolset in enumerate(settings.agent.toolsets):
         _check_name(draft, ("agent", "toolsets", index), toolset, TOOLSETS)
     for name, platform in settings.platforms.items():
-        _check_name(draft, ("platforms", name), name, PLATFORMS)
-        _check_url(draft, ("platforms", name, "base_url"), platform.base_url)
-        _check_home(draft, ("platforms", name, "home"), platform.home)
+        _check_account(draft, ("platforms", name), platform)
+        for account, each in platform.accounts.items():
+            _check_account(draft, ("platforms", name, "accounts", account), each)
     for index, host in enumerate(settings.gateway.allowed_hosts):
         _check_host(draft, ("gateway", "allowed_hosts", index), host)
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
@@ -53,10 +57,18 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
     return _warnings(settings)
 
 
+def _check_account(draft: Draft, path: KeyPath, account: PlatformSettings) -> None:
+    _check_home(draft, (*path, "home"), account.home)
+    base_url = msgspec.to_builtins(account).get("base_url")
+    if isinstance(base_url, str):  # a door that has such a key means an address by it
+        _check_url(draft, (*path, "base_url"), base_url)
+
+
 def _check_sessions(draft: Draft, sessions: SessionSettings) -> None:
     for index, rule in enumerate(sessions.rules):
-        if rule.platform:
-            _check_name(draft, ("sessions", "rules", index, "platform"), rule.platform, PLATFORMS)
+        if rule.platform and not is_door(rule.platform):
+            path = ("sessions", "rules", index, "platform")
+            raise unknown_door(draft, path, rule.platform)
     _check_zone(draft, ("sessions", "time_zone"), sessions.time_zone)
 
 
@@ -90,7 +102,7 @@ def _check_home(draft: Draft, path: KeyPath, home: str) -> None:
 
 def _check_approver(draft: Draft, path: KeyPath, approver: str) -> None:
     parts = approver.split(":", 2)
-    if approver == REQUESTER or (len(parts) == 3 and parts[0] in PLATFORMS and all(parts)):
+    if approver == REQUESTER or (len(parts) == 3 and all(parts) and is_door(parts[0])):
         return
     raise draft.refuse(
         path,

@@ -20,8 +20,14 @@ def shape() -> inspect.StructType:
 
 
 def check(draft: Draft) -> None:
-    """Raise for the first key that is unknown, missing, of the wrong type or out of its range."""
-    _check(draft, shape(), (), draft.tree)
+    """Raise for the first key that is unknown, missing, of the wrong type or out of its range. What
+    stands under `platforms` is for the doors to say."""
+    check_table(draft, shape(), (), {k: v for k, v in draft.tree.items() if k != "platforms"})
+
+
+def check_table(draft: Draft, node: inspect.StructType, path: KeyPath, value: Any) -> None:
+    """The same for one table of a shape that somebody else declares."""
+    _check(draft, node, path, value)
 
 
 def plain(node: Node) -> tuple[Node, bool]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.config.doors import find_door, known_doors
 from holdfast.config.error import KeyPath, dotted, is_secret
 from holdfast.config.load import Config
 from holdfast.config.variables import variable_for
@@ -34,8 +35,20 @@ def show(config: Config) -> list[Shown]:
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of holdfast.toml."""
-    return msgspec.json.schema(Settings)
+    """JSON Schema of holdfast.toml, with what every door that is installed declares."""
+    doors = [door for name in known_doors() if (door := find_door(name)) is not None]
+    kinds = [Settings, *(door.settings for door in doors)]
+    (whole, *tables), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for table in tables:
+        # An account has the keys of its door, and not only those that every door has.
+        part = parts[table["$ref"].rpartition("/")[2]]
+        part["properties"]["accounts"]["additionalProperties"] = table
+    parts["Settings"]["properties"]["platforms"] = {
+        "type": "object",
+        "properties": {door.name: table for door, table in zip(doors, tables, strict=True)},
+        "additionalProperties": False,
+    }
+    return {**whole, "$defs": parts}
 
 
 def _leaves(node: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:

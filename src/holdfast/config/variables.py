@@ -1,16 +1,17 @@
 """HOLDFAST_… variables: one for each key, over what the file says."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import inspect
 
+from holdfast.config.doors import known_doors
 from holdfast.config.dotenv import DotEnv
 from holdfast.config.draft import Draft
 from holdfast.config.error import ConfigError, KeyPath, explain, is_secret, nearest
+from holdfast.config.platforms import ACCOUNTS, PLATFORMS, door_of, shape_of, shape_of_account
 from holdfast.config.shape import Node, describe, plain, shape
-from holdfast.core.settings import PLATFORMS
 
 PREFIX = "HOLDFAST_"
 APART = {
@@ -28,10 +29,10 @@ _FALSE = frozenset({"false", "0", "no", "off"})
 
 def apply_variables(draft: Draft, dotenv: DotEnv, environ: Mapping[str, str]) -> None:
     """Put every HOLDFAST_… variable over the file; the process's own beat those of `.env`."""
-    known = dict(_names(draft))
-    for name in sorted({*dotenv.values, *environ}):
-        if not name.startswith(PREFIX) or name in APART:
-            continue
+    every = sorted({*dotenv.values, *environ})
+    given = [name for name in every if name.startswith(PREFIX) and name not in APART]
+    known = dict(_names(draft, given)) if given else {}
+    for name in given:
         origin = _origin(name, dotenv, environ)
         if name not in known:
             raise explain(
@@ -49,16 +50,25 @@ def variable_for(path: KeyPath) -> str:
     return PREFIX + "_".join(str(part) for part in path).upper().replace("-", "_")
 
 
-def _names(draft: Draft) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+def _names(draft: Draft, given: Collection[str]) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
     for section in shape().fields:
         if isinstance(section.type, inspect.StructType):
             yield from _fields(section.type, (section.name,))
-        elif isinstance(section.type, inspect.DictType):
-            assert isinstance(section.type.value_type, inspect.StructType)
-            written = draft.tree.get(section.name)
-            names = [*PLATFORMS, *(written if isinstance(written, dict) else ())]
-            for name in names:
-                yield from _fields(section.type.value_type, (section.name, name))
+    if any(name.startswith(variable_for((PLATFORMS,))) for name in given):
+        for name in known_doors():
+            if any(each.startswith(variable_for((PLATFORMS, name))) for each in given):
+                yield from _of_door(draft, name)
+
+
+def _of_door(draft: Draft, name: str) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    """The keys of a platform, and of those of its accounts that the file names."""
+    own = shape_of_account(shape_of(door_of(draft, name)))
+    yield from _fields(own, (PLATFORMS, name))
+    written: Any = draft.tree
+    for part in (PLATFORMS, name, ACCOUNTS):
+        written = written.get(part) if isinstance(written, dict) else None
+    for account in written if isinstance(written, dict) else ():
+        yield from _fields(own, (PLATFORMS, name, ACCOUNTS, account))
 
 
 def _fields(node: inspect.StructType, path: KeyPath) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:

@@ -23,7 +23,6 @@ TOOLSETS = (
     "schedule",
     "browser",
 )
-PLATFORMS = ("api", "web", "simulated")
 LOCAL_SERVERS = (
     "http://127.0.0.1:11434/v1",  # Ollama
     "http://127.0.0.1:1234/v1",  # LM Studio
@@ -284,6 +283,21 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     files: Annotated[int, msgspec.Meta(ge=0)] = 5
 
 
+class Answers(StrEnum):
+    """What is answered in a group."""
+
+    MEANT = "meant"  # what names the account, answers it, or is a command
+    ALL = "all"
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.NAME.chats.ID]`: what holds in one chat."""
+
+    answers: Answers = Answers.MEANT
+    allow: tuple[str, ...] = ()  # besides those of the account, and only there
+    bots: Annotated[int, msgspec.Meta(ge=0)] = 0  # messages of bots in a row that are answered
+
+
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[platforms.NAME]`: what every account has, whichever door it is; a door adds its own keys.
 
@@ -292,10 +306,10 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """
 
     enabled: bool = True
-    token: str = ""  # a reference
-    base_url: str = ""
     allow: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()  # who may also run the gateway from there
+    pairing: bool = True  # whoever writes privately and may not is given a code to be let in by
+    chats: dict[str, ChatSettings] = {}  # by their ids
     home: str = ""  # the chat that is told about the gateway itself; "": what /sethome says
     restart_notices: bool = True  # its chats are told of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's

@@ -2,7 +2,7 @@
 
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
 from holdfast.core.crash import Crash
-from holdfast.core.ports import Clock, Lifecycle, NewId, Platform
+from holdfast.core.ports import Clock, Lifecycle, NewId
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
 from holdfast.gateway.gateway import Gateway
@@ -40,6 +40,7 @@ from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
 from holdfast.process.backups import Backups
+from holdfast.process.doors import open_doors
 from holdfast.process.supervised import scopes_of
 from holdfast.process.upkeep import Upkeep
 from holdfast.runner.runners import Runners
@@ -110,7 +111,11 @@ class Wiring:
             Parts(
                 settings=settings,
                 store=store,
-                platforms=[api, WebPlatform(), *self._platforms()],
+                platforms=[
+                    api,
+                    WebPlatform(),
+                    *open_doors(config, clock=self.clock, new_id=self.new_id),
+                ],
                 runners=runners,
                 toolbox=workshop.toolbox,
                 holders=[workshop.browsers],
@@ -137,15 +142,6 @@ class Wiring:
         redact = Redaction([*self.config.secrets.values(), self.token])
         room = self.config.settings.memory.max_chars
         return Notes(store, clock=self.clock, redact=redact, room=room)
-
-    def _platforms(self) -> Iterator[Platform]:
-        simulated = self.config.settings.platforms.get("simulated")
-        if simulated is not None and simulated.enabled and simulated.base_url:
-            from holdfast.platforms.simulated.remote import (  # noqa: PLC0415 - few open this door
-                RemoteSimulatedPlatform,
-            )
-
-            yield RemoteSimulatedPlatform(simulated.base_url)
 
     def room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
         return Room(

@@ -60,6 +60,11 @@ class Paths:
         return self.home / "workspaces"
 
     @property
+    def platforms(self) -> Path:
+        """What doors keep for themselves, by platform and account."""
+        return self.home / "platforms"
+
+    @property
     def secrets(self) -> Path:
         return self.home / "secrets"
 

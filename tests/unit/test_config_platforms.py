@@ -1,0 +1,180 @@
+"""The tables of platforms: accounts, the keys that a door declares, doors of other packages."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import Config, ConfigError, load, schema, show
+from holdfast.config.doors import find_door, is_door, known_doors
+from holdfast.core.secret import Secret
+from holdfast.process.doors import enabled_accounts, secrets_of
+
+Load = Callable[..., Config]
+
+TWO = """
+[platforms.simulated]
+base_url = "http://127.0.0.1:1"
+token = "env:FIRST"
+allow = ["ann"]
+
+[platforms.simulated.accounts.work]
+base_url = "http://127.0.0.1:2"
+token = "env:SECOND"
+home = "hall"
+"""
+SECRETS = {"FIRST": "first-secret", "SECOND": "second-secret"}
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Load:
+    tmp_path.chmod(0o700)
+
+    def make(toml: str, environ: dict[str, str] | None = None) -> Config:
+        (tmp_path / "holdfast.toml").write_text(toml)
+        return load(tmp_path, SECRETS | (environ or {}))
+
+    return make
+
+
+def refusal(given: Load, toml: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        given(toml)
+    return str(caught.value)
+
+
+def accounts(config: Config) -> list[str]:
+    return [f"{name}:{account}" for name, account, _ in enabled_accounts(config)]
+
+
+def test_an_account_stands_on_its_own(given: Load) -> None:
+    config = given(TWO)
+    assert accounts(config) == ["simulated:default", "simulated:work"]
+    first = config.settings.account("simulated", "default")
+    work = config.settings.account("simulated", "work")
+    assert first is not None and first.allow == ("ann",)
+    assert work is not None and (work.allow, work.home) == ((), "hall")
+    assert config.settings.account("simulated", "nobody") is None
+    assert secrets_of(config, "simulated", "default") == {"token": Secret("first-secret")}
+    assert secrets_of(config, "simulated", "work") == {"token": Secret("second-secret")}
+
+
+def test_without_a_word_about_it_there_is_no_default_account(given: Load) -> None:
+    config = given('[platforms.simulated.accounts.work]\nbase_url = "http://127.0.0.1:2"\n')
+    assert accounts(config) == ["simulated:work"]
+
+
+def test_an_account_can_be_switched_off_alone(given: Load) -> None:
+    config = given(TWO + "enabled = false\n")
+    assert accounts(config) == ["simulated:default"]
+    assert "platforms.simulated.accounts.work.token" not in config.secrets
+
+
+@pytest.mark.parametrize(
+    ("toml", "told"),
+    [
+        ("[platforms.simulated.accounts.work]\ntokn = 1\n", "accounts.work.tokn is not a key"),
+        ("[platforms.simulated.accounts.work]\ntokn = 1\n", "did you mean `token`?"),
+        ("[platforms.simulated.accounts.default]\n", "cannot be the name of an account"),
+        ('[platforms.simulated.accounts."a:b"]\n', "cannot be the name of an account"),
+        ("[platforms.simulated.accounts.a.accounts.b]\n", "a.accounts is not a key"),
+        ("[platforms.simulated]\naccounts = 3\n", "simulated.accounts has a value that is not"),
+        ("[platforms.simulated.accounts]\nwork = 3\n", "accounts.work has a value that is not"),
+        ('[platforms.web]\ntoken = "env:FIRST"\n', "platforms.web.token is not a key"),
+        ("[platforms.simulated]\nallow = []\n", "line 1: platforms.simulated cannot be used: base"),
+        ('[platforms.simulated.accounts.work]\ntoken = "abc"\n', "cannot be used: base_url"),
+        ("platforms = 3\n", "platforms has a value that is not allowed"),
+    ],
+)
+def test_what_a_door_does_not_take_is_refused_with_its_place(
+    given: Load, toml: str, told: str
+) -> None:
+    assert told in refusal(given, toml)
+
+
+def test_a_secret_of_an_account_is_a_reference(given: Load) -> None:
+    message = refusal(given, TWO.replace("env:SECOND", "hunter2hunter2"))
+    assert "line 9: platforms.simulated.accounts.work.token is a secret written out" in message
+    assert "hunter2" not in message
+
+
+def test_variables_reach_doors_that_the_file_does_not_name(given: Load) -> None:
+    config = given("", {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": "http://127.0.0.1:3"})
+    assert accounts(config) == ["simulated:default"]
+
+
+def test_variables_reach_an_account_of_the_file(given: Load) -> None:
+    config = given(TWO, {"HOLDFAST_PLATFORMS_SIMULATED_ACCOUNTS_WORK_TOKEN": "from-a-variable"})
+    assert secrets_of(config, "simulated", "work") == {"token": Secret("from-a-variable")}
+
+
+def test_every_key_of_every_account_is_shown_and_no_secret(given: Load) -> None:
+    shown = {each.key: each for each in show(given(TWO))}
+    assert shown["platforms.simulated.accounts.work.token"].value == "env:SECOND"
+    assert shown["platforms.simulated.accounts.work.home"].origin == "holdfast.toml"
+    assert "second-secret" not in repr(shown)
+
+
+def test_the_schema_has_the_keys_of_every_door_and_of_its_accounts() -> None:
+    document = schema()
+    platforms = document["$defs"]["Settings"]["properties"]["platforms"]
+    assert set(platforms["properties"]) == set(known_doors())
+    assert platforms["additionalProperties"] is False
+    simulated = document["$defs"]["SimulatedSettings"]["properties"]
+    assert simulated["accounts"]["additionalProperties"] == platforms["properties"]["simulated"]
+
+
+DOOR = """
+from holdfast.core.door import Door
+from holdfast.core.settings import PlatformSettings
+
+class Settings(PlatformSettings, frozen=True, kw_only=True):
+    room: str
+    pass_key: str = ""
+
+DOOR = Door(name="pigeon", settings=Settings, open=None)
+"""
+
+
+@pytest.fixture
+def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a door is installed; its module."""
+    site = tmp_path / "site"
+    about = site / "pigeon_door-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-door\nVersion: 1.0\n")
+    name = f"pigeon_door_{tmp_path.name}"
+    (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:DOOR\n")
+    module = site / f"{name}.py"
+    module.write_text(DOOR)
+    monkeypatch.syspath_prepend(str(site))
+    return module
+
+
+def test_an_installed_door_is_found_and_its_keys_are_checked(given: Load, pigeon: Path) -> None:
+    assert is_door("pigeon")
+    config = given('[platforms.pigeon]\nroom = "loft"\npass_key = "env:FIRST"\n')
+    assert config.secret("platforms.pigeon.pass_key") == Secret("first-secret")
+    assert "did you mean `room`?" in refusal(given, '[platforms.pigeon]\nrom = "loft"\n')
+    assert "platforms.pigeon.room is missing" in refusal(given, "[platforms.pigeon]\n")
+
+
+def test_an_installed_door_that_does_not_load_is_told_with_its_package(
+    given: Load, pigeon: Path
+) -> None:
+    pigeon.write_text("import nothing_of_that_name\n")
+    message = refusal(given, '[platforms.pigeon]\nroom = "loft"\n')
+    assert "line 1: platforms.pigeon cannot be used" in message
+    assert "pigeon-door" in message and "nothing_of_that_name" in message
+
+
+def test_a_name_that_leads_to_no_door_is_refused(given: Load, pigeon: Path) -> None:
+    pigeon.write_text("DOOR = 3\n")
+    assert "which is no door of that name" in refusal(given, "[platforms.pigeon]\n")
+
+
+def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
+    names = pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt"
+    names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
+    door = find_door("simulated")
+    assert door is not None and door.settings.__module__.startswith("holdfast.")
