@@ -44,10 +44,6 @@ async def answered(world: World, number: int) -> bool:
     return (await world.ledger()).get("answered") == number
 
 
-async def running(world: World) -> bool:
-    return (await world.ledger()).get("running") == 1
-
-
 async def test_replies_that_were_held_up_go_out_in_the_order_they_were_owed(
     world: World, until: Until
 ) -> None:
@@ -102,10 +98,10 @@ async def test_whoever_is_cancelled_while_a_turn_ends_does_not_take_its_end_alon
     """H1, C3: a lane that a stop cancels has made its closing write all the same."""
     world = reluctant
     world.say("hi")
-    await until(lambda: running(world))  # so that its end is all that the lane waits for
     world.model.say("hello")
     await world.store.ending.wait()
     (lane,) = world.gateway.lanes
+    await until(lambda: lane.closing is not None)  # which is all that it waits for
     assert lane.task is not None
     lane.task.cancel()
     await asyncio.wait([lane.task])

@@ -83,9 +83,7 @@ class Ends:
         if left is LeftAs.PARKED and not (self._restarts or turn.approvals):
             self.breaches.append(f"{turn_id} was parked by a stop that is no restart")
         before = self._cuts_before.get(turn.turn.session_id)
-        # What was marked counts, also where it has asked a person since, and waits now.
-        counted = turn.cut or left is mark
-        if before is not None and cuts not in (99, before + counted):
+        if before is not None and cuts not in (99, before + turn.cut):
             self.breaches.append(f"{turn_id} was left as {left}: cuts {before}, then {cuts}")
 
 

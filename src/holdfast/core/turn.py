@@ -143,8 +143,11 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> bool:
-        """It stands at a step boundary, for a person's word: nothing of it was cut."""
-        return self.set_aside or any(approval.pending for approval in self.approvals)
+        """It stands at a step boundary, for a person's word: nothing of it was cut. One that was
+        in a call which had been allowed did not, although it has asked about the next as well."""
+        asks = any(approval.pending for approval in self.approvals)
+        in_a_call = self.started_calls or self.left_as not in (None, LeftAs.PARKED)
+        return self.set_aside or (asks and not in_a_call)
 
     @property
     def cut(self) -> bool:

@@ -1,7 +1,8 @@
 """A turn set aside: open in the log, with no agent, until it is gone on with or ended."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 
 from holdfast.core.admission import Running, admit
 from holdfast.core.ids import InboxId, SessionId
@@ -11,7 +12,7 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.stopping import Left, LeftAs
 from holdfast.core.turn import EndTurn, OpenTurn
 from holdfast.gateway.endings import abandoned, stopped_aside
-from holdfast.gateway.finishing import until_durable, write_end
+from holdfast.gateway.finishing import write_end
 from holdfast.gateway.house import House
 from holdfast.gateway.turn_log import leave
 from holdfast.gateway.waiting import TurnApprovals, until_woken
@@ -89,9 +90,9 @@ class Aside:
         for session_id in {approval.asked_in for approval in self._approvals.all}:
             house.feeds.changed(session_id)  # a child's people look at another session
 
-    async def end(self, why: str = "") -> None:
-        """End it without an agent: as stopped, or as failed for this reason. Returns once that is
-        durable; raises `StoreError` where nothing could be decided yet."""
+    async def end(self, why: str = "") -> Callable[[], Awaitable[None]]:
+        """End it without an agent: as stopped, or as failed for this reason. What is returned
+        writes that; raises `StoreError` where nothing could be decided yet."""
         house = self._house
         records = await house.store.transcript(self.session_id)
         messages, at = [record.message for record in records], house.clock.now()
@@ -105,8 +106,7 @@ class Aside:
             )
         self._approvals.withdraw(at=at)
         house.cache.drop(self.session_id)  # its buffer has no result for the calls that were cut
-        ending = self._ending
-        await until_durable(lambda: write_end(house, ending))
+        return partial(write_end, house, self._ending)
 
     def _interrupts(self, row: InboxRow) -> bool:
         """Whether it will end the turn once that has gone on."""

@@ -1,7 +1,7 @@
 """Asking: whether a call may run, and the message that puts it to people where they must say."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -48,12 +48,14 @@ class Permission:
         session_id: SessionId,
         turn_id: TurnId,
         row: InboxRow,
+        may_ask: Callable[[], None],
     ) -> None:
         self._house = house
         self._approvals = approvals
         self._session_id = session_id
         self._turn_id = turn_id
         self._row = row  # the message that the turn answers
+        self._may_ask = may_ask  # raises where it is too late to ask anybody
 
     async def of(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
         """As `agent.work.Work.permit` promises it."""
@@ -95,6 +97,7 @@ class Permission:
         return any(rule.holds_in(self._asked_in) for rule in rules)
 
     async def _ask(self, wanted: Sequence[tuple[Wish, Judgement]]) -> None:
+        self._may_ask()  # in the breath of the write: what was looked up before took its time
         ask = self._question(wanted)
         asking = asyncio.ensure_future(self._house.store.ask_approvals(ask))
 

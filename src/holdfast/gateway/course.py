@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from holdfast.agent.agent import Agent
 from holdfast.core.errors import StoreError
@@ -11,13 +12,11 @@ from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import LaneState, OpenTurn, TurnState
 from holdfast.gateway.aside import Aside
 from holdfast.gateway.beginning import Beginning
+from holdfast.gateway.closing_write import FIRST_WAIT, LONGEST_WAIT, ClosingWrite
 from holdfast.gateway.endings import stopped, unanswered
 from holdfast.gateway.finishing import (
-    FIRST_WAIT,
-    LONGEST_WAIT,
     name_session,
     run_agent,
-    until_durable,
     write_never_begun,
     write_unbegun,
 )
@@ -84,8 +83,16 @@ class Course:
             await self._run_next()
 
     async def _end_aside(self, aside: Aside, why: str = "") -> None:
-        await aside.end(why)
+        await self._close(await aside.end(why))
         self._lane.aside = None
+
+    async def _close(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Returns once it is durable. A stop of the gateway finds it in the lane, to hurry it."""
+        self._lane.closing = closing = ClosingWrite(write)
+        try:
+            await closing.until_durable()
+        finally:
+            self._lane.closing = None
 
     async def _run_next(self) -> None:
         lane, cache = self._lane, self._house.cache
@@ -182,7 +189,7 @@ class Course:
             await self._rest()
         elif await turn.has_begun():
             lane.opening = lane.note_owed = None
-            await until_durable(turn.ended)
+            await self._close(turn.ended)
             name_session(turn, self._house)
         else:
             await self._end_unbegun(turn)
@@ -213,7 +220,7 @@ class Course:
         turn is begun anew: raises `StoreError`, with its messages in front of the mailbox."""
         end = turn.ending
         if end is not None and end.state is TurnState.SUPERSEDED:
-            await until_durable(lambda: write_never_begun(self._house, end))
+            await self._close(lambda: write_never_begun(self._house, end))
             return
         self._lane.mailbox.extendleft(reversed((*turn.rows, *turn.steers)))
         raise StoreError("the turn could not be begun")

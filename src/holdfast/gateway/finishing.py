@@ -1,14 +1,14 @@
-"""Finishing a turn: its agent run to one of the ends, and the closing write made until it holds."""
+"""Finishing a turn: its agent run to one of the ends, and the writes of those that nobody runs."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from holdfast.agent.work import Parked, Waiting
-from holdfast.core.errors import HoldfastError, StoreError
+from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import OPEN, InboxEnd
 from holdfast.core.outbox import NewDelivery
@@ -22,8 +22,6 @@ from holdfast.gateway.turn import Turn
 from holdfast.gateway.waiting import worked
 
 log = logging.getLogger(__name__)
-
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0  # seconds before a store that failed is asked again
 
 
 async def run_agent(turn: Turn, house: House) -> bool:
@@ -62,19 +60,6 @@ async def _end_of(turn: Turn, house: House) -> EndTurn:
         log.exception("A turn failed.", extra={"action": "turn_failed"})
         why = f"an internal error ({type(error).__name__}); the log has the details"
     return failed(turn, why, replies=house.replies, at=house.clock.now())
-
-
-async def until_durable(write: Callable[[], Awaitable[None]]) -> None:
-    """The closing write, made again until the store takes it."""
-    wait = FIRST_WAIT
-    while True:
-        try:
-            await write()
-            return
-        except StoreError as error:
-            log.error("The end of a turn waits: %s", error, extra={"action": "end_waits"})
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, LONGEST_WAIT)
 
 
 def name_session(turn: Turn, house: House) -> None:

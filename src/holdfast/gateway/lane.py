@@ -12,6 +12,7 @@ from holdfast.core.reset import Opening
 from holdfast.core.turn import LaneState, OpenTurn, move
 from holdfast.gateway.admitting import act_on
 from holdfast.gateway.aside import Aside
+from holdfast.gateway.closing_write import ClosingWrite
 from holdfast.gateway.endings import stopped
 from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
@@ -42,6 +43,7 @@ class Lane:
         self.mailbox = Mailbox(house.doors)
         self.aside: Aside | None = None  # the turn that is open and that nobody runs
         self.present: Turn | None = None  # the turn that has an agent, until its end is durable
+        self.closing: ClosingWrite | None = None  # the end of its turn, until that is durable
         self._house = house
 
     @property

@@ -29,7 +29,10 @@ def park(lane: Lane) -> None:
 
 def leave(lane: Lane, mark: LeftAs) -> asyncio.Future[None] | None:
     """The gateway is about to cut the running turn: it is marked, which is durable when what is
-    returned is done. One that is parked or waits was not cut. None: nothing is open."""
+    returned is done. One that is parked or waits was not cut, and one that has ended is only to
+    be written so. None: nothing is open."""
+    if lane.closing is not None:
+        return lane.closing.at_once()
     if lane.turn is not None and lane.turn.left is None:
         lane.turn.leave(mark)
     if lane.aside is not None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Sequence
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.agent.work import Wish
+from holdfast.agent.work import Parked, Wish
 from holdfast.core.auxiliary import Errand
 from holdfast.core.bench import Bench
 from holdfast.core.child import Delegation
@@ -174,5 +174,13 @@ class TurnWork:
             session_id=self.session_id,
             turn_id=self.turn_id,
             row=self._rows[-1],
+            may_ask=self._may_ask,
         )
         return await permission.of(wish, later)
+
+    def _may_ask(self) -> None:
+        """Raises where the gateway has marked the turn: it is about to be cut, and counted so. A
+        question behind that mark would make it one that waits, and was not cut at all."""
+        self._log.must_be_open()
+        if self._log.left is not None:
+            raise Parked

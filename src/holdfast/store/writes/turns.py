@@ -108,12 +108,24 @@ def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
 
 
 def leave(cursor: apsw.Cursor, *, left: Left, at: float) -> None:
-    """The process that runs it goes, and says how it leaves it."""
+    """The process that runs it goes, and says how it leaves it. One that has asked a person by
+    now stands at a step boundary, whatever its process knew: the log has its question first."""
     place = Place(left.session_id, TurnId(left.turn_id), at)
     _must_be_open(cursor, place)
-    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (left.how.value, left.turn_id))
-    if left.how is not LeftAs.PARKED:
-        standing.count_cut(cursor, left.session_id, reason=left.how.value, at=at)
+    how = LeftAs.PARKED if _waits(cursor, left.turn_id) else left.how
+    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (how.value, left.turn_id))
+    if how is not LeftAs.PARKED:
+        standing.count_cut(cursor, left.session_id, reason=how.value, at=at)
+
+
+def _waits(cursor: apsw.Cursor, turn_id: str) -> bool:
+    """As `OpenTurn.waits` has it: it has asked, and none of its calls is running."""
+    found = cursor.execute(
+        "SELECT 1 FROM approvals WHERE turn_id = ?1 AND state = 'pending' AND NOT EXISTS"
+        " (SELECT 1 FROM steps WHERE turn_id = ?1 AND call_id IS NOT NULL AND finished_at IS NULL)",
+        (turn_id,),
+    ).fetchone()
+    return found is not None
 
 
 def go_on(cursor: apsw.Cursor, *, place: Place) -> None:
