@@ -1,9 +1,51 @@
-"""Splitting: no word is lost between two messages, and none is longer than it may be."""
+"""Splitting: no word is lost between two messages, none is too long, and each stands by itself."""
 
+from collections.abc import Iterable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.capabilities import LengthUnit
+from holdfast.core.length import length, reach
 from holdfast.core.splitting import split
+
+WORDS = [
+    "word ",
+    "Sentence. ",
+    "x" * 30,
+    "\n",
+    "\n\n",
+    "**bold words** ",
+    "a_b ",
+    "`code x` ",
+    "\t",
+]
+MARKS = [
+    "[link](https://x.y/z) ",
+    "https://a.b/c_d ",
+    "- ",
+    "  - ",
+    "    ",
+    "> ",
+    "1. ",
+    "# ",
+    "---",
+]
+BLOCKS = [
+    "```py\n",
+    "```\n",
+    "~~~\n",
+    "| a | b |\n",
+    "|---|---|\n",
+    "***",
+    "\\",
+    "~~s~~ ",
+    "é",
+    "ﬁ",
+]
+SIGNS = ["e\u0301\u0301", "🇩🇪", "👩\u200d👩\u200d👧", "👍🏽", "각"]
+MARKDOWN = st.lists(st.sampled_from([*WORDS, *MARKS, *BLOCKS, *SIGNS]), max_size=50).map("".join)
 
 
 def test_a_text_that_fits_is_one_part() -> None:
@@ -18,10 +60,86 @@ def test_it_is_cut_where_a_reader_would_pause() -> None:
         split("a paragraph\n\nand one more line\nhere", 31)[0]
         == "a paragraph\n\nand one more line\n"
     )
+    assert split("It was so for long. And it is so.", 28) == (
+        "It was so for long. ",
+        "And it is so.",
+    )
 
 
 def test_a_word_longer_than_a_message_is_cut_through() -> None:
     assert split("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
+
+
+def test_a_fence_that_is_cut_is_closed_and_opened_again_with_its_language() -> None:
+    code = "\n".join(f"line_number({n})" for n in range(8))
+    parts = split(f"```python title=x\n{code}\n```", 90)
+    assert len(parts) > 1
+    assert all(part.startswith("```python") for part in parts)
+    assert all(part.rstrip().endswith("\n```") for part in parts)
+    said = [line for part in parts for line in part.splitlines() if not line.startswith("```")]
+    assert "\n".join(said) == code
+
+
+def test_a_fence_that_fits_the_next_message_is_not_cut() -> None:
+    before = "A few words before it, and a few more of them.\n\n"
+    fence = "```\n" + "code " * 8 + "\n```\n"
+    assert split(before + fence, len(before) + 20) == (before, fence)
+
+
+def test_a_table_that_is_cut_has_its_head_in_each_message() -> None:
+    head = "| name | size |\n|---|---|\n"
+    body = "".join(f"| file {n} | {n} kB |\n" for n in range(12))
+    parts = split(head + body, 120)
+    assert len(parts) > 1 and all(part.startswith(head) for part in parts)
+    assert "".join(part.removeprefix(head) for part in parts) == body
+
+
+def test_a_quote_that_is_cut_goes_on_as_a_quote() -> None:
+    parts = split("> " + "quoted words " * 10, 50)
+    assert len(parts) > 1 and all(part.startswith("> ") for part in parts)
+
+
+def test_a_list_that_is_cut_goes_on_as_a_list_and_not_as_code() -> None:
+    text = "- first\n  - second\n" + "".join(f"    - deep item {n}\n" for n in range(8))
+    parts = split(text, 70)
+    assert len(parts) > 1 and all(part.startswith("- ") for part in parts)
+
+
+@pytest.mark.parametrize("mark", ["**", "_", "~~", "`"])
+def test_emphasis_longer_than_a_message_is_closed_and_set_again(mark: str) -> None:
+    parts = split(mark + "many words in a row " * 8 + f"at its end{mark}", 60)
+    assert len(parts) > 2
+    assert all(part.startswith(mark) and part.rstrip().endswith(mark) for part in parts)
+
+
+def test_a_link_is_not_cut_where_it_can_be_helped() -> None:
+    link = "[a link of some words](https://example.org/where/it/goes)"
+    for limit in range(len(link) + 2, 100):
+        parts = split(f"Some words before it, more of them, then {link} and after it.", limit)
+        assert any(link in part for part in parts), (limit, parts)
+
+
+def test_what_stood_within_a_line_does_not_become_a_list_or_a_heading() -> None:
+    assert split("seven minus four - three", 18) == ("seven minus four ", "\\- three")
+    assert split("they were as many as 12. No more", 22)[1:] == ("12\\. No more",)
+
+
+@pytest.mark.parametrize(
+    "sign", ["e\u0301", "🇩🇪", "👩\u200d👩\u200d👧\u200d👦", "👍🏽", "❤\ufe0f", "각"]
+)
+def test_no_sign_is_taken_apart(sign: str) -> None:
+    for ahead in range(12):
+        parts = split("x" * ahead + sign * 20, 15)
+        whole = "".join(parts)
+        assert whole.count(sign) == 20
+        assert sum(part.count(sign) for part in parts) == 20, parts
+
+
+@given(st.text(max_size=40), st.integers(0, 60), st.sampled_from(LengthUnit))
+def test_a_reach_is_the_most_that_fits(text: str, limit: int, unit: LengthUnit) -> None:
+    at = reach(text, limit, unit)
+    assert length(text[:at], unit) <= limit
+    assert at == len(text) or length(text[: at + 1], unit) > limit
 
 
 @given(st.text(alphabet="ab \n", min_size=1, max_size=200), st.integers(1, 40))
@@ -30,3 +148,47 @@ def test_parts_are_short_enough_and_lose_nothing_but_space(text: str, limit: int
     assert all(len(part) <= limit for part in parts) and parts
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert all(part.strip() for part in parts) or not text.strip()
+
+
+@given(MARKDOWN, st.integers(8, 90), st.sampled_from(LengthUnit))
+def test_parts_of_markdown_fit_in_every_unit_and_lose_no_letter(
+    text: str, limit: int, unit: LengthUnit
+) -> None:
+    parts = split(text, limit, unit=unit)
+    assert all(length(part, unit) <= limit for part in parts)
+    assert _within(_letters(text), _letters("".join(parts)))
+    assert split(text, limit, unit=unit) == parts
+
+
+@given(MARKDOWN, st.integers(20, 90))
+def test_what_a_platform_makes_of_a_part_fits_too(text: str, limit: int) -> None:
+    """It grows where there are marks, as it does where they are escaped."""
+
+    def fits(part: str) -> bool:
+        return len(part) + 2 * sum(part.count(mark) for mark in "*_`~#>") <= limit
+
+    parts = split(text, limit, fits=fits)
+    assert all(fits(part) for part in parts)
+    assert _within(_letters(text), _letters("".join(parts)))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["word ", "A sentence. ", "\n\n", "longer-word "]), min_size=30, max_size=60
+    )
+)
+def test_a_text_that_grows_keeps_its_parts_but_the_last(pieces: list[str]) -> None:
+    whole = split("".join(pieces), 80)
+    for count in range(0, len(pieces), 9):
+        shorter = split("".join(pieces[:count]), 80)
+        assert shorter[:-1] == whole[: len(shorter) - 1]
+
+
+def _letters(text: str) -> str:
+    return "".join(sign for sign in text if sign.isalnum())
+
+
+def _within(some: str, all_of_it: Iterable[str]) -> bool:
+    """In order, with others between them: a table's head comes again in each part."""
+    rest = iter(all_of_it)
+    return all(sign in rest for sign in some)

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.inbox import BusyMode, Inbound, InboxRow
+from holdfast.core.length import length
 
 NOTICE_APART = 30.0  # seconds between two notices that a session is busy
 _NEAR_LIMIT = 0.95  # clients split a long paste at a word, a little before their limit
@@ -96,7 +97,9 @@ def _parts_of_one(one: InboxRow, other: InboxRow, capabilities: Capabilities) ->
 
 def _at_limit(inbound: Inbound, capabilities: Capabilities) -> bool:
     limit = capabilities.max_length
-    return limit is not None and len(inbound.text) >= limit * _NEAR_LIMIT
+    if limit is None:
+        return False
+    return length(inbound.text, capabilities.length_unit) >= limit * _NEAR_LIMIT
 
 
 STEERED = "Noted: I am taking this into account."

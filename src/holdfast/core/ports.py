@@ -184,6 +184,15 @@ class Editing(Protocol):
 
 
 @runtime_checkable
+class Rendering(Protocol):
+    """A platform that shows Markdown in a form of its own, which may be longer than the text."""
+
+    def fits(self, text: str) -> bool:
+        """Whether that Markdown is one message there; the same of the same text, always."""
+        ...
+
+
+@runtime_checkable
 class ShowsTyping(Protocol):
     """A platform that declares `Capabilities.typing`."""
 

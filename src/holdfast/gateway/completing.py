@@ -8,7 +8,7 @@ import msgspec
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
 from holdfast.core.outbox import DeliveryState, Part
 from holdfast.core.ports import Platform
-from holdfast.core.splitting import split
+from holdfast.gateway.fitting import messages_of
 from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.posting import Post, Posting, outcome
 from holdfast.gateway.redaction import Redaction
@@ -35,8 +35,8 @@ class Completing:
         self._redact = redact
 
     def texts(self, parcel: Parcel, platform: Platform) -> tuple[str, ...]:
-        """What each part says. Secrets go first: cut in two, one would pass the gate in pieces."""
-        return split(self._redact(parcel.text), platform.capabilities.max_length)
+        """What each part says, with every secret taken out."""
+        return messages_of(self._redact(parcel.text), platform)
 
     async def complete(
         self, parcel: Parcel, platform: Platform, *, parts: Sequence[Part], shown: str, way: Way

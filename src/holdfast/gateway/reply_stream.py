@@ -10,7 +10,7 @@ from holdfast.core.events import Event, StepEnded, StreamVoided, TextStreamed
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import Begun, NewDelivery, Part
 from holdfast.core.ports import Clock, Platform
-from holdfast.core.splitting import split
+from holdfast.gateway.fitting import messages_of
 from holdfast.gateway.posting import Post, Posting, editor_of, outcome, restored
 from holdfast.gateway.way import Way
 
@@ -143,7 +143,7 @@ class ReplyStream:
 
     async def put(self, posting: Posting, platform: Platform, way: Way) -> None:
         """Show the newest words, in one try. Whatever goes wrong, the end makes it good."""
-        first, *more = split(self._news(), platform.capabilities.max_length)
+        first, *more = messages_of(self._news(), platform)
         if not first or first == self.shown or not self._grows or not self._may_put(platform):
             return
         post = Post(delivery_id=self.id, address=self.address, text=first, final=False)
