@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import GatewayProcess
 from tests.cli.test_cli_offline import converse
+from tests.faults.homes import left_in_the_log
 
 from holdfast.cli.checks.every import CHECKS
 from holdfast.service import exits
@@ -76,16 +77,15 @@ def test_what_a_killed_process_left_is_cleared_away(cli: Cli, paths: Paths) -> N
 
 
 def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> None:
-    """K3: damage is noticed, and the file is never silently recreated."""
-    for file in paths.home.glob("state.db-*"):
-        file.unlink()
+    """K3: damage is noticed, and not a byte is written to the file, nor its log folded into it."""
     content = paths.db.read_bytes()
-    torn = content[:8192] + b"\xff" * 8192 + content[16384:]
-    paths.db.write_bytes(torn)
+    paths.db.write_bytes(content[:8192] + b"\xff" * 8192 + content[16384:])
+    left_in_the_log(paths.home, "late", "in the log")
+    torn = [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")]
     looked = cli("doctor", "--json", "--fix", *QUICK)
     assert looked.returncode == exits.FAILED, looked.stdout
     assert findings(looked, "database")[0]["level"] == "problem"
-    assert paths.db.read_bytes()[8192:16384] == torn[8192:16384]
+    assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == torn
 
 
 def test_a_search_that_cannot_work_is_told(cli: Cli, paths: Paths) -> None:

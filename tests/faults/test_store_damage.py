@@ -42,7 +42,7 @@ async def test_damage_that_is_found_beside_serving_stops_the_writing(path: Path)
     torn = path.read_bytes()
     async with SqliteStore(path) as store:
         await store.set_meta("before", "it was found")
-        assert await store.examine() != []
+        assert await store.check() != []
         for _ in range(2):
             with pytest.raises(StoreDamaged, match="holdfast doctor"):
                 await store.set_meta("after", "it was found")
@@ -70,7 +70,7 @@ async def test_a_sound_store_that_was_not_closed_goes_on(path: Path) -> None:
     left_in_the_log(path.parent, "key", "left")
     async with SqliteStore(path) as store:
         assert store.unclean
-        assert await store.examine() == []
+        assert await store.check() == []
         await store.set_meta("key", "on")
 
 

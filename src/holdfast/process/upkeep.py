@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 class Examined(Protocol):
     @property
     def unclean(self) -> bool: ...
-    async def examine(self) -> list[str]: ...
+    async def check(self) -> list[str]: ...
 
 
 class Upkeep:
@@ -41,7 +41,7 @@ class Upkeep:
         if not self._store.unclean:
             return
         try:
-            found = await self._store.examine()
+            found = await self._store.check()
         except StoreError as error:
             log.warning("The store could not be examined: %s", error, extra={"action": "examined"})
             return

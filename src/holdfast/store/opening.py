@@ -7,6 +7,7 @@ import apsw
 
 from holdfast.store import faults
 from holdfast.store.backup.plan import finish
+from holdfast.store.checking import quick_check
 from holdfast.store.inspection import APPLICATION_ID, has_log, inspect
 from holdfast.store.schema import Migration, migrate, migrations
 
@@ -17,7 +18,8 @@ _LOG_LIMIT = 64 * 1024 * 1024
 
 def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
     """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
-    with nothing written. A restore that was cut is carried to its end before."""
+    with nothing written. A restore that was cut is carried to its end before, and a file that is
+    to be migrated is looked through: whatever is written to a damaged one makes it worse."""
     finish(path.parent)
     known = migrations()
     inspect(path, known=len(known), vfs=vfs)
@@ -82,6 +84,8 @@ def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
     _tune(db)
     version = db.pragma("user_version")
     _recognise(db, path, version, len(known))
+    if 0 < version < len(known) and (found := quick_check(db.cursor())):
+        raise faults.damaged(path, found[0])
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
     mode = db.pragma("journal_mode", "wal")
     if mode != "wal":

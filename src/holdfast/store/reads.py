@@ -32,8 +32,6 @@ from holdfast.store.writes import inbox, streams, transcript
 _OPEN_INBOX = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
 _BEYOND = 2**62  # past every seq
 
-_IN_MAIN = "*** in database main ***\n"  # what `quick_check` begins with
-
 
 def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
     row = cursor.execute(
@@ -300,13 +298,3 @@ def cursor_value(cursor: apsw.Cursor, platform: str, account: str, name: str) ->
 def meta(cursor: apsw.Cursor, key: str) -> str | None:
     row = cursor.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
-
-
-def quick_check(cursor: apsw.Cursor) -> list[str]:
-    """What SQLite finds wrong with the file; it reads all of it."""
-    try:
-        rows = cursor.execute("PRAGMA quick_check")
-        found = [str(row[0]).removeprefix(_IN_MAIN) for row in rows]
-    except apsw.CorruptError as error:
-        return [str(error)]
-    return [] if found == ["ok"] else found

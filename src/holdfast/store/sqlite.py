@@ -14,6 +14,7 @@ from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.store import expiry_reads, reads
+from holdfast.store.checking import quick_check
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
 from holdfast.store.reader import Reader
@@ -34,7 +35,9 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
     def __init__(self, path: Path, *, crash: Crash = never, vfs: str | None = None) -> None:
         self._path = path
         self._vfs = vfs
-        self._index = SearchIndex(path.with_name(SEARCH_FILE), state=path, vfs=vfs)
+        self._index = SearchIndex(
+            path.with_name(SEARCH_FILE), state=path, vfs=vfs, on_damage=self._damaged
+        )
         touched = Touched(self._index.touched)
         self._writer = Writer(path, vfs=vfs, crash=crash, touched=touched)
         self._reader = Reader(path, vfs=vfs, on_damage=self._writer.refuse)
@@ -53,6 +56,9 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
+
+    def _damaged(self, found: str) -> None:
+        self._writer.refuse(found)
 
     @property
     def facts(self) -> StoreFacts:
@@ -75,35 +81,33 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         await self._writer.scrub()
 
     async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
-        async with Reader(self._path, vfs=self._vfs) as reader:
+        async with self._apart() as reader:
             return await reader.read(partial(expiry_reads.expiring, deadline=deadline, limit=limit))
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
-        async with Reader(self._path, vfs=self._vfs) as reader:
+        async with self._apart() as reader:
             return await reader.read(partial(reads.inbox_of, session_id=session_id))
 
     async def check(self) -> list[str]:
-        """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing.
+        """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing. If
+        anything is, nothing is written any more, whoever asked.
 
         On a connection of its own: it reads the whole file, and no other read waits for it.
         """
-        async with Reader(self._path, vfs=self._vfs) as reader:
+        async with self._apart() as reader:
             try:
-                return await reader.read(reads.quick_check)
+                found = await reader.read(quick_check)
             except asyncio.CancelledError:
                 reader.interrupt()
                 raise
+        if found:
+            self._writer.refuse(found[0])
+        return found
 
     @property
     def unclean(self) -> bool:
         """Whether the process before this one ended without closing the file."""
         return self._writer.unclean
-
-    async def examine(self) -> list[str]:
-        """`check`, and nothing is written any more if it finds something."""
-        if found := await self.check():
-            self._writer.refuse(found[0])
-        return found
 
     async def copy_to(self, path: Path, *, tell: Callable[[Copied], None]) -> None:
         """A copy of the whole file as it is at one instant, made beside whatever else is done.
@@ -113,8 +117,12 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         from holdfast.store.backup import copying  # noqa: PLC0415 - once a day
 
         ended = threading.Event()
-        async with Reader(self._path, vfs=self._vfs) as reader:
+        async with self._apart() as reader:
             try:
                 await reader.read(partial(copying.copy, to=path, ended=ended, tell=tell))
             finally:
                 ended.set()
+
+    def _apart(self) -> Reader:
+        """For what reads much: on a connection of its own, so that no other read waits for it."""
+        return Reader(self._path, vfs=self._vfs, on_damage=self._writer.refuse)

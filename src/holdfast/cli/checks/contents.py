@@ -57,11 +57,14 @@ class Database:
             )
             return
         yield self._file(patient, found)
-        yield self._search(patient, found)
+        if not (found.problems or found.behind):
+            yield self._search(patient, found)
 
     def _file(self, patient: Patient, found: Stored) -> Finding:
         if not found.problems:
-            return fine("The database is sound: every page of it was read.")
+            older = " It is of an older version, and brought up by the next start."
+            sound = "The database is sound: every page of it was read."
+            return fine(sound + (older if found.behind else ""))
         return damaged(patient, f"{patient.paths.db} is damaged: {'; '.join(found.problems[:3])}")
 
     def _search(self, patient: Patient, found: Stored) -> Finding:

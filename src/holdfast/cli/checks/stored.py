@@ -8,6 +8,8 @@ from holdfast.cli.offline import ask_store
 from holdfast.control.v1.views import SearchView, StoreView
 from holdfast.core.errors import StoreError
 from holdfast.core.ports import Store
+from holdfast.service.lock import HomeLock
+from holdfast.store.at_rest import look_through
 
 _PURPOSE = "holdfast doctor"
 _TAKES = 600.0  # seconds at the most: every page of the file is read
@@ -15,28 +17,34 @@ _NOTHING = SearchView(messages=0, behind=0, bytes=0)
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with the file, page by page, and with the index beside it."""
+    """What is wrong with the file, page by page, and with the index beside it. `behind`: it is of
+    an older schema, and was not opened as a store, which would bring it up to the present one."""
 
     problems: list[str]
     search: SearchView
     search_problem: str = ""
+    behind: bool = False
 
 
 def look_into(patient: Patient) -> Stored:
     if patient.running:
         view = api_of(patient.home, timeout=_TAKES).get("/store", StoreView)
         return Stored(**msgspec.structs.asdict(view))
-    found = ask_store(patient.home, _look, purpose=_PURPOSE)
-    return found or Stored(problems=[], search=_NOTHING)
+    with HomeLock(patient.home, purpose=_PURPOSE):
+        found = look_through(patient.paths.db)
+    if found.problems or found.behind:
+        return Stored(problems=found.problems, search=_NOTHING, behind=found.behind)
+    return ask_store(patient.home, _search, purpose=_PURPOSE) or Stored(
+        problems=[], search=_NOTHING
+    )
 
 
-async def _look(store: Store) -> Stored:
-    problems = await store.check()
+async def _search(store: Store) -> Stored:
     try:
         state = await store.search_state()
     except StoreError as error:
-        return Stored(problems=problems, search=_NOTHING, search_problem=str(error))
-    return Stored(problems=problems, search=SearchView(**msgspec.structs.asdict(state)))
+        return Stored(problems=[], search=_NOTHING, search_problem=str(error))
+    return Stored(problems=[], search=SearchView(**msgspec.structs.asdict(state)))
 
 
 def rebuild(patient: Patient) -> str:

@@ -10,11 +10,7 @@ import apsw
 
 from holdfast.core.backup import Copied
 from holdfast.core.errors import StoreError
-from holdfast.store import faults
-from holdfast.store.backup.plan import finish
-from holdfast.store.inspection import has_log, inspect
-from holdfast.store.opening import open_reader, open_untouched
-from holdfast.store.schema import migrations
+from holdfast.store.at_rest import opened_at_rest
 
 Tell = Callable[[Copied], None]
 
@@ -25,17 +21,8 @@ _SYNCED = 32  # steps after which what is copied is forced to the disk
 
 def copy_closed(path: Path, to: Path, *, tell: Tell) -> None:
     """Copy a file that nobody has open, as the holder of the home's lock knows."""
-    finish(path.parent)
-    inspect(path, known=len(migrations()), vfs=None)
-    # One that was closed has no log, and needs none to be made beside it.
-    db = open_reader(path, vfs=None) if has_log(path) else open_untouched(path)
-    try:
-        with db:
-            copy(db.cursor(), to=to, ended=threading.Event(), tell=tell, apart=0)
-    except apsw.Error as error:
-        raise faults.explain(error, path) from error
-    finally:
-        db.close()
+    with opened_at_rest(path) as db, db:
+        copy(db.cursor(), to=to, ended=threading.Event(), tell=tell, apart=0)
 
 
 def copy(

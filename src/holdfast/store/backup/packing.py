@@ -16,9 +16,9 @@ from holdfast.store import faults
 from holdfast.store.backup import archive, shelf
 from holdfast.store.backup.archive import Source, Tell
 from holdfast.store.backup.gathering import DATABASE, gather
+from holdfast.store.checking import quick_check
 from holdfast.store.inspection import APPLICATION_ID
 from holdfast.store.opening import open_untouched
-from holdfast.store.reads import quick_check
 from holdfast.store.schema import migrations
 
 _ROOM = 50_000_000  # bytes that are to be left on the disk

@@ -39,8 +39,12 @@ class SearchIndex:
     store. Trouble with it is logged, told to whoever searches, and keeps nobody else.
     """
 
-    def __init__(self, path: Path, *, state: Path, vfs: str | None) -> None:
+    def __init__(
+        self, path: Path, *, state: Path, vfs: str | None, on_damage: Callable[[str], None]
+    ) -> None:
+        """`on_damage` is told, in the index's thread, of damage that is the store's."""
         self._path, self._state, self._vfs = path, state, vfs
+        self._on_damage = on_damage
         self._queue: SimpleQueue[Job | Sessions | None] = SimpleQueue()
         self._worker = Worker("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
@@ -124,16 +128,17 @@ class SearchIndex:
 
     def _answer(self, job: Job) -> None:
         try:
-            job.result = self._mended(job)
+            job.result = self._mended(lambda: job.work(self._opened().cursor()))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
             job.error = faults.explain(error, self._path)
             self._close()
         settle(job.future.get_loop(), (job,))
 
-    def _mended(self, job: Job) -> object:
-        """A file that turns out to be damaged is made anew, once, and asked again."""
+    def _mended(self, work: Callable[[], T]) -> T:
+        """A file that turns out to be damaged is made anew, once, and asked again. If that is
+        damaged too, it is what is read there, which is the store's."""
         try:
-            return job.work(self._opened().cursor())
+            return work()
         except faults.DAMAGE as error:
             log.warning(
                 "%s is damaged (%s); it is made anew from the store.",
@@ -141,12 +146,16 @@ class SearchIndex:
                 error,
                 extra={"action": "search_rebuilt"},
             )
-            self._discard()
-            return job.work(self._opened().cursor())
+        self._discard()
+        try:
+            return work()
+        except faults.DAMAGE as error:
+            self._on_damage(str(error))
+            raise faults.damaged(self._state, str(error)) from error
 
     def _quietly_catch_up(self) -> None:
         try:
-            self._catch_up(until=time.monotonic() + _SLICE)
+            self._mended(lambda: self._catch_up(until=time.monotonic() + _SLICE))
         except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
             log.warning(
                 "The search index could not follow: %s",
@@ -155,8 +164,6 @@ class SearchIndex:
             )
             self._pending.clear()  # once it can be opened again, all that it lacks is found
             self._close()
-            if isinstance(error, faults.DAMAGE):
-                file.remove(self._path)
 
     def _opened(self) -> apsw.Connection:
         """Once it is open, all that it lacks is owed."""
