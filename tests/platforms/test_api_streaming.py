@@ -9,6 +9,7 @@ import openai
 import pytest
 from aiohttp import web
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.events import (
     Event,
     MessageEnded,
@@ -44,7 +45,7 @@ class Stage:
         for event in events:
             self.events.put_nowait(event)
 
-    async def accept(self, inbound: Inbound) -> Accepted:
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
         row = InboxRow(
             id=ONE,
             route=build_session_key(inbound.source),

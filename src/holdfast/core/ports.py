@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import ConnectError
 from holdfast.core.events import Event, MessageEnded
@@ -113,10 +114,12 @@ class Commanding(Protocol):
 class Intake(Protocol):
     """What a platform may ask of the gateway."""
 
-    async def accept(self, inbound: Inbound) -> Accepted:
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
         """Returns once the message is durable; only then may the platform acknowledge it.
 
-        Raises `NotAllowed` where `authorise` says no, `StoreError` where it cannot be kept.
+        What is attached is fetched first, if its sender may talk at all, and kept as files of the
+        session; the message names them. Raises `NotAllowed` where `authorise` says no,
+        `StoreError` where it cannot be kept, and what a fetch raises, if it may go better later.
         """
         ...
 
@@ -140,7 +143,7 @@ class Intake(Protocol):
 
     def lost(self, platform: str, account: str, error: ConnectError) -> None:
         """The account's line is gone, and its door will not mend it: the door's context is closed
-        and entered again, at once or later, as `ConnectError` has it. May be told from anywhere
+        and entered again a little later, unless it is a `ConnectRefused`. May be told from anywhere
         while the context is open, and more than once; afterwards it is heard by nobody."""
         ...
 
@@ -199,6 +202,15 @@ class ShowsTyping(Protocol):
     async def typing(self, address: Address) -> None:
         """Show for a few seconds that an answer is being written. Raises a `SendError`, and
         nobody tries again."""
+        ...
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A platform that can be asked for a sign of life."""
+
+    async def probe(self) -> None:
+        """A round trip, now. Raises a `ConnectError` or a `SendError` where there is none."""
         ...
 
 

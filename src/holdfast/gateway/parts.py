@@ -17,6 +17,7 @@ from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
 from holdfast.gateway.closing import Holder
+from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.recovery import Adopter
 from holdfast.tools.registry import Toolbox
 
@@ -61,6 +62,7 @@ class Parts:
     judge: Judge
     lifecycle: Lifecycle | None = None  # None: nobody here can restart it
     alarm: Alarm | None = None  # None: one that sleeps, and does not hear of a clock that is set
+    put_file: PutFile | None = None  # None: what is attached to messages is not kept
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()
     memory_limits: Limits = USUAL_LIMITS

@@ -10,16 +10,10 @@ from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import Attachment, NewMessage
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Image
+from holdfast.core.pictures import picture_of
 from holdfast.runner.workspace import CannotPut, Workspace
 
 LARGEST = 20 * 1024 * 1024  # bytes of all attachments of one message
-LARGEST_IMAGE = 8 * 1024 * 1024  # a larger one is a file of the workspace, and no picture
-_BEGINNINGS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
 
 
 async def received(
@@ -42,7 +36,7 @@ def _receive(workspace: Workspace, said: NewMessage) -> tuple[str, tuple[Image, 
             param="attachments",
         )
     pairs = list(zip(said.attachments, files, strict=True))
-    images = tuple(image for attachment, data in pairs if (image := _image(attachment, data)))
+    images = tuple(image for _, data in pairs if (image := picture_of(data)))
     try:
         paths = [workspace.put(attachment.name, data) for attachment, data in pairs]
     except CannotPut as error:
@@ -57,13 +51,3 @@ def _decoded(attachment: Attachment, number: int) -> bytes:
     except (binascii.Error, ValueError):
         place = f"attachments[{number}].data"
         raise bad(f"{place}: this is not base64.", param=place) from None
-
-
-def _image(attachment: Attachment, data: bytes) -> Image | None:
-    """A picture, if it is one by its bytes: a provider refuses what only calls itself so."""
-    if len(data) > LARGEST_IMAGE:
-        return None
-    for media_type, beginnings in _BEGINNINGS.items():
-        if data.startswith(beginnings) and (media_type != "image/webp" or data[8:12] == b"WEBP"):
-            return Image(media_type=media_type, data=attachment.data)
-    return None

@@ -1,11 +1,12 @@
 """An intake that only remembers: for testing a door without a gateway behind it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.attachment import Attachment
+from holdfast.core.errors import ConnectError, HoldfastError
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.inbox import Accepted, Inbound, InboxRow, InboxState
@@ -20,7 +21,9 @@ class RecordingIntake(Intake):
         self.delay = delay
         self.tried: list[Inbound] = []
         self.accepted: list[Inbound] = []  # each event once
+        self.attached: list[tuple[str, bytes]] = []  # files, by their names
         self.proofs: list[tuple[str, str]] = []  # who was told to be connected
+        self.losses: list[ConnectError] = []  # of lines
         self._rows: dict[tuple[str, str, str], InboxRow] = {}
         self._ids: Iterator[int] = count(1)
         self._failures: list[HoldfastError] = []
@@ -30,8 +33,9 @@ class RecordingIntake(Intake):
         """The next calls raise these, one each, and keep nothing."""
         self._failures.extend(errors)
 
-    async def accept(self, inbound: Inbound) -> Accepted:
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
         await asyncio.sleep(self.delay)
+        self.attached.extend([(each.name, await each.fetch()) for each in attached])
         async with self._changed:
             self.tried.append(inbound)
             self._changed.notify_all()
@@ -75,6 +79,9 @@ class RecordingIntake(Intake):
 
     def proven(self, platform: str, account: str) -> None:
         self.proofs.append((platform, account))
+
+    def lost(self, platform: str, account: str, error: ConnectError) -> None:
+        self.losses.append(error)
 
     async def wait_for_tries(self, number: int) -> list[Inbound]:
         """What was handed over, repeated and refused events too, once it is so many."""

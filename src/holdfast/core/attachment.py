@@ -1,0 +1,20 @@
+"""An attachment: a file that came with a message, and has not been fetched yet."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from holdfast.core.errors import HoldfastError
+
+
+class NoAttachment(HoldfastError):
+    """The file is not to be had, now or later; the text says why, for the sender and the agent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attachment:
+    """`fetch` brings the whole file. It raises `NoAttachment` where that will never work, and
+    anything else where the message had better be taken again later."""
+
+    name: str  # as its sender calls it; nobody has looked at it yet
+    fetch: Callable[[], Awaitable[bytes]]
+    size: int | None = None  # in bytes, where the platform says it before

@@ -1,0 +1,153 @@
+"""The Bot API over HTTP: one call, and what its answer means for whoever made it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import aiohttp
+import msgspec
+
+from holdfast.core.attachment import NoAttachment
+from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
+from holdfast.core.secret import Secret
+from holdfast.platforms.telegram.wire import Answer, File
+
+T = TypeVar("T")
+
+_HEADERS = {"Content-Type": "application/json"}
+_CONNECT = 10.0  # seconds for a connection to come about
+_PIECE = 64 * 1024
+_FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
+
+
+class BadToken(NotConnected):
+    """The token is none of a bot, or not any more. The message is still ours to send."""
+
+
+class Held(NotConnected):
+    """Somebody else receives the updates of this bot; `holder` says who, where that is known."""
+
+    def __init__(self, message: str, *, holder: str = "") -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
+class Hooked(Held):
+    """A webhook is set, so there is nothing to poll."""
+
+
+class BadFormat(Refused):
+    """The marks on the text were not understood; the text itself may be."""
+
+
+class NotModified(Refused):
+    """The message says that already."""
+
+
+class Moved(Refused):
+    """The chat has another id now."""
+
+    def __init__(self, message: str, *, chat_id: int) -> None:
+        super().__init__(message)
+        self.chat_id = chat_id
+
+
+class BotApi:
+    """One bot's line. It owns its connections while it is open, and says the token to nobody."""
+
+    def __init__(self, token: Secret, *, base_url: str, limit: float = 20.0) -> None:
+        self._token = token
+        self._base_url = base_url.rstrip("/")
+        self._limit = limit
+        self._http: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        async with aiohttp.ClientSession() as self._http:
+            try:
+                yield
+            finally:
+                self._http = None
+
+    async def call(
+        self, method: str, kind: type[T], /, *, limit: float | None = None, **arguments: Any
+    ) -> T:
+        """Arguments that are None are left out. Raises the `SendError` that says what is known."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        body = msgspec.json.encode(given)
+        timeout = aiohttp.ClientTimeout(total=limit or self._limit, sock_connect=_CONNECT)
+        url = f"{self._base_url}/bot{self._token.reveal()}/{method}"
+        try:
+            async with self._line.post(
+                url, data=body, headers=_HEADERS, timeout=timeout, allow_redirects=False
+            ) as response:
+                return _result(method, response.status, await response.read(), kind)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+        except (TimeoutError, aiohttp.ClientError) as error:
+            reason = str(error) or type(error).__name__
+            raise OutcomeUnknown(f"Telegram gave no answer to {method}: {reason}") from error
+
+    async def download(self, file_id: str, *, most: int) -> bytes:
+        """A file that people have sent. Raises as `Attachment.fetch` says."""
+        try:
+            file = await self.call("getFile", File, file_id=file_id)
+            return await self._fetch(file.file_path, most=most)
+        except OutcomeUnknown as error:  # asking again does no harm
+            raise NotConnected(str(error)) from error
+        except Refused as error:
+            raise NoAttachment(str(error)) from error
+
+    async def _fetch(self, path: str, *, most: int) -> bytes:
+        url = f"{self._base_url}/file/bot{self._token.reveal()}/{path}"
+        timeout = aiohttp.ClientTimeout(total=self._limit * 3, sock_connect=_CONNECT)
+        held = bytearray()
+        try:
+            async with self._line.get(url, timeout=timeout, allow_redirects=False) as response:
+                if response.status != 200:
+                    raise NoAttachment(f"Telegram has it no more ({response.status})")
+                async for piece in response.content.iter_chunked(_PIECE):
+                    held += piece
+                    if len(held) > most:
+                        raise NoAttachment(f"it is larger than {most // 2**20} MB")
+        except (TimeoutError, aiohttp.ClientError) as error:
+            reason = str(error) or type(error).__name__
+            raise NotConnected(f"a file could not be fetched from Telegram: {reason}") from error
+        return bytes(held)
+
+    @property
+    def _line(self) -> aiohttp.ClientSession:
+        if self._http is None:
+            raise NotConnected("the bot is not connected to Telegram; nothing was sent")
+        return self._http
+
+
+def _result(method: str, status: int, body: bytes, kind: type[T]) -> T:
+    if status >= 500:
+        raise OutcomeUnknown(f"Telegram answered {method} with {status}: it may have been done")
+    try:
+        answer = msgspec.json.decode(body, type=Answer)
+        if answer.ok:
+            return msgspec.json.decode(answer.result, type=kind)
+    except msgspec.MsgspecError as error:
+        raise OutcomeUnknown(f"Telegram answered {method} with nonsense: {error}") from error
+    raise _refusal(method, status, answer)
+
+
+def _refusal(method: str, status: int, answer: Answer) -> Exception:
+    """What the vendor means. The words are all there is to tell some refusals from others."""
+    what = answer.description or f"{status}"
+    text = f"Telegram refused {method}: {what}"
+    match status:
+        case 401 | 404:
+            return BadToken(f"Telegram does not know this bot ({what})")
+        case 409:
+            return Hooked(what) if "webhook is active" in what else Held(what)
+        case 429:
+            return Throttled(text, retry_after=answer.parameters.retry_after or _FLOOD)
+    if answer.parameters.migrate_to_chat_id is not None:
+        return Moved(text, chat_id=answer.parameters.migrate_to_chat_id)
+    words = what.lower()
+    if "message is not modified" in words:
+        return NotModified(text)
+    return BadFormat(text) if "entit" in words else Refused(text)

@@ -1,0 +1,79 @@
+"""Sending: our messages, changes and signs of writing as calls of the Bot API."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt
+from holdfast.platforms.telegram.api import BadFormat, BotApi, Moved, NotModified
+from holdfast.platforms.telegram.formatting import formatted, unformatted
+from holdfast.platforms.telegram.wire import SentMessage
+
+_REPEATED = "*(This may have reached you before.)*\n\n"
+LONGEST_MARK = len(_REPEATED)
+_BUTTONS_IN_A_ROW = 2
+_NO_PREVIEW = {"is_disabled": True}
+
+
+class Sending:
+    """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
+
+    def __init__(self, api: BotApi) -> None:
+        self._api = api
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        """A chat that has moved, and marks that are not understood, were refused as a whole: what
+        is sent instead is no repetition."""
+        text = f"{_REPEATED}{outbound.text}" if outbound.maybe_repeated else outbound.text
+        place = _place(outbound.address) | _hung_on(outbound)
+        try:
+            sent = await self._shown("sendMessage", SentMessage, text, place)
+        except Moved as moved:
+            place["chat_id"] = moved.chat_id
+            sent = await self._shown("sendMessage", SentMessage, text, place)
+        return Receipt(platform_message_id=str(sent.message_id))
+
+    async def edit(self, change: Change) -> None:
+        place = {"chat_id": change.address.chat_id, "message_id": int(change.platform_message_id)}
+        try:
+            await self._shown("editMessageText", SentMessage, change.text, place)
+        except NotModified:
+            return
+
+    async def typing(self, address: Address) -> None:
+        await self._api.call("sendChatAction", bool, action="typing", **_place(address))
+
+    async def _shown(
+        self, method: str, kind: type[SentMessage], text: str, place: dict[str, Any]
+    ) -> SentMessage:
+        try:
+            return await self._api.call(method, kind, **formatted(text), **place)
+        except BadFormat:
+            return await self._api.call(method, kind, **unformatted(text), **place)
+
+
+def _place(address: Address) -> dict[str, Any]:
+    thread = _number(address.thread_id)
+    return {"chat_id": address.chat_id, **({"message_thread_id": thread} if thread else {})}
+
+
+def _hung_on(outbound: Outbound) -> dict[str, Any]:
+    """What it answers, under the first of its messages only, and its buttons. What it answers may
+    have been deleted meanwhile; the answer is owed all the same."""
+    hung: dict[str, Any] = {"link_preview_options": _NO_PREVIEW}
+    answered = _number(outbound.address.reply_to)
+    if answered is not None and outbound.part == 1:
+        hung["reply_parameters"] = {"message_id": answered, "allow_sending_without_reply": True}
+    if outbound.choices:
+        hung["reply_markup"] = {"inline_keyboard": _keyboard(outbound.choices)}
+    return hung
+
+
+def _keyboard(choices: Sequence[Choice]) -> list[list[dict[str, str]]]:
+    buttons = [{"text": choice.label, "callback_data": choice.says} for choice in choices]
+    starts = range(0, len(buttons), _BUTTONS_IN_A_ROW)
+    return [buttons[start : start + _BUTTONS_IN_A_ROW] for start in starts]
+
+
+def _number(name: str | None) -> int | None:
+    """An id of this platform; one that is none was made up by nobody here, and is left out."""
+    return int(name) if name is not None and name.isascii() and name.isdigit() else None
