@@ -556,11 +556,12 @@ async def test_a_restart_now_waits_for_nothing(world: Telling, until: Until) -> 
 
 
 async def test_only_operators_restart_and_set_a_home(world: Telling) -> None:
-    """Law 12: default deny, and the refusal names the key."""
+    """Law 12, G3: default deny; the row ends as refused, and the refusal names the key."""
     world.say("/restart", user="bob")
     world.say("/sethome", user="bob")
     for text in await world.texts(2):
         assert "platforms.simulated.operators" in text
+    assert await world.ledger() == {"refused": 2}
     world.say("/restart maybe")
     assert "/restart knows no 'maybe'" in (await world.texts(3))[2]
     assert world.departure.order is None

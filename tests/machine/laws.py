@@ -184,10 +184,10 @@ def _may_be_late(books: Books, row: InboxRow) -> bool:
 
 
 def ends_are_told(books: Books) -> Iterator[str]:
-    """G3: what is answered or failed has one reply, what is superseded has none."""
+    """G3: what is answered, failed or refused has one reply, what is superseded has none."""
     for row in books.inbox.values():
         replies = len(books.replies_to(row))
-        wanted = 1 if row.state in (InboxState.ANSWERED, InboxState.FAILED) else 0
+        wanted = 0 if row.state in (InboxState.MERGED, InboxState.SUPERSEDED) else 1
         if row.state in ENDS and replies != wanted:
             yield f"row {row.id} ({row.inbound.text!r}) is {row.state} with {replies} replies"
         if row.state is InboxState.MERGED and books.told_in(row) is None:

@@ -28,6 +28,12 @@ async def answer(house: House, row: InboxRow, text: str, **effect: object) -> No
     await settle(house, prepare(house, row, text, **effect))
 
 
+async def refuse(house: House, row: InboxRow, why: str) -> None:
+    """End the row as refused, and tell whoever asked why."""
+    end = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=why)
+    await answer(house, row, why, inbox_ends=(end,))
+
+
 def prepare(house: House, row: InboxRow, text: str, **effect: object) -> CommandEffect:
     end, reply = answer_to(house, row, text)
     plain = CommandEffect(

@@ -15,7 +15,7 @@ from holdfast.core.inbox import Accepted, InboxEnd, InboxState
 from holdfast.core.session import CommandEffect
 from holdfast.core.source import Source
 from holdfast.gateway.authorise import Action, Authority, principal_of
-from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.answer import answer, refuse
 from holdfast.gateway.commands.command import Asked, Command, parse
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
@@ -88,7 +88,7 @@ class CommandDesk:
         spec = self._specs.get(name)
         command = self._commands.get(spec.name) if spec else None
         if (why := self._refusal(spec, asked)) is not None:
-            return answer(self._house, asked.row, why)
+            return refuse(self._house, asked.row, why)
         if spec is None or command is None:
             return answer(self._house, asked.row, self._unknown(name))
         if late and not spec.outlives_restart:

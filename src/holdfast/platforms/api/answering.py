@@ -108,7 +108,8 @@ def _answer_or_refuse(ended: MessageEnded) -> MessageEnded:
     if ended.state is InboxState.SUPERSEDED:
         text = f"this message was given up: {ended.reason or 'a command ended it'}."
         raise Refusal(409, text, code=ended.state, again=Again.NO)
-    raise Refusal(502, ended.text or ended.reason, code=ended.state, again=Again.NO)
+    status = 403 if ended.state is InboxState.REFUSED else 502
+    raise Refusal(status, ended.text or ended.reason, code=ended.state, again=Again.NO)
 
 
 def _stopped(row: InboxRow) -> Refusal:
