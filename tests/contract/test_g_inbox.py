@@ -18,18 +18,6 @@ from holdfast.platforms.simulated.wire import Faults
 World = Any
 
 
-async def test_a_message_is_durable_before_its_platform_hears_so(world: World, until: Any) -> None:
-    """G1: the update is acknowledged only once the row is in the log."""
-    world.say("hi")
-    await world.model.asked(1)
-    (row,) = await world.store.queued() or [
-        row for turn in await world.store.open_turns() for row in turn.rows
-    ]
-    assert row.inbound.text == "hi"
-    world.model.say("hello")
-    assert await world.texts(1) == ["hello"]
-
-
 async def test_a_message_sent_while_down_is_answered_after_start(world: World) -> None:
     """G1: what arrives while the gateway is down stays at the platform."""
     await world.stop()

@@ -139,7 +139,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Edgy]:
 
 
 async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: Any) -> None:
-    """B4: /stop needs nobody's help; not even a model that can be leased."""
+    """F9: /stop needs nobody's help; not even a model that can be leased."""
     said = await world.waits(call)
     world.gateway.house.cache.clear()
     world.model.away = True
@@ -152,7 +152,7 @@ async def test_a_turn_that_waits_is_stopped_without_an_agent(world: Edgy, call: 
 async def test_what_follows_a_stopped_wait_sees_its_call_as_not_started(
     world: Edgy, call: Any
 ) -> None:
-    """H6: each call has its result, also for the agent that was kept from before the wait."""
+    """H7: each call has its result, also for the agent that was kept from before the wait."""
     await world.waits(call)
     await world.end_of(await world.accept("/stop"))
     world.model.say("hello")
@@ -190,7 +190,7 @@ async def test_new_holds_where_the_store_refused_the_beginning_of_the_turn_it_st
 async def test_stop_and_then_new_end_a_turn_that_waits(
     world: Edgy, call: Any, until: Until
 ) -> None:
-    """H6: /new ends the /stop that is still on its way, and the end of the turn does not wait."""
+    """G3: /new ends the /stop that is still on its way, and the end of the turn does not wait."""
     said = await world.waits(call)
     world.store.reading.shut()
     await world.accept("/stop")
@@ -241,7 +241,7 @@ async def test_an_interruption_that_is_taken_back_leaves_the_question_open(
 async def test_a_message_dropped_while_it_is_given_up_has_one_end(
     world: Edgy, until: Until
 ) -> None:
-    """G1: where no agent can be had, /stop in that instant neither ends it twice nor breaks."""
+    """G3: where no agent can be had, /stop in that instant neither ends it twice nor breaks."""
     world.model.away = True
     world.store.settling.shut()
     said = await world.accept("one")
@@ -256,7 +256,7 @@ async def test_a_message_dropped_while_it_is_given_up_has_one_end(
 async def test_a_stop_while_a_cut_turn_is_given_up_is_answered_and_stops_nothing_else(
     world: Edgy, call: Any
 ) -> None:
-    """F3: the stop ends that turn; the next message is answered as if nothing had been."""
+    """F9: the stop ends that turn; the next message is answered as if nothing had been."""
     said = await world.waits(call)
     world.gateway.house.cache.clear()
     world.model.away = True

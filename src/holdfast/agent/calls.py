@@ -18,9 +18,10 @@ from holdfast.core.tool import Arguments, Replay, ToolContext, ToolFailed, ToolO
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = (
-    "The gateway stopped while this call ran, and nobody knows how it ended. It may have had "
-    "its effect: check before you repeat it."
+NOBODY_KNOWS = ToolOutput(
+    text="The gateway stopped while this call ran, and nobody knows how it ended. It may have had "
+    "its effect: check before you repeat it.",
+    outcome=Outcome.UNKNOWN,
 )
 
 
@@ -89,6 +90,8 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
         progress=lambda text: work.emit(ToolProgressed(call.id, text)),
     )
     try:
+        if call.id in work.unsettled and call.name not in agent.toolbox.by_name:
+            return NOBODY_KNOWS  # it ran while it was there; that it is gone undoes nothing
         tool, arguments = _understand(agent, call)
         if call.id in work.unsettled:
             return await _settle(tool, context, arguments)
@@ -104,7 +107,7 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
 async def _settle(tool: Tool, context: ToolContext, arguments: Arguments) -> ToolOutput:
     """The result of a call that an earlier process started."""
     if tool.replay is Replay.NEVER:
-        return ToolOutput(text=UNKNOWN, outcome=Outcome.UNKNOWN)
+        return NOBODY_KNOWS
     if tool.replay is Replay.ATTACH:
         attached = await tool.attach(context, arguments)
         if attached is not None:

@@ -1,0 +1,303 @@
+"""Chapter G, what is said to a gateway that is busy or dead: one kept decision, one place, and no
+command that is done by halves or done again."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.contract.conftest import Call, Until, World
+from tests.contract.stops import begun
+from tests.looking import looking_into
+
+from holdfast.core.errors import StoreError
+from holdfast.core.inbox import Accepted, BusyMode, InboxState
+from holdfast.core.message import UserMessage
+from holdfast.core.source import ChatType
+from holdfast.core.stopping import StopOrder
+from holdfast.core.tool import Replay
+from holdfast.store.sqlite import SqliteStore
+
+APART = {"mergeable": False}
+
+
+class Listening(SqliteStore):
+    """A store that keeps in which order it was asked to write, holds what is accepted back, and
+    takes no command while it is full."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.heard: list[str] = []
+        self.accepting = asyncio.Event()
+        self.accepting.set()
+        self.full = False
+
+    async def accept(self, *arguments: Any, **more: Any) -> Any:
+        self.heard.append("accept")
+        await self.accepting.wait()
+        return await super().accept(*arguments, **more)
+
+    def decide(self, *arguments: Any, **more: Any) -> Any:
+        self.heard.append("decide")
+        return super().decide(*arguments, **more)
+
+    def begin_turn(self, *arguments: Any, **more: Any) -> Any:
+        self.heard.append("begin_turn")
+        return super().begin_turn(*arguments, **more)
+
+    def record_steer(self, *arguments: Any, **more: Any) -> Any:
+        self.heard.append("record_steer")
+        return super().record_steer(*arguments, **more)
+
+    def end_turn(self, *arguments: Any, **more: Any) -> Any:
+        self.heard.append("end_turn")
+        return super().end_turn(*arguments, **more)
+
+    def settle_command(self, *arguments: Any, **more: Any) -> Any:
+        if not self.full:
+            return super().settle_command(*arguments, **more)
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+
+@pytest.fixture
+async def listening(world: World) -> World:
+    """The world, on such a store."""
+    await world.stop()
+    world.open_store = Listening
+    await world.start()
+    return world
+
+
+def store_of(world: World) -> Listening:
+    assert isinstance(world.store, Listening)
+    return world.store
+
+
+def busy(world: World, mode: BusyMode) -> None:
+    """For the starts that follow."""
+    gateway = msgspec.structs.replace(world.settings.gateway, busy_mode=mode)
+    world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
+
+
+async def kept(world: World, like: Accepted, text: str) -> Accepted:
+    """Accepted by a process that did not live to do anything about it."""
+    inbound = msgspec.structs.replace(
+        like.row.inbound, event_id=f"late {text}", message_id=f"late {text}", text=text
+    )
+    at, row = world.clock.now(), like.row
+    return await world.store.accept(inbound, route=row.route, principal=row.principal, at=at)
+
+
+async def test_nothing_is_acknowledged_that_is_not_in_the_log(
+    listening: World, until: Until
+) -> None:
+    """G1: the platform hears so from the commit; until then it is the platform's to give again."""
+    store = store_of(listening)
+    store.accepting.clear()
+    listening.say("hi")
+    await until(lambda: store.heard == ["accept"])
+    assert [said.acked for said in listening.service.ledger().said] == [False]
+    store.accepting.set()
+    await until(lambda: listening.service.ledger().said[0].acked)
+    assert sum((await listening.ledger()).values()) == 1
+
+
+async def test_an_edit_is_another_event_about_the_same_message(world: World) -> None:
+    """G2: what is told apart is the event, and not the message that it is about."""
+    world.model.say("one", "two")
+    first = await world.accept("tea", event_id="said", message_id="m")
+    await world.end_of(first)
+    edited = await world.accept("coffee", event_id="edited", message_id="m")
+    assert not edited.duplicate
+    assert (await world.end_of(edited)).text == "two"
+
+
+@pytest.mark.parametrize(
+    ("mode", "follows"),
+    [
+        (BusyMode.INTERRUPT, "end_turn"),
+        (BusyMode.QUEUE, "begin_turn"),
+        (BusyMode.STEER, "record_steer"),
+    ],
+)
+async def test_a_decision_is_on_its_way_to_the_log_before_anything_that_follows_from_it(
+    listening: World, call: Call, mode: BusyMode, follows: str
+) -> None:
+    """G4: one decision, kept with the session that it was made for."""
+    store, lever = store_of(listening), listening.levers[Replay.SAFE]
+    lever.go.clear()
+    listening.model.say([call("safe")])
+    await listening.accept("one")
+    await lever.was_pulled(1)
+    store.heard.clear()
+    second = await listening.accept("two", busy_mode=mode)
+    lever.go.set()
+    listening.model.say("done", "done")
+    await listening.end_of(second)
+    assert store.heard[:2] == ["accept", "decide"]
+    assert follows in store.heard[2:]
+    row = await store.inbox_row(second.row.id)
+    assert row is not None
+    assert (row.decision, row.session_id) == (mode, await listening.only_session())
+
+
+@pytest.mark.parametrize(
+    ("decided", "ledger"),
+    [
+        (BusyMode.QUEUE, {"answered": 2}),
+        (BusyMode.INTERRUPT, {"answered": 1, "merged": 1}),
+    ],
+)
+async def test_what_was_decided_stands_for_the_next_process_too(
+    world: World, decided: BusyMode, ledger: dict[str, int]
+) -> None:
+    """G4, H3: whatever its configuration has become; a message is decided about once."""
+    first = await world.accept("one", **APART)
+    await world.model.asked(1)
+    second = await kept(world, first, "two")
+    session = await world.only_session()
+    await world.store.decide(second.row.id, session_id=session, decision=decided)
+    await world.die()
+    busy(world, BusyMode.INTERRUPT if decided is BusyMode.QUEUE else BusyMode.QUEUE)
+    await world.start()
+    world.model.say("done", "done")
+    await world.end_of(first)
+    await world.end_of(second)
+    assert await world.ledger() == ledger
+
+
+async def test_a_message_that_came_while_nobody_lived_finds_the_cut_turn_in_its_lane(
+    world: World,
+) -> None:
+    """H3, G4, H5: turns are gone on with before intake opens, so it is admitted to them."""
+    world.say("work")
+    await world.model.asked(1)
+    await world.die()
+    world.say("and more")
+    await world.start()
+    async with asyncio.timeout(10):
+        while (request := world.model.requests[-1]).messages[-1] != UserMessage(text="and more"):
+            await asyncio.sleep(0.005)
+    assert [m for m in request.messages if isinstance(m, UserMessage)] == [
+        UserMessage(text="work"),
+        UserMessage(text="and more"),
+    ]
+    world.model.say("all of it")
+    assert await world.texts(1) == ["all of it"]
+    assert await world.ledger() == {"answered": 1, "merged": 1}
+
+
+@pytest.mark.parametrize("at_work", [True, False], ids=["at work", "unstarted"])
+async def test_the_answer_finds_the_place_of_its_question_after_a_crash(
+    world: World, at_work: bool
+) -> None:
+    """G4: the row has the chat, the thread, the person and the message that is replied to."""
+    thread = {"chat": "ops", "chat_type": ChatType.THREAD, "thread": "t7"}
+    message = world.say("first", **thread)
+    await world.model.asked(1)
+    await begun(world)
+    if not at_work:
+        message = world.say("/queue second", **thread)
+        async with asyncio.timeout(10):
+            while (await world.ledger()).get("queued") != 1:
+                await asyncio.sleep(0.005)
+    await world.die()
+    await world.start()
+    world.model.say("first answer", "second answer")
+    sent = (await world.sent(1 if at_work else 2))[-1].outgoing
+    assert (sent.chat_id, sent.thread_id, sent.reply_to) == ("ops", "t7", message)
+
+
+async def test_a_new_from_before_this_start_ends_what_waited_before_it(world: World) -> None:
+    """G4: in the order of acceptance, over a crash: what came after it is the new session's."""
+    world.model.say("hello", "fresh")
+    first = await world.accept("hi")
+    old = (await world.end_of(first)).session_id
+    before = await kept(world, first, "too late")
+    new = await kept(world, first, "/new")
+    after = await kept(world, first, "in time")
+    await world.die()
+    await world.start()
+    ended = await world.end_of(after)
+    assert (ended.text, ended.session_id != old) == ("fresh", True)
+    assert (await world.end_of(before)).state is InboxState.SUPERSEDED
+    assert (await world.end_of(new)).state is InboxState.ANSWERED
+    assert len(world.model.requests) == 2
+
+
+class Restarts:
+    """A process that counts how often it is asked to start anew."""
+
+    order: StopOrder | None = None
+    waiting: StopOrder | None = None
+
+    def __init__(self) -> None:
+        self.asked: list[StopOrder] = []
+
+    async def restart(self, order: StopOrder, *, when_idle: bool = False) -> None:
+        self.asked.append(order)
+
+
+async def test_a_restart_from_before_this_start_is_not_carried_out(world: World) -> None:
+    """G5: it would restart every successor that finds it."""
+    await world.stop()
+    process = world.lifecycle = Restarts()
+    await world.start()
+    world.model.say("hello")
+    first = await world.accept("hi")
+    await world.end_of(first)
+    restart = await kept(world, first, "/restart now")
+    await world.die()
+    await world.start()
+    ended = await world.end_of(restart)
+    assert (ended.state, process.asked) == (InboxState.SUPERSEDED, [])
+    assert "before the gateway was started again" in ended.reason
+
+
+COMMANDS = {
+    "/new": "SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL",
+    "/busy queue": "SELECT count(*) FROM busy WHERE mode = 'queue'",
+    "/model other": "SELECT count(*) FROM sessions WHERE model_override = 'other'",
+    "/title Tea time": "SELECT count(*) FROM sessions WHERE title = 'Tea time'",
+    "/undo": "SELECT count(*) FROM undone",
+    "/fork Copy": "SELECT count(*) FROM sessions WHERE title = 'Copy'",
+}
+
+
+def effects(path: Path, commands: Iterable[str]) -> list[int]:
+    with looking_into(path) as db:
+        return [int(db.execute(COMMANDS[each]).fetchall()[0][0]) for each in commands]
+
+
+async def test_a_command_whose_commit_the_disk_refuses_has_done_nothing(listening: World) -> None:
+    """G5: its effect is in the commit that ends its row; the next start carries it out, once."""
+    world = listening
+    for chat in COMMANDS:
+        world.model.say("hello")
+        await world.end_of(await world.accept("hi", chat=chat))
+    store_of(world).full = True
+    asked = [await world.accept(command, chat=command) for command in COMMANDS]
+    for told in await asyncio.gather(*map(world.end_of, asked)):
+        assert "carried out when the gateway starts again" in told.text
+    assert effects(world.path, COMMANDS) == [0] * len(COMMANDS)
+    await world.die()
+    await world.start()
+    for each in asked:
+        assert (await world.end_of(each)).state is InboxState.ANSWERED
+    assert effects(world.path, COMMANDS) == [1] * len(COMMANDS)
+
+
+async def test_a_note_whose_command_is_carried_out_again_is_one_note(listening: World) -> None:
+    """G5: /memory changes the notes first; done again behind a crash, it is the same change."""
+    store_of(listening).full = True
+    asked = await listening.accept("/memory add Speaks Danish")
+    await listening.end_of(asked)
+    await listening.die()
+    await listening.start()
+    assert (await listening.end_of(asked)).state is InboxState.ANSWERED
+    [notebook] = await listening.store.notebooks(limit=5)
+    assert [note.text for note in notebook.notes] == ["Speaks Danish"]
