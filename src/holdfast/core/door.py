@@ -17,6 +17,7 @@ BUILT_IN: Mapping[str, str] = {
     "api": "holdfast.platforms.api.door:DOOR",
     "web": "holdfast.platforms.web_door:DOOR",
     "simulated": "holdfast.platforms.simulated.door:DOOR",
+    "telegram": "holdfast.platforms.telegram.door:DOOR",
 }
 
 S = TypeVar("S", bound=PlatformSettings)

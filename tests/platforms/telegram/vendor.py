@@ -48,6 +48,11 @@ class Updates:
             self.changed.set()
         return update
 
+    def restart(self, *, at: int) -> None:
+        """https://core.telegram.org/bots/api#update: "If there are no new updates for at least a
+        week, then identifier of the next update will be chosen randomly"."""
+        self._next = at
+
     def confirm(self, offset: int) -> None:
         """getUpdates: "An update is considered confirmed as soon as getUpdates is called with an
         offset higher than its update_id"; a negative one is "starting from -offset update from
@@ -56,8 +61,7 @@ class Updates:
             offset = ([0, *(each["update_id"] for each in self.waiting)])[offset:][0]
         if offset > self._next:
             # tdlib/td, TQueue::get: "Specified from_id is in the future", upon which
-            # Client::do_get_updates begins with what there is, and forgets nothing. Ids begin
-            # anew "if there are no new updates for at least a week" (#update).
+            # Client::do_get_updates begins with what there is, and forgets nothing.
             return
         gone = [each["update_id"] for each in self.waiting if each["update_id"] < offset]
         self.confirmed.extend(gone)

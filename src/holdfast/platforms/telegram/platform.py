@@ -93,6 +93,12 @@ class TelegramPlatform:
     async def typing(self, address: Address) -> None:
         await self._sending.typing(address)
 
+    async def probe(self) -> None:
+        try:
+            await self._api.call("getMe", User)
+        except BadToken as error:
+            raise self._ended_by(error) from error
+
     async def _greeted(self) -> User:
         """Who we are. With a webhook, Telegram knows from now on where to post."""
         try:
