@@ -45,7 +45,10 @@ def test_a_home_at_rest_is_backed_up_under_its_lock(cli: Cli, home: Path) -> Non
 def test_a_live_gateway_is_copied_while_it_works(gateway: GatewayProcess, cli: Cli) -> None:
     """K4: through the gateway, which goes on; and `restore` refuses to overwrite a live one."""
     cli("ask", "--session", "kept", "[text before]")
-    assert created(cli)["counts"]["sessions"] == 1
+    told = created(cli)
+    assert told["counts"]["sessions"] == 1
+    last = json.loads(cli("status", "--json").stdout)["snapshot"]["last_backup"]
+    assert last["name"] == Path(told["path"]).name  # made by somebody else, and known all the same
     cli("ask", "--session", "later", "[text after]")
     refused = cli("restore", "latest", "--yes")
     assert refused.returncode == exits.HOME_IN_USE and "is in use" in refused.stderr

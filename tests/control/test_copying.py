@@ -23,9 +23,13 @@ class Held:
         self.begun = asyncio.Event()
         self.go = asyncio.Event()
         self.broken_off = asyncio.Event()
+        self.looked = 0
         self.at_once = 0
         self.most_at_once = 0
         self.error = ""
+
+    async def look(self) -> None:
+        self.looked += 1
 
     async def copy_to(self, path: Path, *, tell: Tell) -> None:
         self.at_once += 1
@@ -54,7 +58,7 @@ async def client(store: Held, tmp_path: Path) -> AsyncIterator[ControlClient]:
     paths = Paths(tmp_path / "home")
     private_dir(paths.run)
     application = web.Application()
-    application.add_routes(Copying(store).routes())
+    application.add_routes(Copying(store, shelf_changed=store.look).routes())
     runner = web.AppRunner(application, shutdown_timeout=1.0)
     await runner.setup()
     await web.UnixSite(runner, str(paths.control_socket)).start()
@@ -115,3 +119,11 @@ async def test_only_a_new_file_is_written(
     with pytest.raises(ControlRefused, match="new file"):
         await asyncio.to_thread(lambda: [*client.follow("/backup/copy", {"to": named})])
     assert (tmp_path / "there").read_text() == "mine" and not store.begun.is_set()
+
+
+async def test_a_shelf_that_has_changed_is_looked_at_before_the_answer(
+    client: ControlClient, store: Held
+) -> None:
+    """K4: whoever asks for the status next sees it."""
+    await asyncio.to_thread(client.post, "/backup/shelf")
+    assert store.looked == 1

@@ -113,6 +113,27 @@ async def test_one_that_cannot_be_made_is_told_and_tried_again_within_the_hour(
     await task
 
 
+def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:
+    """K4: it is the last one from then on, and the next is due by it; removed, it is not."""
+    home = made_home(tmp_path)
+
+    async def live() -> None:
+        time = Time()
+        backups = backups_of(home / "backups", time, Maker(time, count=0))
+        await backups.look()
+        assert (backups.facts.name, backups.facts.next_at) == ("", time.at + 600)
+        made = await asyncio.to_thread(backed_up, home)
+        time.at = made.stat().st_mtime + HOUR
+        await backups.look()
+        assert backups.facts.name == made.name and backups.facts.bytes == made.stat().st_size
+        assert backups.facts.next_at == pytest.approx(time.at + 23 * HOUR, abs=120)
+        made.unlink()
+        await backups.look()
+        assert (backups.facts.name, backups.facts.next_at) == ("", time.at + 600)
+
+    asyncio.run(live())
+
+
 @pytest.mark.parametrize("jump", [-400 * 24 * HOUR, 400 * 24 * HOUR])
 async def test_a_clock_that_jumps_delays_none_for_longer_than_usual(
     tmp_path: Path, jump: float

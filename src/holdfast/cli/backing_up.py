@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from holdfast import __version__
-from holdfast.cli.backup_place import shelf_of, told
+from holdfast.cli.backup_place import shelf_of, tell_gateway, told
 from holdfast.cli.bar import bar, share_bar
 from holdfast.cli.output import print_json, size
 from holdfast.control.client import ControlClient, GatewayDown
@@ -37,6 +37,7 @@ def create(home: Path, asked: Asked, *, gently: bool, as_json: bool) -> None:
         os.nice(19)
     path = made(home, asked)
     removed = shelf.prune(path.parent, keep=asked.keep, spare=path) if asked.keep else []
+    tell_gateway(home)
     manifest = archive.read_manifest(path)
     if as_json:
         print_json(told(path, manifest) | {"removed": [str(each) for each in removed]})

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from holdfast.config import ConfigError, load_settings
+from holdfast.control.client import ControlClient, ControlRefused, GatewayDown
 from holdfast.core.backup import Manifest
 from holdfast.core.settings import BackupSettings
 from holdfast.service.paths import Paths
@@ -19,6 +20,13 @@ from holdfast.store.backup import shelf
 
 def shelf_of(home: Path) -> Path:
     return folder(home, backup_settings(home))
+
+
+def tell_gateway(home: Path) -> None:
+    """That the backups are others now, so that its status has the newest. It looks by itself when
+    it starts, and one that has no ear for it is not needed for a backup."""
+    with suppress(GatewayDown, ControlRefused):
+        ControlClient(Paths(home)).post("/backup/shelf")
 
 
 def backup_settings(home: Path) -> BackupSettings:

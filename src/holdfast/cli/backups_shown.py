@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from holdfast.cli.backup_place import backup_settings, folder, room_beside, shelf_of, told
+from holdfast.cli.backup_place import (
+    backup_settings,
+    folder,
+    room_beside,
+    shelf_of,
+    tell_gateway,
+    told,
+)
 from holdfast.cli.bar import bar
 from holdfast.cli.output import duration, moment, print_json, print_table, size
 from holdfast.core.backup import BadBackup
@@ -50,6 +57,7 @@ def prune(home: Path, *, keep: int | None, dry_run: bool, as_json: bool) -> None
         gone = whole[keep:]
     else:
         gone = shelf.prune(place, keep=keep)
+        tell_gateway(home)
     if as_json:
         print_json({"removed": [str(path) for path in gone], "dry_run": dry_run})
         return

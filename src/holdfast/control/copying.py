@@ -1,7 +1,7 @@
 """Copying the store for a backup: asked for by the owner of the home, who packs it himself."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,12 +39,22 @@ class Copying:
     to the process that asked, which can be as slow as it likes.
     """
 
-    def __init__(self, store: Copyable) -> None:
+    def __init__(self, store: Copyable, *, shelf_changed: Callable[[], Awaitable[None]]) -> None:
+        """`shelf_changed` looks at the backups that are there."""
         self._store = store
+        self._shelf_changed = shelf_changed
         self._busy = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/backup/copy", self._serve)]
+        return [
+            web.post("/backup/copy", self._serve),
+            web.post("/backup/shelf", self._look),
+        ]
+
+    async def _look(self, request: web.Request) -> web.Response:
+        """Whoever made a backup, or removed some, says so when it is done."""
+        await self._shelf_changed()
+        return web.json_response({})
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         """JSON lines: how far it has come, and last `{"copied": true}` or `{"error": …}`."""

@@ -28,7 +28,7 @@ class Maker(Protocol):
 
 
 class Backups:
-    """Owns the time of the next backup, and the facts of the last."""
+    """Owns the time of the next backup, and the facts of the last, whoever made it."""
 
     def __init__(
         self,
@@ -51,27 +51,36 @@ class Backups:
 
     async def run(self) -> None:
         """For ever; where none are wanted, only what is there is looked at."""
-        self.facts = await asyncio.to_thread(_newest, self._folder)
+        await self.look()
         if not self._period:
             return
-        due = self._first()
         while True:
-            await self._until(due)
+            await self._until_due()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GAP):
                     await self._quiet()
             made = await self._make()
-            due = self._clock.now() + (self._period if made else min(self._period, _AGAIN))
+            self._put_off(self._period if made else min(self._period, _AGAIN))
 
-    def _first(self) -> float:
+    async def look(self) -> None:
+        """What is on the shelf now: somebody else may put one there, or take one away. The next is
+        due by the newest, as it is after a start."""
+        newest = await asyncio.to_thread(_newest, self._folder)
+        if newest.name != self.facts.name or self.facts.next_at is None:
+            due = self._after(newest) if self._period else None
+            self.facts = msgspec.structs.replace(newest, next_at=due)
+
+    def _put_off(self, seconds: float) -> None:
+        self.facts = msgspec.structs.replace(self.facts, next_at=self._clock.now() + seconds)
+
+    def _after(self, newest: BackupFacts) -> float:
         """A clock that was set back makes of the last one something to come; it does not keep the
         next one waiting for longer than usual."""
-        now, last = self._clock.now(), self.facts.made_at
+        now, last = self._clock.now(), newest.made_at
         return min(last, now) + self._period if last else now + min(_FIRST, self._period)
 
-    async def _until(self, due: float) -> None:
-        self.facts = msgspec.structs.replace(self.facts, next_at=due)
-        while (left := due - self._clock.now()) > 0:
+    async def _until_due(self) -> None:
+        while (left := (self.facts.next_at or 0.0) - self._clock.now()) > 0:
             if left > self._period:
                 return  # the clock was set back by more than there ever was to wait
             await self._sleep(min(left, _LONGEST))

@@ -82,7 +82,9 @@ class Start:
         self.begun.listener = await listener.__aenter__()
         wiring.facts.add(lambda: {"address": listener.address})
         self.footing.ground.lock.announce(listener.address)
-        control = wiring.control_socket(store, link=self._link, doorway=self.doorway)
+        control = wiring.control_socket(
+            store, link=self._link, doorway=self.doorway, shelf_changed=self._look_at_backups
+        )
         self.begun.control = await control.__aenter__()
         self.begun.gateway = gateway
         return gateway
@@ -100,6 +102,11 @@ class Start:
         log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
         self.begun.upkeep = self.wiring.upkeep(store, gateway)
         self.begun.upkeep.begin()
+
+    async def _look_at_backups(self) -> None:
+        """Before there is upkeep nobody needs to: it begins with a look."""
+        if self.begun.upkeep is not None:
+            await self.begun.upkeep.look_at_backups()
 
     async def _greet(self, runners: Runners, model: Chosen) -> None:
         """Tell the person who started it; by now it is known whether commands are confined."""

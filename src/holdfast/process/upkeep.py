@@ -32,6 +32,10 @@ class Upkeep:
         self._start(self._examine(), name="examine the store")
         self._start(self._backups.run(), name="backups")
 
+    async def look_at_backups(self) -> None:
+        """Somebody has put one on the shelf, or has taken some away."""
+        await self._backups.look()
+
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()

@@ -2,7 +2,7 @@
 
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,7 +197,12 @@ class Wiring:
         return Upkeep(store, backups=backups)
 
     def control_socket(
-        self, store: SqliteStore, *, link: Callable[[], str], doorway: Doorway
+        self,
+        store: SqliteStore,
+        *,
+        link: Callable[[], str],
+        doorway: Doorway,
+        shelf_changed: Callable[[], Awaitable[None]],
     ) -> ControlSocket:
         return ControlSocket(
             self.paths,
@@ -205,7 +210,7 @@ class Wiring:
             fresh=self.facts.fresh,
             link=link,
             doorway=doorway,
-            more=Copying(store).routes(),
+            more=Copying(store, shelf_changed=shelf_changed).routes(),
         )
 
 

@@ -11,6 +11,7 @@ from holdfast.cli.backup_place import room_beside, shelf_of
 from holdfast.cli.checks.finding import Finding, Level, Patient
 from holdfast.cli.output import duration
 from holdfast.cli.restoring import PURPOSE, put_back, saved_from
+from holdfast.cli.screen import safe
 from holdfast.core.backup import BadBackup
 from holdfast.core.errors import HoldfastError
 from holdfast.service.lock import HomeLock
@@ -31,7 +32,7 @@ def damaged(patient: Patient, what: str) -> Finding:
         what=what,
         why="Nothing is written to it any more, so that no message is accepted.",
         remedy=f"{stop}{', or '.join(offers)}. Each sets this file aside and deletes nothing.",
-        mend=_asking(patient.home, good) if asked else None,
+        mend=_asking(patient.home, what, good) if asked else None,
     )
 
 
@@ -52,9 +53,9 @@ def _described(one: Kept) -> str:
     return f"{duration(max(0.0, time.time() - one.made_at))} old, {one.manifest.told()}"
 
 
-def _asking(home: Path, good: Kept | None) -> Callable[[], str]:
+def _asking(home: Path, what: str, good: Kept | None) -> Callable[[], str]:
     def mend() -> str:
-        click.echo("\n    It can be mended in more than one way:")
+        click.echo(f"\n    {safe(what)}\n    It can be mended in more than one way:")
         if good is not None:
             click.echo(f"      restore  the newest good backup ({_described(good)})")
         click.echo("      salvage  save what can be read of it, and count what is lost")
