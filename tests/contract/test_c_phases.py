@@ -158,12 +158,12 @@ async def test_cancelling_whoever_waits_does_not_cancel_the_stop(world: World) -
 
 
 class Doorway:
-    """A platform that stands in its own doorway until it is let in."""
+    """A platform of this very process, which a start waits for, that stands in its own doorway."""
 
     name = "slow"
     account = "default"
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(fetchable=True)
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()

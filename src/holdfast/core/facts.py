@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.account import AccountState
 from holdfast.core.stopping import HomeChannel, StopOrder, StopRow
 
 PROVEN_FOR = 90.0  # seconds for which a round trip proves that a platform is connected
@@ -32,12 +33,21 @@ class PlatformFacts(msgspec.Struct, frozen=True, kw_only=True):
     backlog: str  # what it keeps for us while we are away
     here: bool = False
     proven_at: float | None = None  # its last round trip; None: there was none yet
-    error: str = ""  # why it could not be connected at all
+    alive_within: float = 0.0  # what its door says of how often one is due; 0: nothing
+    state: AccountState = AccountState.CONNECTED
+    since: float = 0.0  # when it came to be so
+    error: str = ""  # why it is not connected
+    remedy: str = ""  # what a person can do about that
+    next_try: float | None = None  # when it is tried again by itself
+    failures: int = 0  # in a row
 
     def connected(self, now: float) -> bool:
+        if self.state is not AccountState.CONNECTED or self.error:
+            return False
         if self.here:
-            return not self.error
-        return self.proven_at is not None and now - self.proven_at <= PROVEN_FOR
+            return True
+        within = max(PROVEN_FOR, self.alive_within)
+        return self.proven_at is not None and now - self.proven_at <= within
 
 
 class TurnFacts(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -65,7 +65,7 @@ class Attempts:
                 maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
             )
         )
-        self._doors.proven(platform.name, platform.account, at=self._clock.now())
+        self._doors.proven(platform.name, platform.account)
         self._crash(CrashPoint.SENT)
         await self.settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
         self._crash(CrashPoint.RECEIPT_COMMITTED)

@@ -129,6 +129,11 @@ class Delivery:
         """
         self._connected[platform.name, platform.account].set()
 
+    def gone(self, platform: Platform) -> None:
+        """Its line is gone: what is owed to this account waits until it is there again."""
+        self._connected[platform.name, platform.account].clear()
+        self._found_away.set()
+
     async def flush(self) -> None:
         """Returns when nothing is under way; what is owed to a closed door stays in the store,
         and is not waited for."""
@@ -213,17 +218,16 @@ class Delivery:
             await self._attempts.settle(parcel, DeliveryState.FAILED, error=why)
             return
         on_its_way: Parcel | None = parcel
-        if connected := self._connected.get((parcel.address.platform, parcel.address.account)):
-            await connected.wait()
-        account = self._account_gate(parcel.address)
+        line = self._line(parcel.address)
+        await line.wait()  # what an account can do is known once it is connected
         if self._has_parts(parcel):
             await self._deliver_parts(parcel, gate)
             return
         if parcel.begun is not None:  # and nothing of it was shown: it is one like any other
             self._streams.pop(parcel.id, None)
+        way = self._way(parcel, gate)
         while on_its_way:
-            await gate.passed()
-            await account.passed()
+            await way.passed()
             on_its_way = await self._try(on_its_way, gate)
 
     def _has_parts(self, parcel: Parcel) -> bool:
@@ -260,8 +264,20 @@ class Delivery:
         self._streams.pop(parcel.id, None)
 
     def _way(self, parcel: Parcel | Passing, gate: Gate) -> Way:
-        account = self._account_gate(parcel.address)
-        return Way(gate, account, away=partial(self._lost, parcel))
+        return Way(
+            gate,
+            self._account_gate(parcel.address),
+            connected=self._line(parcel.address),
+            away=partial(self._lost, parcel),
+        )
+
+    def _line(self, address: Address) -> asyncio.Event:
+        """Set while its account is connected."""
+        connected = self._connected.get((address.platform, address.account))
+        if connected is None:  # it is not configured any more, which is found out on the way
+            connected = asyncio.Event()
+            connected.set()
+        return connected
 
     async def _let_pass(self, passing: Passing, gate: Gate) -> None:
         platform = self._doors.find(passing.address)
@@ -289,7 +305,8 @@ class Delivery:
             return parcel
         except NotConnected as error:
             self._lost(parcel)
-            gate.hold(min(FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
+            if self._line(parcel.address).is_set():  # else it is waited for, and not guessed at
+                gate.hold(min(FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
             await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
         except Refused as error:

@@ -1,25 +1,39 @@
 """The doors: every platform account, found by name, with the proof that it can be reached."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
+
+from holdfast.core.account import Standing
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import ConnectError
 from holdfast.core.facts import PlatformFacts
 from holdfast.core.outbox import Address
-from holdfast.core.ports import Platform
+from holdfast.core.ports import Clock, Platform
 
 _GONE = Capabilities()
+_UNTRIED = Standing()
+
+
+class _Proof(msgspec.Struct, frozen=True):
+    """When an account last answered: for people, and for reckoning with."""
+
+    at: float
+    monotonic: float
 
 
 class Doors:
-    """Owns which platform answers to which name and account, and when each last proved that it
-    does: by a round trip, which a flag that somebody set once is not."""
+    """Owns which platform answers to which name and account, how each stands, and when each last
+    proved that it is there: by a round trip, which a flag that somebody set once is not."""
 
-    def __init__(self, platforms: Iterable[Platform]) -> None:
+    def __init__(self, platforms: Iterable[Platform], *, clock: Clock) -> None:
         self._platforms = {(p.name, p.account): p for p in platforms}
-        self._proven: dict[tuple[str, str], float] = {}
-        self._shut: dict[tuple[str, str], str] = {}
+        self._clock = clock
+        self._proven: dict[tuple[str, str], _Proof] = {}
+        self._standing: dict[tuple[str, str], Standing] = {}
+        # Told when a door says that its line is gone.
+        self.on_lost: Callable[[str, str, ConnectError], None] = lambda *_: None
 
     def __iter__(self) -> Iterator[Platform]:
         return iter(self._platforms.values())
@@ -28,37 +42,44 @@ class Doors:
         """None: the account was taken out of the config after the message came."""
         return self._platforms.get((address.platform, address.account))
 
-    def proven(self, name: str, account: str, *, at: float) -> None:
+    def proven(self, name: str, account: str) -> None:
         """Something went to the account's platform, and an answer came back."""
-        self._proven[name, account] = at
-        self._shut.pop((name, account), None)
+        clock = self._clock
+        self._proven[name, account] = _Proof(clock.now(), clock.monotonic())
 
     def proven_since(self, name: str, account: str, *, at: float) -> bool:
         """Whether an answer has come back from it after that."""
         proven = self._proven.get((name, account))
-        return proven is not None and proven > at
+        return proven is not None and proven.at > at
 
-    def lost(self, name: str, account: str, error: ConnectError) -> None:
-        """Its line is gone."""
-        self._shut[name, account] = str(error)
+    def heard(self, platform: Platform) -> float | None:
+        """When it last answered, on the clock that nobody sets; None: it never has."""
+        proven = self._proven.get((platform.name, platform.account))
+        return None if proven is None else proven.monotonic
 
-    def shut(self, platform: Platform, why: str) -> None:
-        """It could not be connected."""
-        self._shut[platform.name, platform.account] = why
+    def stands(self, platform: Platform, standing: Standing) -> None:
+        self._standing[platform.name, platform.account] = standing
 
     def facts(self) -> tuple[PlatformFacts, ...]:
         """Of every door that leads outside."""
-        return tuple(self._facts_of(p) for p in self if p.name != HOUSE)
+        return tuple(self.facts_of(p) for p in self if p.name != HOUSE)
 
-    def _facts_of(self, platform: Platform) -> PlatformFacts:
+    def facts_of(self, platform: Platform) -> PlatformFacts:
         key = platform.name, platform.account
+        standing, proven = self._standing.get(key, _UNTRIED), self._proven.get(key)
         return PlatformFacts(
             name=platform.name,
             account=platform.account,
             backlog=platform.capabilities.backlog,
             here=platform.capabilities.fetchable,
-            proven_at=self._proven.get(key),
-            error=self._shut.get(key, ""),
+            alive_within=platform.capabilities.alive_within,
+            proven_at=None if proven is None else proven.at,
+            state=standing.state,
+            since=standing.since,
+            error=standing.why,
+            remedy=standing.remedy,
+            next_try=standing.next_try,
+            failures=standing.failures,
         )
 
     def capabilities(self, address: Address) -> Capabilities:

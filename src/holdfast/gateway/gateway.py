@@ -11,13 +11,13 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.ports import Platform
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.gateway.accounts import Accounts
 from holdfast.gateway.approvals import Approvals
 from holdfast.gateway.authorise import Authority
 from holdfast.gateway.children import Children
 from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.every import every_command
-from holdfast.gateway.connections import Connections
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
@@ -29,7 +29,9 @@ from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.line import Ground
 from holdfast.gateway.parts import Parts
+from holdfast.gateway.paused import Paused
 from holdfast.gateway.reception import Reception
 from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
@@ -65,11 +67,10 @@ class Gateway:
         )
         inner: list[Platform] = [InnerDoor(kind, self._children) for kind in ChildKind]
         inner.append(JobDoor())
-        self._doors = Doors([*parts.platforms, *inner])
+        self._doors = Doors([*parts.platforms, *inner], clock=parts.clock)
         self._redact = Redaction(parts.secrets)
         self._household = Household()
         self._tasks = self._household.tasks
-        self._connections = Connections(tasks=self._tasks)
         self._stopping: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self.stopped = asyncio.Event()  # set when the last of its phases has run
@@ -119,6 +120,8 @@ class Gateway:
             watchers=self.house.watchers,
         )
         self.intake = Gatehouse(self.house, authority=authority, admit=self._reception.admit)
+        self.accounts = self._accounts_of(parts)
+        self._doors.on_lost = self.accounts.lost
         self._settle_in(parts)
         self.desk.add(
             every_command(
@@ -135,6 +138,20 @@ class Gateway:
                 lifecycle=parts.lifecycle,
             )
         )
+
+    def _accounts_of(self, parts: Parts) -> Accounts:
+        ground = Ground(
+            intake=self.intake,
+            doors=self._doors,
+            claims=parts.claims,
+            clock=parts.clock,
+            random=parts.random,
+            patience=parts.patience,
+            tasks=self._tasks,
+            opened=self.delivery.connected,
+            gone=self.delivery.gone,
+        )
+        return Accounts(ground, Paused(parts.store, clock=parts.clock))
 
     def _settle_in(self, parts: Parts) -> None:
         settle_children(
@@ -237,11 +254,7 @@ class Gateway:
         await self.runs.recovered()
         self.intake.open()
         self._parts.progress("connecting")
-        for platform in self._doors:
-            if await self._connections.open(platform, self.intake):
-                self.delivery.connected(platform)
-            else:
-                self._doors.shut(platform, "it could not be connected; the log says why")
+        await self.accounts.open()
         self._household.stay(self.expiry.run(), name="expiry")
         self._household.stay(self.scheduler.run(), name="scheduler")
         self._parts.progress("running")
@@ -275,7 +288,7 @@ class Gateway:
             intake=self.intake,
             expiry=self.expiry,
             delivery=self.delivery,
-            connections=self._connections,
+            accounts=self.accounts,
             household=self._household,
             runners=self._parts.runners,
             holders=self._parts.holders,

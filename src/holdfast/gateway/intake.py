@@ -85,10 +85,10 @@ class Gatehouse:
         return await self._house.store.cursor(platform, account, name)
 
     def proven(self, platform: str, account: str) -> None:
-        self._house.doors.proven(platform, account, at=self._house.clock.now())
+        self._house.doors.proven(platform, account)
 
     def lost(self, platform: str, account: str, error: ConnectError) -> None:
-        self._house.doors.lost(platform, account, error)
+        self._house.doors.on_lost(platform, account, error)
 
     @asynccontextmanager
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import random
 from typing import Protocol
 
 from holdfast.agent.memory.guarded import USUAL_LIMITS, Limits
@@ -16,7 +17,9 @@ from holdfast.core.ports import Alarm, Clock, Lifecycle, ModelClient, NewId, Pla
 from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
+from holdfast.gateway.backoff import USUAL_PATIENCE, Patience
 from holdfast.gateway.closing import Holder
+from holdfast.gateway.line import NO_CLAIMS, Claims
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.recovery import Adopter
 from holdfast.tools.registry import Toolbox
@@ -66,3 +69,6 @@ class Parts:
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()
     memory_limits: Limits = USUAL_LIMITS
+    claims: Claims = NO_CLAIMS  # on the credentials of accounts
+    patience: Patience = USUAL_PATIENCE  # with accounts that do not answer
+    random: Callable[[], float] = random  # from 0 to 1

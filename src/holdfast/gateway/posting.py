@@ -130,7 +130,7 @@ class Posting:
         await _insist(lambda: begin(delivery_id, number, at=self._clock.now()))
 
     def _proven(self, platform: Platform) -> None:
-        self._doors.proven(platform.name, platform.account, at=self._clock.now())
+        self._doors.proven(platform.name, platform.account)
 
 
 async def _insist(write: Callable[[], Awaitable[None]]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.core.ids import SessionId
 from holdfast.core.stopping import StopOrder
-from holdfast.gateway.connections import Connections
+from holdfast.gateway.accounts import Accounts
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.draining import Draining
 from holdfast.gateway.expiry import Expiry
@@ -29,7 +29,7 @@ class InUse:
     intake: Gatehouse
     expiry: Expiry
     delivery: Delivery
-    connections: Connections
+    accounts: Accounts
     household: Household
     runners: Workbenches
     holders: Sequence[Stoppable]  # of what ends with the process in any case
@@ -117,7 +117,7 @@ class Stop:
 
     async def _disconnect(self) -> None:
         try:
-            await self._gateway.connections.close()
+            await self._gateway.accounts.close()
         finally:
             await self._gateway.delivery.close()
 

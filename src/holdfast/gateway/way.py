@@ -1,5 +1,6 @@
 """The way to a chat: the gates that everything sent there passes, and what is found out there."""
 
+import asyncio
 from collections.abc import Callable
 
 from holdfast.core.errors import NotConnected, Throttled
@@ -11,15 +12,24 @@ _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 class Way:
     """Owns how often in a row its platform was not there."""
 
-    def __init__(self, chat: Gate, account: Gate, *, away: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        chat: Gate,
+        account: Gate,
+        *,
+        connected: asyncio.Event,
+        away: Callable[[], None],
+    ) -> None:
         self._chat = chat
         self._account = account
+        self._connected = connected  # set while the account has a line
         self._away = away  # told when the account cannot be reached
         self._failures = 0
 
     async def passed(self) -> None:
         await self._chat.passed()
         await self._account.passed()
+        await self._connected.wait()
 
     def hold(self, seconds: float) -> None:
         self._chat.hold(seconds)
@@ -30,5 +40,7 @@ class Way:
             self._chat.hold(why.retry_after)
             return
         self._away()
+        if not self._connected.is_set():
+            return  # it is waited for until it is there again
         self._chat.hold(min(_FIRST_WAIT * 2**self._failures, _LONGEST_WAIT))
         self._failures += 1

@@ -1,0 +1,128 @@
+"""Accounts: the lines of every platform account, opened, paused, looked at and closed."""
+
+import asyncio
+from collections.abc import Iterator
+
+from holdfast.core.account import AccountState, NoSuchAccount
+from holdfast.core.child import HOUSE
+from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError
+from holdfast.core.facts import PlatformFacts
+from holdfast.core.ports import Platform, Probing
+from holdfast.gateway.line import Ground, Line
+from holdfast.gateway.paused import Paused
+
+_PROBE = 10.0  # seconds that an account is given to answer when it is checked
+
+
+class NotPausable(HoldfastError):
+    """Nothing lies between the gateway and this account that could be let go of."""
+
+
+class Accounts:
+    """Owns the lines, from the first attempt to the last goodbye."""
+
+    def __init__(self, ground: Ground, paused: Paused) -> None:
+        self._ground = ground
+        self._paused = paused
+        self._lines: dict[tuple[str, str], Line] = {}
+        self._running: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        """Returns when every account of this very process is there. Of the others none is waited
+        for: one that hangs would keep the rest from starting."""
+        await self._paused.load()
+        # Those outside first: one that answers at once is there when this returns.
+        platforms = sorted(self._ground.doors, key=_inside)
+        for platform in platforms:
+            key = platform.name, platform.account
+            line = self._lines[key] = Line(platform, self._ground, paused=key in self._paused)
+            name = f"line {platform.name}:{platform.account}"
+            self._running.append(self._ground.tasks.create_task(line.run(), name=name))
+        for line in self._lines.values():
+            if _inside(line.platform):
+                await line.settled()
+
+    async def close(self) -> None:
+        """Let all of them go at once; one that hangs keeps no other."""
+        for line in self._lines.values():
+            line.leave()
+        try:
+            if self._running:
+                await asyncio.wait(self._running)
+        finally:
+            for task in self._running:
+                task.cancel()
+            self._running.clear()
+
+    def lost(self, name: str, account: str, error: ConnectError) -> None:
+        line = self._lines.get((name, account))
+        if line is not None:
+            line.lost(error)
+
+    async def pause(self, name: str, account: str) -> PlatformFacts:
+        """It is let go of and stays so, also over a restart; no turn is cut by that, and what is
+        owed there waits. Returns when that is kept."""
+        line = self._line(name, account)
+        if _inside(line.platform):
+            raise NotPausable(
+                f"{line.name} is served by the gateway itself; to do without it, set "
+                f"platforms.{name}.enabled = false and restart."
+            )
+        await self._paused.add((name, account))
+        await line.pause()
+        return self._ground.doors.facts_of(line.platform)
+
+    async def resume(self, name: str, account: str) -> PlatformFacts:
+        """Also one that was refused, or that waits for its next try, is tried now."""
+        line = self._line(name, account)
+        await self._paused.remove((name, account))
+        return await self._tried(line)
+
+    async def check(self, name: str, account: str) -> PlatformFacts:
+        """Have a round trip now, or try to connect now, and say what came of it. A paused account
+        is left in peace."""
+        line = self._line(name, account)
+        if line.standing.state is AccountState.CONNECTED:
+            await self._probe(line)
+        elif line.standing.state is not AccountState.PAUSED:
+            return await self._tried(line)
+        return self._ground.doors.facts_of(line.platform)
+
+    async def _tried(self, line: Line) -> PlatformFacts:
+        try:
+            async with asyncio.timeout(_PROBE):
+                await line.resume()
+        except TimeoutError:
+            pass  # it is being connected still, and that is what is told
+        return self._ground.doors.facts_of(line.platform)
+
+    async def _probe(self, line: Line) -> None:
+        platform = line.platform
+        if not isinstance(platform, Probing):
+            return
+        try:
+            async with asyncio.timeout(_PROBE):
+                await platform.probe()
+        except TimeoutError:
+            await line.replace(LineLost(f"no answer within {_PROBE:.0f} s"))
+        except ConnectError as error:
+            await line.replace(error)
+        except SendError as error:
+            await line.replace(LineLost(str(error)))
+        else:
+            self._ground.doors.proven(platform.name, platform.account)
+
+    def _line(self, name: str, account: str) -> Line:
+        line = self._lines.get((name, account))
+        if line is None or line.platform.name == HOUSE:
+            known = ", ".join(self._names()) or "none"
+            raise NoSuchAccount(f"there is no account {name}:{account} here; there are: {known}.")
+        return line
+
+    def _names(self) -> Iterator[str]:
+        return (line.name for line in self._lines.values() if line.platform.name != HOUSE)
+
+
+def _inside(platform: Platform) -> bool:
+    """Whether nothing lies between it and this process."""
+    return platform.capabilities.fetchable or platform.name == HOUSE
