@@ -2,7 +2,7 @@
 
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,10 @@ from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
+from holdfast.core.attachment import NoAttachment
 from holdfast.core.crash import Crash
-from holdfast.core.ports import Clock, Lifecycle, NewId
+from holdfast.core.ids import SessionId
+from holdfast.core.ports import Clock, HttpPlatform, Lifecycle, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
 from holdfast.gateway.gateway import Gateway
@@ -45,6 +47,7 @@ from holdfast.process.supervised import scopes_of
 from holdfast.process.upkeep import Upkeep
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
+from holdfast.runner.workspace import CannotPut, Workspace
 from holdfast.service.backing_up import BackupProgram
 from holdfast.service.paths import Paths
 from holdfast.service.wall_alarm import WallAlarm
@@ -135,8 +138,15 @@ class Wiring:
                     settings.memory.providers, notes=notes, home=config.home
                 ),
                 memory_limits=Limits(prefetch=settings.memory.prefetch_timeout),
+                put_file=self._put_file,
             )
         )
+
+    def _put_file(self, session_id: SessionId, name: str, data: bytes) -> str:
+        try:
+            return Workspace(self.config.home, session_id).put(name, data)
+        except CannotPut as error:
+            raise NoAttachment(str(error)) from None
 
     def _notes(self, store: SqliteStore) -> Notes:
         redact = Redaction([*self.config.secrets.values(), self.token])
@@ -179,6 +189,7 @@ class Wiring:
         wanted = self.config.settings.platforms.get("api", PlatformSettings())
         return [
             *(api.routes() if wanted.enabled else ()),
+            *hooks(door for door in room.gateway.house.doors if door is not api),
             *mount.routes(room),
             *LoginPages(self.login).routes(),
             *site.routes(),
@@ -212,6 +223,13 @@ class Wiring:
             doorway=doorway,
             more=Copying(store, shelf_changed=shelf_changed).routes(),
         )
+
+
+def hooks(doors: Iterable[Platform]) -> Iterator[RouteDef]:
+    """What platforms are posted to; each of these routes checks its own credentials."""
+    for door in doors:
+        if isinstance(door, HttpPlatform):
+            yield from door.routes()
 
 
 def bench_facts(store: SqliteStore, runners: Runners) -> dict[str, Any]:
