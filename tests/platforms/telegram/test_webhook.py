@@ -1,0 +1,129 @@
+"""Updates by webhook: posted to the gateway's listener, answered well once they are durable."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import web
+from tests.platforms.telegram.doors import door_to, until
+from tests.platforms.telegram.vendor import BOB, Vendor
+
+from holdfast.core.errors import AccountHeld, IntakeClosed, NotAllowed, StoreError
+from holdfast.core.secret import Secret
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.telegram.api import BotApi, Held
+from holdfast.platforms.telegram.platform import TelegramPlatform
+from holdfast.platforms.telegram.webhook import HEADER, Webhook
+
+OUTSIDE = "https://bot.example.org"
+PATH = "/hooks/telegram/default"
+
+
+@asynccontextmanager
+async def listening(door: TelegramPlatform, vendor: Vendor) -> AsyncIterator[str]:
+    """The door's routes on a listener, to which a proxy with a certificate leads."""
+    app = web.Application()
+    app.add_routes(door.routes())
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    inside = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    vendor.proxies[OUTSIDE] = inside
+    try:
+        yield inside
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def door(vendor: Vendor, base_url: str) -> AsyncIterator[TelegramPlatform]:
+    platform = door_to(vendor, base_url, webhook=OUTSIDE)
+    async with listening(platform, vendor):
+        yield platform
+
+
+async def test_an_update_is_posted_again_until_it_is_durable(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    """G1: the webhook's 200 comes after the commit."""
+    intake = RecordingIntake()
+    intake.fail_next(StoreError("disk full"), IntakeClosed("stopping"))
+    vendor.say("one")
+    async with door.connect(intake):
+        vendor.say("two")
+        await until(lambda: len(vendor.updates.confirmed) == 2)
+    assert [each.text for each in intake.tried] == ["one", "one", "one", "two"]
+    assert [each.cursor for each in intake.accepted] == [None, None]
+
+
+async def test_a_stranger_is_answered_well_and_not_repeated(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    intake = RecordingIntake()
+    intake.fail_next(NotAllowed("not on the list"))
+    async with door.connect(intake):
+        vendor.say("let me in", by=BOB)
+        await until(lambda: vendor.updates.confirmed)
+    assert len(intake.tried) == 1
+
+
+async def test_what_does_not_know_the_secret_is_sent_away(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    intake = RecordingIntake()
+    async with door.connect(intake), aiohttp.ClientSession(vendor.proxies[OUTSIDE]) as http:
+        forged = {"update_id": 1, "message": vendor.say("real")}
+        for headers in ({}, {HEADER: "guessed"}):
+            async with http.post(PATH, json=forged, headers=headers) as response:
+                assert response.status == 401
+        await until(lambda: vendor.updates.confirmed)
+    assert [each.text for each in intake.tried] == ["real"]
+    assert vendor.webhook["url"] == OUTSIDE + PATH
+
+
+async def test_a_door_that_is_not_connected_leaves_updates_with_telegram(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        pass
+    vendor.say("while away")
+    await until(lambda: "503" in vendor.webhook["last_error_message"])
+    async with door.connect(intake):
+        await until(lambda: vendor.updates.confirmed)
+    assert [each.text for each in intake.accepted] == ["while away"]
+
+
+async def test_a_webhook_of_somebody_else_is_not_taken_over(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    vendor.webhook = {"url": "https://other.example.org/bot"}
+    with pytest.raises(AccountHeld) as told:
+        async with door.connect(RecordingIntake()):
+            pass
+    assert told.value.holder == "https://other.example.org/bot"
+    assert vendor.webhook == {"url": "https://other.example.org/bot"}
+
+
+async def test_a_webhook_that_is_taken_away_is_noticed(vendor: Vendor, base_url: str) -> None:
+    """Law 9: connected means a round trip, and that it is still us whom Telegram posts to."""
+    token = Secret(vendor.token)
+    api = BotApi(token, base_url=base_url)
+    proofs: list[None] = []
+    async with api.open():
+        webhook = Webhook(api, token, account="default", address=OUTSIDE)
+        await webhook.set()
+
+        def proven() -> None:
+            proofs.append(None)
+            vendor.webhook = {"url": ""}
+
+        with pytest.raises(Held, match="deleted"):
+            await webhook.hold(None, proven, every=0.001)  # type: ignore[arg-type]
+    assert len(proofs) == 1
+
+
+async def test_a_polled_door_has_no_route(vendor: Vendor, base_url: str) -> None:
+    assert list(door_to(vendor, base_url).routes()) == []
