@@ -1,0 +1,24 @@
+"""Marks: whether a text has any that Markdown reads, and the signs that no platform takes."""
+
+import re
+
+# Anything that could be more than its letters; what has none of it needs no parser.
+_MARK = re.compile(
+    r"[*_~`\[<&\\|]|://"
+    r"|^(?:[ ]*(?:[#>]|[-+](?:\s|$)|\d{1,9}[.)](?:\s|$)|=+\s*$|-+\s*$)|\s*\t|[ ]{4})",
+    re.MULTILINE,
+)
+# Control codes; halves of characters; signs that Unicode will never assign, which XML forbids.
+_UNTAKEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x0b\x0c\x85]")
+
+
+def has_marks(text: str) -> bool:
+    return _MARK.search(text) is not None
+
+
+def cleaned(text: str) -> str:
+    """Without what a platform would refuse, or take for a command of its protocol."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNTAKEN.sub("", _LINE_ENDS.sub("\n", text))

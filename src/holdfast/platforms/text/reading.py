@@ -1,0 +1,256 @@
+"""Reading: the Markdown of an agent as a tree; whatever it says, there is one."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from holdfast.platforms.text.marks import cleaned, has_marks
+from holdfast.platforms.text.tree import (
+    Block,
+    Break,
+    Code,
+    CodeBlock,
+    Heading,
+    Inline,
+    Item,
+    Items,
+    Link,
+    Paragraph,
+    Quote,
+    Rule,
+    Style,
+    Styled,
+    Table,
+    Words,
+    words_of,
+)
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_DEEPEST = 40  # what is nested deeper is shown as it was written: a parser would leave it out
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_HTML_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_TASK = re.compile(r"\[([ xX])\]\s")
+_REACHED = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
+_STYLES = {"strong": Style.BOLD, "em": Style.ITALIC, "s": Style.STRIKE}
+
+
+def read(text: str) -> tuple[Block, ...]:
+    """HTML in it is text, but for `<br>`. A text of which nothing would be seen is all seen."""
+    text = cleaned(text)
+    if not has_marks(text):
+        return _as_written(text)
+    try:
+        tokens = _parser().parse(text)
+    except RecursionError:
+        return _as_written(text)
+    if any(token.level >= _DEEPEST for token in tokens):
+        return _as_written(text)
+    return _Reading(tokens).blocks() or _as_written(text)
+
+
+def _as_written(text: str) -> tuple[Block, ...]:
+    paragraphs = [each.strip() for each in _BLANK_LINE.split(text)]
+    return tuple(Paragraph(tuple(_lines(each))) for each in paragraphs if each)
+
+
+def _lines(text: str) -> Iterator[Inline]:
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            yield Break()
+        if line.strip():
+            yield Words(line.strip())
+
+
+@cache
+def _parser() -> "MarkdownIt":
+    # Most of what a gateway says in its first seconds has no marks: the parser takes 60 ms to load.
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - only when there is something to parse
+
+    from holdfast.platforms.text.bare_links import add_bare_links  # noqa: PLC0415 - loads it too
+
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST + 2})
+    add_bare_links(parser)
+    return parser.enable(["table", "strikethrough"])
+
+
+class _Reading:
+    """Owns how far the tokens have been read."""
+
+    def __init__(self, tokens: list["Token"]) -> None:
+        self._tokens = tokens
+        self._at = 0
+
+    def blocks(self, until: str = "") -> tuple[Block, ...]:
+        """Up to the token of that type, which is read too."""
+        found: list[Block] = []
+        while self._at < len(self._tokens):
+            token = self._next()
+            if token.type == until:
+                break
+            if (block := self._block(token)) is not None:
+                found.append(block)
+        return tuple(found)
+
+    def _next(self) -> "Token":
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _block(self, token: "Token") -> Block | None:
+        match token.type:
+            case "inline":
+                inlines = _inlines(token)
+                return Paragraph(inlines) if inlines else None
+            case "heading_open":
+                return self._heading(int(token.tag[1:]))
+            case "fence" | "code_block":
+                return _code(token)
+            case "blockquote_open":
+                quoted = self.blocks("blockquote_close")
+                return Quote(quoted) if quoted else None
+            case "bullet_list_open" | "ordered_list_open":
+                return self._items(token)
+            case "table_open":
+                return self._table()
+            case "hr":
+                return Rule()
+        return None  # the tokens that open and close a paragraph
+
+    def _heading(self, level: int) -> Block | None:
+        inlines = _inlines(self._next())
+        self._next()
+        return Heading(level=level, inlines=inlines) if inlines else None
+
+    def _items(self, token: "Token") -> Items:
+        numbered = token.type == "ordered_list_open"
+        items = []
+        while self._next().type == "list_item_open":
+            items.append(_item(self.blocks("list_item_close")))
+        start = int(token.attrs.get("start", 1)) if numbered else None
+        return Items(items=tuple(items), start=start)
+
+    def _table(self) -> Table:
+        rows: list[tuple[tuple[Inline, ...], ...]] = []
+        cells: list[tuple[Inline, ...]] = []
+        while (token := self._next()).type != "table_close":
+            if token.type == "inline":
+                cells.append(_inlines(token))
+            elif token.type == "tr_close":
+                rows.append(tuple(cells))
+                cells = []
+        return Table(tuple(rows))
+
+
+def _item(blocks: tuple[Block, ...]) -> Item:
+    first = blocks[0] if blocks else None
+    if isinstance(first, Paragraph) and isinstance(first.inlines[0], Words):
+        words = first.inlines[0].text
+        if task := _TASK.match(words):
+            rest = (Words(words[task.end() :]), *first.inlines[1:])
+            return Item(blocks=(Paragraph(rest), *blocks[1:]), done=task[1] != " ")
+    return Item(blocks=blocks)
+
+
+def _code(token: "Token") -> CodeBlock | None:
+    text = token.content.removesuffix("\n")
+    language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
+    return CodeBlock(text=text, language=language) if text.strip() else None
+
+
+def _inlines(token: "Token") -> tuple[Inline, ...]:
+    return _Inlines(token.children or []).all()
+
+
+class _Inlines:
+    """Owns how far the tokens of one paragraph have been read, and whether that is in a link."""
+
+    def __init__(self, tokens: list["Token"]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._in_link = False
+
+    def all(self, until: str = "") -> tuple[Inline, ...]:
+        found: list[Inline] = []
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            self._at += 1
+            if token.type == until:
+                break
+            found.extend(self._inline(token))
+        return tuple(found)
+
+    def _inline(self, token: "Token") -> Iterator[Inline]:
+        match token.type:
+            case "text":
+                yield from _words(token.content)
+            case "softbreak" | "hardbreak":
+                yield Break()
+            case "code_inline":
+                yield from _code_span(token.content)
+            case "image":
+                yield from self._image(token)
+            case "link_open":
+                yield from self._link(token)
+            case _ if token.tag in _STYLES:
+                children = self.all(f"{token.type.removesuffix('_open')}_close")
+                if children:
+                    yield Styled(style=_STYLES[token.tag], children=children)
+
+    def _link(self, token: "Token") -> Iterator[Inline]:
+        self._in_link = True
+        children = self.all("link_close")
+        self._in_link = False
+        yield from _linked(str(token.attrs["href"]), children, bare=token.info == "auto")
+
+    def _image(self, token: "Token") -> Iterator[Inline]:
+        """Shown as a link to it: nobody can be made to load what an agent names."""
+        source, words = str(token.attrs["src"]), _alt(token)
+        children = (Words(words),) if words.strip() else ()
+        if self._in_link:
+            yield from children or (Words(source),)
+        else:
+            yield from _linked(source, children, bare=False)
+
+
+def _alt(image: "Token") -> str:
+    """The words that stand for a picture, without their marks."""
+    found = []
+    for token in image.children or []:
+        if token.type == "image":
+            found.append(_alt(token))
+        elif token.type in ("text", "code_inline"):
+            found.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            found.append(" ")
+    return "".join(found)
+
+
+def _linked(href: str, children: tuple[Inline, ...], *, bare: bool) -> Iterator[Inline]:
+    words = words_of(children).strip()
+    if not words:
+        children, words, bare = (Words(href),), href, True
+    if not href:
+        yield from children
+    elif _REACHED.fullmatch(href):
+        bare = bare or words in (href, href.removeprefix("mailto:"))
+        yield Link(href=href, children=children, bare=bare)
+    else:  # a file, a heading of the same page: no chat can go there, but it says which
+        yield from children
+        if words != href:
+            yield Words(f" ({href})")
+
+
+def _code_span(text: str) -> Iterator[Inline]:
+    yield Code(text) if text.strip() else Words(text)
+
+
+def _words(text: str) -> Iterator[Inline]:
+    """Line ends are often written as HTML where Markdown has no room for them: in tables."""
+    for number, piece in enumerate(_HTML_BREAK.split(text)):
+        if number:
+            yield Break()
+        if piece:
+            yield Words(piece)

@@ -1,0 +1,124 @@
+"""Slack: a rich text block, whose words nothing can be mistaken in, and mrkdwn for who shows none.
+
+mrkdwn has no way to escape an asterisk, only `&`, `<` and `>`; rich text carries styles beside the
+words, and "is strongly preferred" (https://docs.slack.dev/reference/block-kit/blocks/rich-text-block).
+The text beside the block is what notifications say
+(https://docs.slack.dev/messaging/formatting-message-text).
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from holdfast.platforms.text.flow import Bullet, Line, Look, Piece, Pre, Span, flow
+from holdfast.platforms.text.reading import read
+from holdfast.platforms.text.slack_mrkdwn import mrkdwn
+from holdfast.platforms.text.tree import Block, Style
+
+LONGEST = 4000  # characters: "for best results, limit the number of characters in the text field"
+_DEEPEST = 8  # indents that a client shows
+_LOOK = Look(columns=64)
+
+Json = dict[str, Any]
+
+
+class SlackText(msgspec.Struct, frozen=True, kw_only=True):
+    """What `chat.postMessage` and `chat.update` take, by their names."""
+
+    text: str
+    blocks: tuple[Json, ...]
+
+
+@lru_cache(maxsize=4)  # what was measured is sent next
+def render(text: str) -> SlackText:
+    """Never empty where the text is not."""
+    tree = read(text)
+    return SlackText(text=mrkdwn(tree), blocks=_blocks(tree))
+
+
+def fits(text: str, *, limit: int = LONGEST) -> bool:
+    return len(render(text).text) <= limit
+
+
+def _blocks(tree: tuple[Block, ...]) -> tuple[Json, ...]:
+    elements = _Elements()
+    for piece in flow(tree, _LOOK):
+        elements.piece(piece)
+    found = elements.done()
+    return ({"type": "rich_text", "elements": found},) if found else ()
+
+
+class _Elements:
+    """Owns the elements so far; lines that follow each other in the same kind are one of them."""
+
+    def __init__(self) -> None:
+        self._found: list[Json] = []
+        self._kind = ""
+        self._gap = False
+
+    def piece(self, piece: Piece) -> None:
+        if isinstance(piece, Pre):
+            self._gap = False
+            self._add("rich_text_preformatted", [{"type": "text", "text": piece.text}])
+        elif not piece.spans and piece.bullet is None:
+            self._gap = True
+        elif piece.bullet is not None and not piece.quote:
+            self._gap = False
+            self._item(piece, piece.bullet)
+        else:
+            self._words(piece)
+
+    def _item(self, line: Line, bullet: Bullet) -> None:
+        style = "bullet" if bullet.number is None else "ordered"
+        section = {"type": "rich_text_section", "elements": _spans(line) or [_text(" ")]}
+        kind = f"{style} {bullet.depth}"
+        if kind == self._kind:
+            self._found[-1]["elements"].append(section)
+            return
+        self._add("rich_text_list", [section], kind=kind)
+        self._found[-1] |= {"style": style, "indent": min(bullet.depth, _DEEPEST)}
+        if bullet.number is not None and bullet.number > 1:
+            self._found[-1]["offset"] = bullet.number - 1
+
+    def _words(self, line: Line) -> None:
+        kind = "rich_text_quote" if line.quote else "rich_text_section"
+        spans = _spans(line)
+        if line.quote and (ahead := _ahead(line)):
+            spans = [_text(ahead), *spans]
+        if kind == self._kind:
+            self._found[-1]["elements"] += [_text("\n\n" if self._gap else "\n"), *spans]
+        else:
+            self._add(kind, spans)
+        self._gap = False
+
+    def _add(self, type_: str, elements: list[Json], *, kind: str = "") -> None:
+        self._kind = kind or type_
+        self._found.append({"type": type_, "elements": elements})
+
+    def done(self) -> list[Json]:
+        return self._found
+
+
+def _ahead(line: Line) -> str:
+    """A quote holds neither lists nor quotes, so these are written in it."""
+    mark = _LOOK.mark(line.bullet) if line.bullet else ""
+    return "│ " * (line.quote - 1) + " " * line.indent + mark
+
+
+def _spans(line: Line) -> list[Json]:
+    return [_span(span, bold=bool(line.heading)) for span in line.spans if span.text]
+
+
+def _span(span: Span, *, bold: bool) -> Json:
+    found = {"type": "link", "url": span.href} if span.href else {"type": "text"}
+    style = {style.value: True for style in Style if style in span.styles}
+    if bold:
+        style["bold"] = True
+    if span.code:
+        style["code"] = True
+    return {**found, "text": span.text, **({"style": style} if style else {})}
+
+
+def _text(text: str) -> Json:
+    return {"type": "text", "text": text}

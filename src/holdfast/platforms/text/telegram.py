@@ -1,0 +1,156 @@
+"""Telegram: plain text and entities, which no sign in a text can be mistaken for.
+
+The Bot API takes a text with `entities` or with a `parse_mode`. A parse mode is refused as a whole
+("can't parse entities") where one mark is not escaped as that version of the server wants it.
+Entities are refused only where they leave the text or end within a character; those that overlap
+wrongly are mended or dropped (https://core.telegram.org/bots/api#messageentity, and
+`fix_formatted_text` of TDLib, which is the Bot API server).
+"""
+
+from functools import lru_cache
+
+import msgspec
+
+from holdfast.core.capabilities import LengthUnit
+from holdfast.core.length import length
+from holdfast.platforms.text.flow import Line, Look, Piece, Pre, Span, flow
+from holdfast.platforms.text.reading import read
+from holdfast.platforms.text.tree import Style
+
+LONGEST = 4096  # UTF-16 units of a message, "after entities parsing"
+MOST_ENTITIES = 100  # what comes after them is not shown as such
+_LOOK = Look(columns=48)  # about what a phone shows of a line of code
+_NESTED = "│ "  # "blockquote entities can't be nested"
+_STYLES = {Style.BOLD: "bold", Style.ITALIC: "italic", Style.STRIKE: "strikethrough"}
+_LOUD = ("text_link", "pre", "code", "blockquote")  # what a reader misses most
+
+
+class Entity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """As the Bot API has it: offset and length are UTF-16 units."""
+
+    type: str
+    offset: int
+    length: int
+    url: str = ""
+    language: str = ""
+
+
+class TelegramText(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    entities: tuple[Entity, ...] = ()
+
+
+@lru_cache(maxsize=4)  # what was measured is sent next
+def render(text: str) -> TelegramText:
+    """Never empty where the text is not."""
+    writing = _Writing()
+    for piece in flow(read(text), _LOOK):
+        writing.piece(piece)
+    return writing.done()
+
+
+def fits(text: str, *, limit: int = LONGEST) -> bool:
+    return length(render(text).text, LengthUnit.UTF16) <= limit
+
+
+class _Writing:
+    """Owns the text so far, how long it is, and the entities over it."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._length = 0
+        self._entities: list[Entity] = []
+        self._quoted_from: int | None = None
+
+    def piece(self, piece: Piece) -> None:
+        plain = isinstance(piece, Line) and not piece.quote
+        if plain or isinstance(piece, Pre):  # "all other entities can't contain each other"
+            self._end_quote()
+        if self._text:
+            self._add("\n")
+        if isinstance(piece, Pre):
+            self._pre(piece)
+            return
+        if piece.quote and self._quoted_from is None:
+            self._quoted_from = self._length
+        self._line(piece)
+
+    def _pre(self, pre: Pre) -> None:
+        start = self._length
+        self._add(pre.text)
+        self._mark("pre", start, language=pre.language)
+
+    def _line(self, line: Line) -> None:
+        self._add(_NESTED * (line.quote - 1) + " " * line.indent)
+        if line.bullet is not None:
+            self._add(_LOOK.mark(line.bullet))
+        for span in line.spans:
+            self._span(span, heading=bool(line.heading))
+
+    def _span(self, span: Span, *, heading: bool) -> None:
+        start = self._length
+        self._add(span.text)
+        if span.href and not span.bare:
+            self._mark("text_link", start, url=span.href)
+        elif span.code:
+            self._mark("code", start)
+        if span.code:  # "bold, italic … can be part of any other entities, except pre and code"
+            return
+        for style in Style:
+            if style in span.styles or (heading and style is Style.BOLD):
+                self._mark(_STYLES[style], start)
+
+    def _add(self, text: str) -> None:
+        self._text.append(text)
+        self._length += length(text, LengthUnit.UTF16)
+
+    def _mark(self, kind: str, start: int, *, url: str = "", language: str = "") -> None:
+        """One that goes on where the last of its kind ended is the same."""
+        entity = Entity(
+            type=kind, offset=start, length=self._length - start, url=url, language=language
+        )
+        for number in range(len(self._entities) - 1, max(len(self._entities) - 4, -1), -1):
+            last = self._entities[number]
+            same = (last.type, last.url) == (kind, url) and kind != "pre"
+            if same and last.offset + last.length == start and not self._crosses(last.offset):
+                longer = last.length + entity.length
+                self._entities[number] = msgspec.structs.replace(last, length=longer)
+                return
+        self._entities.append(entity)
+
+    def _crosses(self, start: int) -> bool:
+        """Whether an entity from there to here would hold one end of another, and not both."""
+        return any(
+            each.offset < start < each.offset + each.length < self._length
+            for each in self._entities
+        )
+
+    def _end_quote(self) -> None:
+        if self._quoted_from is not None:
+            self._mark("blockquote", self._quoted_from)
+            self._quoted_from = None
+
+    def done(self) -> TelegramText:
+        self._end_quote()
+        text = "".join(self._text)
+        ahead = len(text) - len(text.lstrip())
+        shown = text.strip()
+        size = length(shown, LengthUnit.UTF16)
+        cut = length(text[:ahead], LengthUnit.UTF16)
+        found = [_within(entity, cut, size) for entity in self._entities]
+        kept = [entity for entity in found if entity.length > 0]
+        return TelegramText(text=shown, entities=_most(kept))
+
+
+def _within(entity: Entity, ahead: int, size: int) -> Entity:
+    """The entity over the text as it is sent: without space before and behind it, which the
+    server would take off."""
+    start = max(entity.offset - ahead, 0)
+    end = min(entity.offset + entity.length - ahead, size)
+    return msgspec.structs.replace(entity, offset=start, length=end - start)
+
+
+def _most(entities: list[Entity]) -> tuple[Entity, ...]:
+    if len(entities) > MOST_ENTITIES:
+        entities = sorted(entities, key=lambda entity: entity.type not in _LOUD)[:MOST_ENTITIES]
+    return tuple(sorted(entities, key=lambda entity: (entity.offset, -entity.length)))
