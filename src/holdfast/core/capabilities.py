@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from holdfast.core.source import ChatType
+
 
 class Backlog(StrEnum):
     """What a platform keeps for us while we are away."""
@@ -43,6 +45,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     restart_notices: bool = True  # people are told by message that the gateway goes or is back
     edit: bool = False  # what was sent can be changed: replies are shown there as they grow
     edit_interval: float = 1.0  # seconds between two edits of one message, at the least
+    group_edit_interval: float | None = None  # the same where many read; None: no longer there
     typing: bool = False  # it shows that somebody writes, for a few seconds
     buttons: bool = False  # it shows the choices of a message, and hands a click in as a message
     delete: bool = False  # what was sent can be taken back
@@ -53,3 +56,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     # Seconds within which a line that lives has told `Intake.proven`, whatever people do. One that
     # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.
     alive_within: float = 0.0
+
+    def interval_in(self, chat_type: ChatType) -> float:
+        """Seconds between two edits of one message in such a chat."""
+        if chat_type is ChatType.DM or self.group_edit_interval is None:
+            return self.edit_interval
+        return self.group_edit_interval

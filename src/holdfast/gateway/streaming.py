@@ -67,7 +67,7 @@ class Streaming:
             )
             stream = ReplyStream(
                 new,
-                interval=can.edit_interval,
+                interval=can.interval_in(source.chat_type),
                 show=self._delivery.show,
                 journal=self._journal,
                 clock=self._clock,

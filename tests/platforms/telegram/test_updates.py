@@ -343,6 +343,6 @@ async def test_the_menu_shows_the_commands(vendor: Vendor, base_url: str) -> Non
 async def test_a_vendor_that_is_down_is_not_connected_to(vendor: Vendor) -> None:
     async with BotApi(vendor).serving() as url:
         pass
-    with pytest.raises(Exception, match="cannot be reached"):
+    with pytest.raises(LineLost, match="cannot be reached"):
         async with door_to(vendor, url).connect(RecordingIntake()):
             pass

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from holdfast.platforms.text.telegram import render
+
 
 def formatted(text: str) -> dict[str, Any]:
     """The arguments that say this text."""
-    return unformatted(text)
+    shown = render(text)
+    return {"text": shown.text, "entities": shown.entities or None}
 
 
 def unformatted(text: str) -> dict[str, Any]:

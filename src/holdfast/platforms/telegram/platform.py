@@ -15,6 +15,7 @@ from holdfast.core.errors import (
     ConnectRefused,
     LineLost,
     SendError,
+    Throttled,
 )
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
@@ -45,6 +46,7 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
         settle=0.8,
         edit=True,
         edit_interval=1.5,
+        group_edit_interval=4.0,
         typing=True,
         buttons=True,
         delete=True,
@@ -106,7 +108,9 @@ class TelegramPlatform:
             if self._settings.webhook:
                 await self._webhook.set()
             return me
-        except (BadToken, Held) as error:
+        except Throttled:
+            raise
+        except SendError as error:
             raise self._ended_by(error) from error
 
     async def _receive(self, me: User, intake: Intake, errands: asyncio.TaskGroup) -> None:
