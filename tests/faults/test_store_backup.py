@@ -52,6 +52,7 @@ def test_it_is_for_its_owner_alone_and_nothing_else_is_left(home: Path) -> None:
 def test_a_link_out_of_a_workspace_is_not_followed(home: Path) -> None:
     """K4: commands that nobody trusts may have made it."""
     (home / "workspaces/s_1/uploads/leak").symlink_to(home / ".env")
+    (home / "workspaces/s_1/uploads/second leak").hardlink_to(home / ".env")
     (home / "workspaces/s_2").symlink_to(home.parent)
     names = names_in(backed_up(home, workspaces=True))
     assert not any("leak" in name or "s_2" in name for name in names)

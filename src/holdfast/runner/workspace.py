@@ -49,6 +49,7 @@ class Workspace:
     """The folder of one session. Every method blocks, and belongs into a thread."""
 
     def __init__(self, home: Path, session_id: SessionId) -> None:
+        self._home = home
         self._folder = Place(home.absolute(), session_id).workspace
 
     def look(self, path: str) -> list[Entry] | int:
@@ -57,6 +58,8 @@ class Workspace:
         with self._open(parts[:-1]) as folder:
             if not parts:
                 return sorted(_listed(folder, ""), key=lambda entry: entry.path)
+            if self._names_ours(parts[-1], folder):
+                raise NoSuchFile(f"{path!r} is a second name of a file of the home")
             fd = _open_entry(parts[-1], folder, path)
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 return fd
@@ -73,7 +76,7 @@ class Workspace:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with self._open(()) as folder, _made(UPLOADS, folder) as uploads:
-                return f"{UPLOADS}/{_put(safe_name(name), data, uploads)}"
+                return f"{UPLOADS}/{self._put(safe_name(name), data, uploads)}"
         except (OSError, NoSuchFile) as error:
             raise CannotPut(f"{name!r} cannot be put into the workspace: {error}") from None
 
@@ -84,6 +87,42 @@ class Workspace:
             raise CannotRemove(
                 f"{self._folder} could not be removed whole. Remove it yourself, then delete again"
             )
+
+    def _names_ours(self, name: str, folder: int) -> bool:
+        """Whether a command without a sandbox has given a file of the home a second name here. To
+        open and close the database under any name would drop the locks that its owner has on it,
+        and its keys are nobody's to read."""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return False
+        if found.st_nlink == 1 or not stat.S_ISREG(found.st_mode):
+            return False
+        for ours in os.listdir(self._home):
+            with contextlib.suppress(FileNotFoundError):  # gone since
+                if os.path.samestat(found, os.lstat(self._home / ours)):
+                    return True
+        return False
+
+    def _put(self, name: str, data: bytes, folder: int) -> str:
+        stem, dot, ending = name.rpartition(".")
+        for number in range(1, 1000):
+            tried = (
+                name
+                if number == 1
+                else f"{stem or ending}-{number}{dot if stem else ''}" + (ending if stem else "")
+            )
+            try:
+                fd = os.open(tried, _CREATE, 0o644, dir_fd=folder)
+            except FileExistsError:
+                if not self._names_ours(tried, folder) and _holds(tried, data, folder):
+                    return tried
+                continue
+            with open(fd, "wb") as file:
+                file.write(data)
+            _give(tried, folder)
+            return tried
+        raise CannotPut(f"uploads/ has a thousand files called {name!r}")
 
     @contextlib.contextmanager
     def _open(self, parts: tuple[str, ...]) -> Iterator[int]:
@@ -154,27 +193,6 @@ def _made(name: str, folder: int) -> Iterator[int]:
         yield opened
     finally:
         os.close(opened)
-
-
-def _put(name: str, data: bytes, folder: int) -> str:
-    stem, dot, ending = name.rpartition(".")
-    for number in range(1, 1000):
-        tried = (
-            name
-            if number == 1
-            else f"{stem or ending}-{number}{dot if stem else ''}" + (ending if stem else "")
-        )
-        try:
-            fd = os.open(tried, _CREATE, 0o644, dir_fd=folder)
-        except FileExistsError:
-            if _holds(tried, data, folder):
-                return tried
-            continue
-        with open(fd, "wb") as file:
-            file.write(data)
-        _give(tried, folder)
-        return tried
-    raise CannotPut(f"uploads/ has a thousand files called {name!r}")
 
 
 def _holds(name: str, data: bytes, folder: int) -> bool:

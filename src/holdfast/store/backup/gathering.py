@@ -46,16 +46,20 @@ def _single(home: Path, name: str) -> Iterator[Source]:
 
 
 def _below(home: Path, folder: str) -> Iterator[Source]:
-    """Every plain file; no link is followed, for commands that nobody trusts may have made it."""
+    """Every plain file; no link is followed, for commands that nobody trusts may have made it. A
+    second name of a file that lies in the home itself is left out, too: that may be the keys."""
     if any((home / part).is_symlink() for part in _parts(folder)):
         return
     top = home / folder
     if not top.is_dir():
         return
+    ours = {_inode(each.lstat()) for each in home.iterdir() if not each.is_dir()}
     for place, folders, names, fd in os.fwalk(top, follow_symlinks=False):
         folders.sort()
         for name in sorted(names):
             try:
+                if _inode(os.stat(name, dir_fd=fd, follow_symlinks=False)) in ours:
+                    continue
                 opened = os.open(name, _READ, dir_fd=fd)
             except OSError:
                 continue  # a link, or gone since
@@ -63,6 +67,10 @@ def _below(home: Path, folder: str) -> Iterator[Source]:
                 os.close(opened)
                 continue
             yield Source(str(Path(place, name).relative_to(home)), opened)
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _parts(folder: str) -> list[str]:
