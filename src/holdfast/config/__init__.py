@@ -1,7 +1,7 @@
 """The file, checked and frozen; the only reader of the environment."""
 
 from holdfast.config.error import ConfigError
-from holdfast.config.home import prepare_home, resolve_home
+from holdfast.config.home import prepare_home, resolve_home, shared_folder
 from holdfast.config.load import Config, load, load_settings
 from holdfast.config.show import Shown, schema, show
 
@@ -14,5 +14,6 @@ __all__ = [
     "prepare_home",
     "resolve_home",
     "schema",
+    "shared_folder",
     "show",
 ]

@@ -21,6 +21,12 @@ def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = 
         ) from None
 
 
+def shared_folder(environ: Mapping[str, str]) -> Path:
+    """What is common to every gateway of this user, whichever home it has; not created."""
+    state = environ.get("XDG_STATE_HOME") or f"{environ.get('HOME') or '~'}/.local/state"
+    return Path(state).expanduser().absolute() / "holdfast"
+
+
 def prepare_home(home: Path) -> None:
     """Create the home, for its owner alone, and make sure that it can be read and written."""
     try:

@@ -9,6 +9,11 @@ class StoreError(HoldfastError):
     """The store could not do what was asked; nothing of it was written."""
 
 
+class StoreFailing(StoreError):
+    """The disk is full or fails, or another program holds the file: once a person has mended
+    that, the same write works, without a restart."""
+
+
 class StoreUnusable(StoreError):
     """The file itself is not one this program may write: damaged, newer, foreign or read-only."""
 
@@ -66,7 +71,7 @@ class ConnectRefused(ConnectError):
 
 class AccountHeld(ConnectError):
     """Somebody else is connected with the same credentials; `holder` says who, where that is
-    known. It is tried again: whoever holds it may go."""
+    known, and is shown behind the text. It is tried again: whoever holds it may go."""
 
     def __init__(self, message: str, *, holder: str = "") -> None:
         super().__init__(message)

@@ -8,7 +8,8 @@ from holdfast.core.child import HOUSE
 from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError
 from holdfast.core.facts import PlatformFacts
 from holdfast.core.ports import Platform, Probing
-from holdfast.gateway.line import Ground, Line
+from holdfast.gateway.connection import Ground
+from holdfast.gateway.line import Line
 from holdfast.gateway.paused import Paused
 
 _PROBE = 10.0  # seconds that an account is given to answer when it is checked

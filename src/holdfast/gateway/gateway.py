@@ -18,6 +18,7 @@ from holdfast.gateway.children import Children
 from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.every import every_command
+from holdfast.gateway.connection import Ground
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
@@ -29,7 +30,6 @@ from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
 from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.line import Ground
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.paused import Paused
 from holdfast.gateway.reception import Reception

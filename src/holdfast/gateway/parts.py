@@ -19,7 +19,7 @@ from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
 from holdfast.gateway.backoff import USUAL_PATIENCE, Patience
 from holdfast.gateway.closing import Holder
-from holdfast.gateway.line import NO_CLAIMS, Claims
+from holdfast.gateway.connection import NO_CLAIMS, Claims
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.recovery import Adopter
 from holdfast.tools.registry import Toolbox

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from holdfast.config import Config
 from holdfast.config.doors import find_door
 from holdfast.core.door import Opening
 from holdfast.core.ports import Clock, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import DEFAULT_ACCOUNT, PlatformSettings
+from holdfast.service.claims import Identity
 from holdfast.service.paths import Paths
 
 
@@ -28,6 +31,25 @@ def open_doors(config: Config, *, clock: Clock, new_id: NewId) -> Iterator[Platf
                 new_id=new_id,
             )
         )
+
+
+def identities(config: Config) -> dict[tuple[str, str], Identity]:
+    """What says of an account which of its vendor's it is; those that may be shared are not
+    here."""
+    found = {}
+    for name, account, settings in enabled_accounts(config):
+        door = find_door(name)
+        keys = door.identity if door is not None and door.open is not None else ()
+        values = {**msgspec.to_builtins(settings), **_revealed(config, name, account)}
+        identity = [str(values.get(key, "")) for key in keys]
+        if any(identity):
+            found[name, account] = (name, *identity)
+    return found
+
+
+def _revealed(config: Config, name: str, account: str) -> dict[str, str]:
+    secrets = secrets_of(config, name, account)
+    return {key: secret.reveal() for key, secret in secrets.items()}
 
 
 def enabled_accounts(config: Config) -> Iterator[tuple[str, str, PlatformSettings]]:

@@ -12,7 +12,7 @@ from aiohttp.web import RouteDef
 from holdfast.agent.memory.guarded import Limits
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.providers import load_providers
-from holdfast.config import Config
+from holdfast.config import Config, shared_folder
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.copying import Copying
 from holdfast.control.departing import Doorway
@@ -42,13 +42,14 @@ from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
 from holdfast.process.backups import Backups
-from holdfast.process.doors import open_doors
+from holdfast.process.doors import identities, open_doors
 from holdfast.process.supervised import scopes_of
 from holdfast.process.upkeep import Upkeep
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
 from holdfast.runner.workspace import CannotPut, Workspace
 from holdfast.service.backing_up import BackupProgram
+from holdfast.service.claims import AccountClaims
 from holdfast.service.paths import Paths
 from holdfast.service.wall_alarm import WallAlarm
 from holdfast.store.sqlite import SqliteStore
@@ -138,6 +139,7 @@ class Wiring:
                     settings.memory.providers, notes=notes, home=config.home
                 ),
                 memory_limits=Limits(prefetch=settings.memory.prefetch_timeout),
+                claims=self._claims(),
                 put_file=self._put_file,
             )
         )
@@ -147,6 +149,10 @@ class Wiring:
             return Workspace(self.config.home, session_id).put(name, data)
         except CannotPut as error:
             raise NoAttachment(str(error)) from None
+
+    def _claims(self) -> AccountClaims:
+        folder = shared_folder(self.config.environ) / "accounts"
+        return AccountClaims(folder, home=self.config.home, identities=identities(self.config))
 
     def _notes(self, store: SqliteStore) -> Notes:
         redact = Redaction([*self.config.secrets.values(), self.token])
