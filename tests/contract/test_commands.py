@@ -9,7 +9,7 @@ import pytest
 from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission, Topic, menu
 from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import BusyMode, Inbound, InboxState
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import Source, build_session_key
 from holdfast.core.tool import Replay
 from holdfast.core.turn import TurnState
@@ -273,7 +273,7 @@ async def test_what_is_for_operators_is_carried_out_for_no_one_else(world: World
     desk = CommandDesk(
         gateway.house,
         gateway.lanes,
-        authority=Authority({"simulated": simulated}),
+        authority=Authority(Settings(platforms={"simulated": simulated})),
         tasks=gateway._tasks,
         table=[spec],
     )

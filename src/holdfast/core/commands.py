@@ -127,6 +127,12 @@ COMMANDS = (
         help="begin a new conversation; the old one is kept",
     ),
     CommandSpec(
+        name="pairing",
+        arguments="[approve CODE | deny WHO | revoke WHO]",
+        help="show who asks to be let in and who was, let somebody in, or send them away",
+        permission=Permission.OPERATE,
+    ),
+    CommandSpec(
         name="queue",
         topic=Topic.WORK,
         arguments="TEXT",

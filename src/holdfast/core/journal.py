@@ -25,6 +25,7 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
+from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
 from holdfast.core.session import (
     CommandEffect,
@@ -136,6 +137,11 @@ class Journal(Protocol):
         """Fails, whole, where a row has ended already or a rule is not there."""
         ...
 
+    def turn_away(self, away: TurnAway) -> Awaitable[Accepted]:
+        """Refuse a message in the commit that takes it."""
+        ...
+
+    def change_pairing(self, change: PairingChange) -> Awaitable[None]: ...
     def settle_command(self, effect: CommandEffect) -> Awaitable[Superseded]: ...
     def open_session(
         self, session_id: SessionId, *, route: SessionKey, at: float

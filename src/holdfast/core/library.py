@@ -21,6 +21,7 @@ from holdfast.core.message import (
     Record,
 )
 from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.core.pairing import Pairings
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.core.session import (
@@ -102,7 +103,8 @@ class Library(Protocol):
 
     async def search_state(self) -> SearchState: ...
     async def check(self) -> list[str]:
-        """What is wrong with the store's file; empty: nothing. It reads all of it."""
+        """What is wrong with the store's file; empty: nothing. It reads all of it. If anything
+        is, nothing is written any more."""
         ...
 
     async def expiring(self, *, deadline: Deadline, limit: int) -> list[Expiring]:
@@ -190,6 +192,7 @@ class Library(Protocol):
         """The home channels that people have set; those of the configuration are not here."""
         ...
 
+    async def pairings(self) -> Pairings: ...
     async def job(self, job_id: JobId) -> Job | None: ...
     async def jobs(
         self, *, principal: PrincipalId | None = None, limit: int, offset: int = 0

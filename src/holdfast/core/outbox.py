@@ -21,6 +21,7 @@ class DeliveryKind(StrEnum):
     COMMAND = "command"  # what a command answers
     NOTICE = "notice"  # the gateway speaking for itself; may expire
     QUESTION = "question"  # asks for a person's word; expires with its deadline
+    CODE = "code"  # a pairing code: once it is sent, its words are forgotten
     FAREWELL = "farewell"  # that the gateway goes: only who goes says it, no successor does
 
 

@@ -8,6 +8,7 @@ from holdfast.core.inbox import Inbound, InboxEnd, InboxRow
 from holdfast.core.job import JobChange
 from holdfast.core.message import CompactionMessage, Record
 from holdfast.core.outbox import Address, NewDelivery
+from holdfast.core.pairing import PairingChange
 from holdfast.core.reset import Opening, ResetReason
 from holdfast.core.stopping import HomeChannel
 from holdfast.core.turn import NO_USAGE, Usage
@@ -102,6 +103,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
     home: HomeChannel | None = None  # of its account, from now on
     job: JobChange | None = None
+    pairing: PairingChange | None = None
     no_home: Address | None = None  # its account has none any more
     at: float
 

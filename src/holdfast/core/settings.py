@@ -1,6 +1,6 @@
 """The settings: every key of holdfast.toml with its default and its limits."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -342,6 +342,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if settings is None or account == DEFAULT_ACCOUNT:
             return settings
         return settings.accounts.get(account)
+
+    def every_account(self) -> Iterator[tuple[str, str, PlatformSettings]]:
+        """Each account with what is set for it: one inherits nothing from another."""
+        for name, platform in self.platforms.items():
+            yield name, DEFAULT_ACCOUNT, platform
+            for account, each in platform.accounts.items():
+                yield name, account, each
 
 
 def holds_secret(key: str) -> bool:

@@ -19,7 +19,7 @@ from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, RuleId, SessionId
 from holdfast.core.source import Source
-from holdfast.gateway.authorise import Authority, principal_of
+from holdfast.gateway.authorise import Action, Authority, Owned, principal_of
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.waiting import close, worked
@@ -66,8 +66,8 @@ class Approvals:
         return None
 
     def may_answer(self, approval: Approval, source: Source) -> bool:
-        principal = principal_of(source)
-        return self._authority.operates(source) or principal.id in approval.approvers
+        asked = Owned(place=source, owners=approval.approvers)
+        return self._authority.may(principal_of(source), Action.DECIDE, asked)
 
     def claim(self, chosen: Sequence[Approval], answer: Answer, *, by: PrincipalId) -> Decision:
         """Decide, from this instant; whoever has the decision written calls `settled` with how

@@ -1,20 +1,31 @@
 """The one question every entry asks: may this principal do this, here? Nobody may until told."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Container
 from enum import StrEnum
 
 import msgspec
 
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import PrincipalId
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.settings import DEFAULT_ACCOUNT, Settings
 from holdfast.core.source import Source
+
+EVERYBODY = "*"
+
+
+class Role(StrEnum):
+    """What somebody is, at one account and in one chat of it."""
+
+    STRANGER = "stranger"
+    USER = "user"
+    OPERATOR = "operator"
 
 
 class Action(StrEnum):
     TALK = "talk"
     COMMAND = "command"
-    OPERATE = "operate"  # commands about the gateway as a whole
+    OPERATE = "operate"  # commands about the gateway as a whole, and everybody's things
+    DECIDE = "decide"  # about a thing that belongs to people: an approval, a job
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +35,16 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     vouched: bool
 
 
+class Owned(msgspec.Struct, frozen=True, kw_only=True):
+    """A thing that belongs to people, and the place from which somebody reaches for it."""
+
+    place: Source
+    owners: Collection[PrincipalId]
+
+
+Resource = Source | Owned
+
+
 def principal_of(source: Source) -> Principal:
     name = f"{source.platform}:{source.account}:{source.user_id}"
     # The API and the page hand on only what came with the gateway's own token, or its cookie.
@@ -31,32 +52,65 @@ def principal_of(source: Source) -> Principal:
 
 
 class Authority:
-    """Owns who is allowed; made from the config, never changed."""
+    """Owns who is allowed by the configuration, which never changes; `paired` are those who were
+    let in besides. Each question is a look into a few sets: it is asked for every message."""
 
-    def __init__(self, platforms: Mapping[str, PlatformSettings]) -> None:
-        # Whoever may run the gateway may talk to it. Not the other way round, and "*" does not
-        # make an operator of everybody.
-        self._allowed = {name: frozenset((*p.allow, *p.operators)) for name, p in platforms.items()}
-        self._operators = {name: frozenset(p.operators) for name, p in platforms.items()}
+    def __init__(self, settings: Settings, *, paired: Container[PrincipalId] = ()) -> None:
+        self._paired = paired
+        self._operators: set[str] = set()
+        self._users: set[str] = set()
+        self._in_chat: dict[tuple[str, str, str], frozenset[str]] = {}
+        for name, account, each in settings.every_account():
+            self._operators |= {f"{name}:{account}:{who}" for who in each.operators}
+            self._users |= {f"{name}:{account}:{who}" for who in each.allow}
+            for chat_id, chat in each.chats.items():
+                if chat.allow:
+                    self._in_chat[name, account, chat_id] = frozenset(chat.allow)
 
-    def authorise(self, principal: Principal, action: Action, source: Source) -> None:
+    def authorise(self, principal: Principal, action: Action, resource: Resource) -> None:
         """Returns, or raises `NotAllowed` with the key that would allow it."""
-        if self.may(principal, action, source):
+        if self.may(principal, action, resource):
             return
-        key = "operators" if action is Action.OPERATE else "allow"
+        place = _place(resource)
+        key = "operators" if action in (Action.OPERATE, Action.DECIDE) else "allow"
         raise NotAllowed(
-            f"{source.user_id!r} may not {action} on {source.platform}: add the id to "
-            f"platforms.{source.platform}.{key} in holdfast.toml to let them."
+            f"{place.user_id!r} may not {action} on {place.platform}: add the id to "
+            f"{_table(place)}.{key} in holdfast.toml to let them."
         )
+
+    def may(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        owned = resource if isinstance(resource, Owned) else None
+        role = self.role(principal, _place(resource))
+        if role is Role.OPERATOR:
+            return True
+        if role is Role.STRANGER or action is Action.OPERATE:
+            return False
+        own = owned is not None and principal.id in owned.owners
+        return own or action is not Action.DECIDE
+
+    def role(self, principal: Principal, place: Source) -> Role:
+        """Whoever may run the gateway may talk to it. Not the other way round, and to allow
+        everybody makes an operator of nobody."""
+        if principal.vouched or principal.id in self._operators:
+            return Role.OPERATOR
+        if principal.id in self._users or principal.id in self._paired:
+            return Role.USER
+        if f"{place.platform}:{place.account}:{EVERYBODY}" in self._users:
+            return Role.USER
+        here = self._in_chat.get((place.platform, place.account, place.chat_id), frozenset())
+        return Role.USER if place.user_id in here or EVERYBODY in here else Role.STRANGER
 
     def operates(self, source: Source) -> bool:
         """Whether whoever asks from there may run the gateway."""
         return self.may(principal_of(source), Action.OPERATE, source)
 
-    def may(self, principal: Principal, action: Action, source: Source) -> bool:
-        if principal.vouched:
-            return True
-        if action is Action.OPERATE:
-            return source.user_id in self._operators.get(source.platform, ())
-        allowed = self._allowed.get(source.platform, frozenset())
-        return source.user_id in allowed or "*" in allowed
+
+def _place(resource: Resource) -> Source:
+    return resource.place if isinstance(resource, Owned) else resource
+
+
+def _table(place: Source) -> str:
+    """Where holdfast.toml speaks of that account."""
+    usual = place.account == DEFAULT_ACCOUNT
+    name = f"platforms.{place.platform}"
+    return name if usual else f"{name}.accounts.{place.account}"

@@ -23,6 +23,7 @@ from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.furnishing import Built, furnish
+from holdfast.gateway.groups import Groups
 from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
 from holdfast.gateway.inner_door import InnerDoor
@@ -30,8 +31,11 @@ from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.paired import Paired
+from holdfast.gateway.pairing import Pairing
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.paused import Paused
+from holdfast.gateway.receiving import Receiving
 from holdfast.gateway.reception import Reception
 from holdfast.gateway.recovery import Recovery
 from holdfast.gateway.redaction import Redaction
@@ -41,7 +45,9 @@ from holdfast.gateway.settling import settle_children, settle_jobs
 from holdfast.gateway.shutdown import Phase, run_phases
 from holdfast.gateway.standing import standing
 from holdfast.gateway.stop import InUse, Stop
+from holdfast.gateway.strangers import Strangers
 from holdfast.gateway.telling import Telling
+from holdfast.gateway.threshold import Threshold
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +113,9 @@ class Gateway:
         )
         self.lanes.on_silence = self.expiry.stirred
         self.insisting = Insisting(self.house, self.lanes, suspend=self.sessions.suspend)
-        self.authority = authority = Authority(parts.settings.platforms)
+        self.paired = Paired(parts.store)
+        self.pairing = Pairing(self.house, self.paired)
+        self.authority = authority = Authority(parts.settings, paired=self.paired)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
         self.homes = Homes(parts.settings.platforms, self._doors, library=parts.store)
         self.telling = Telling(self.house, self.lanes, self.homes)
@@ -119,7 +127,18 @@ class Gateway:
             children=self._children,
             watchers=self.house.watchers,
         )
-        self.intake = Gatehouse(self.house, authority=authority, admit=self._reception.admit)
+        threshold = Threshold(
+            authority,
+            Groups(parts.settings),
+            Strangers(self.house, self.paired),
+            clock=parts.clock,
+        )
+        self.intake = Gatehouse(
+            self.house,
+            threshold=threshold,
+            receiving=Receiving(self.sessions, put=parts.put_file),
+            admit=self._reception.admit,
+        )
         self.accounts = self._accounts_of(parts)
         self._doors.on_lost = self.accounts.lost
         self._settle_in(parts)
@@ -135,6 +154,7 @@ class Gateway:
                 insisting=self.insisting,
                 homes=self.homes,
                 telling=self.telling,
+                pairing=self.pairing,
                 lifecycle=parts.lifecycle,
             )
         )
@@ -249,6 +269,7 @@ class Gateway:
         await self.house.memory.start()
         self._parts.progress("recovering")
         await self.homes.load()
+        await self.paired.load()
         await recovery.run()
         await self._children.recovered()
         await self.runs.recovered()

@@ -2,17 +2,19 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import ConnectError, IntakeClosed
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId, PrincipalId
 from holdfast.core.inbox import ENDS, Accepted, Inbound, InboxRow
-from holdfast.gateway.authorise import Action, Authority, principal_of
 from holdfast.gateway.house import House
+from holdfast.gateway.receiving import Receiving
 from holdfast.gateway.sessions import route_of
+from holdfast.gateway.threshold import Threshold
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +28,12 @@ class Gatehouse:
     cancelled while it waits has been accepted all the same, and is answered.
     """
 
-    def __init__(self, house: House, *, authority: Authority, admit: Admit) -> None:
+    def __init__(
+        self, house: House, *, threshold: Threshold, receiving: Receiving, admit: Admit
+    ) -> None:
         self._house = house
-        self._authority = authority
+        self._threshold = threshold
+        self._receiving = receiving
         self._admit = admit
         self._open = self._shut = False
 
@@ -44,12 +49,13 @@ class Gatehouse:
     def shut(self) -> None:
         self._open, self._shut = False, True
 
-    async def accept(self, inbound: Inbound) -> Accepted:
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
         if not self._open:
             raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
-        principal = principal_of(inbound.source)
-        self._authority.authorise(principal, Action.TALK, inbound.source)
-        return await self.keep(inbound, principal.id)
+        principal = await self._threshold.cross(inbound)
+        if attached:
+            inbound = await self._receiving.received(inbound, attached)
+        return await self.keep(inbound, principal)
 
     async def keep(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
         """Accept what was authorised, or what is the house's own word. Where the gateway is

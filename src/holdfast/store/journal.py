@@ -27,6 +27,7 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
+from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
 from holdfast.core.stopping import Left, StopRow
@@ -44,6 +45,7 @@ from holdfast.store.writes import (
     meta,
     notes,
     outbox,
+    pairing,
     standing,
     stopping,
     streams,
@@ -174,6 +176,12 @@ class SqliteJournal:
 
     def decide_approvals(self, decision: Decision) -> Future[None]:
         return self._submit(partial(approvals.decide, decision=decision))
+
+    def turn_away(self, away: TurnAway) -> Future[Accepted]:
+        return self._submit(partial(pairing.turn_away, away=away))
+
+    def change_pairing(self, change: PairingChange) -> Future[None]:
+        return self._submit(partial(pairing.change, change=change))
 
     def settle_command(self, effect: CommandEffect) -> Future[Superseded]:
         return self._submit(partial(commands.settle, effect=effect))

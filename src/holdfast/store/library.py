@@ -12,13 +12,14 @@ from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.core.pairing import Pairings
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import child_reads, expiry_reads, job_reads, reads, session_reads
 from holdfast.store.reader import Reader
-from holdfast.store.writes import busy, notes, standing, stopping
+from holdfast.store.writes import busy, notes, pairing, standing, stopping
 
 
 class SqliteLibrary:
@@ -193,6 +194,9 @@ class SqliteLibrary:
 
     async def homes(self) -> list[HomeChannel]:
         return await self._read(stopping.homes)
+
+    async def pairings(self) -> Pairings:
+        return await self._read(pairing.all_of_it)
 
     async def job(self, job_id: JobId) -> Job | None:
         return await self._read(partial(job_reads.job, job_id=job_id))

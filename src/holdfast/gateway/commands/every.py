@@ -19,6 +19,7 @@ from holdfast.gateway.commands.help import Help
 from holdfast.gateway.commands.memory import MemoryCommand
 from holdfast.gateway.commands.model import Model
 from holdfast.gateway.commands.new import Close, New
+from holdfast.gateway.commands.pairing import PairingCommand
 from holdfast.gateway.commands.restart import Restart
 from holdfast.gateway.commands.resume import Resume
 from holdfast.gateway.commands.retry import Retry
@@ -35,6 +36,7 @@ from holdfast.gateway.homes import Homes
 from holdfast.gateway.house import House
 from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.pairing import Pairing
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.telling import Telling
 
@@ -51,6 +53,7 @@ def every_command(
     insisting: Insisting,
     homes: Homes,
     telling: Telling,
+    pairing: Pairing,
     lifecycle: Lifecycle | None,
 ) -> list[Command]:
     """In no order: `core/commands.py` has the one that people see."""
@@ -67,6 +70,7 @@ def every_command(
         ApprovalsCommand(house, approvals, operates=authority.operates),
         Busy(house, sessions),
         Fork(house, lanes),
+        PairingCommand(house, pairing),
         Resume(house, lanes),
         Restart(house, lifecycle=lifecycle, telling=telling),
         Retry(house, lanes),

@@ -16,6 +16,7 @@ from holdfast.store.writes import (
     inbox,
     jobs_rows,
     outbox,
+    pairing,
     sessions,
     standing,
     stopping,
@@ -36,9 +37,7 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
         _override_model(cursor, effect, effect.model_override)
     if effect.busy_mode is not None:
         busy.choose(cursor, _chosen_in(cursor, effect), effect.busy_mode)
-    _move_home(cursor, effect)
-    if effect.job is not None:
-        jobs_rows.change(cursor, change=effect.job)
+    _change_the_house(cursor, effect)
     if effect.compaction is not None and effect.session_id is not None:
         session_id = effect.session_id
         history.must_stand(cursor, session_id, messages=effect.compaction.covers)
@@ -52,7 +51,12 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
     return superseded if again is None else msgspec.structs.replace(superseded, again=again)
 
 
-def _move_home(cursor: apsw.Cursor, effect: CommandEffect) -> None:
+def _change_the_house(cursor: apsw.Cursor, effect: CommandEffect) -> None:
+    """What belongs to no session: jobs, home channels, and who is let in."""
+    if effect.job is not None:
+        jobs_rows.change(cursor, change=effect.job)
+    if effect.pairing is not None:
+        pairing.change(cursor, change=effect.pairing)
     if effect.home is not None:
         stopping.set_home(cursor, effect.home)
     if (gone := effect.no_home) is not None:

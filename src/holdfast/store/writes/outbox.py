@@ -61,7 +61,8 @@ def settle(
         "UPDATE outbox SET state = ?1, error = ?2, updated_at = ?3,"
         " platform_message_id = coalesce(?4, platform_message_id),"
         " resends = resends - (?1 = 'pending' AND state = 'sending' AND resends > 0),"
-        " doubtful = doubtful OR ?1 = 'unknown'"
+        " doubtful = doubtful OR ?1 = 'unknown',"
+        " text = CASE WHEN kind = 'code' AND ?1 IN ('sent', 'failed') THEN '' ELSE text END"
         " WHERE id = ?5 AND state IN ('pending', 'sending', 'unknown')",
         (state.value, error, at, platform_message_id, delivery_id),
     )

@@ -1,0 +1,48 @@
+"""The threshold: what of all that platforms bring is taken in, and what its writer hears else."""
+
+from holdfast.core.ids import PrincipalId
+from holdfast.core.inbox import Inbound
+from holdfast.core.ports import Clock
+from holdfast.core.source import Author, ChatType
+from holdfast.gateway.authorise import Action, Authority, Principal, principal_of
+from holdfast.gateway.groups import IN_A_ROW, PAUSE, Groups, LoopFound
+from holdfast.gateway.strangers import Strangers
+
+_LOOP = (
+    f"I have answered {IN_A_ROW} messages in a row here with nobody else speaking, and stop now: "
+    "it may be a program that answers me. I go on when somebody else speaks, or after "
+    f"{PAUSE / 60:.0f} minutes of silence."
+)
+_REASON = "so many in a row that it may be a program"
+
+
+class Threshold:
+    """Owns nothing: asks whether a message is meant, and then whether its writer may."""
+
+    def __init__(
+        self, authority: Authority, groups: Groups, strangers: Strangers, *, clock: Clock
+    ) -> None:
+        self._authority = authority
+        self._groups = groups
+        self._strangers = strangers
+        self._clock = clock
+
+    async def cross(self, inbound: Inbound) -> PrincipalId:
+        """Who it is that talks. Raises `NotAllowed`: whatever its writer was to hear of it is
+        durable by then, and the message is to be acknowledged."""
+        source = inbound.source
+        principal = principal_of(source)
+        if source.chat_type is not ChatType.DM or source.author is not Author.PERSON:
+            await self._hear(inbound, principal)
+        if not self._authority.may(principal, Action.TALK, source):
+            await self._strangers.turn_away(inbound)
+            self._authority.authorise(principal, Action.TALK, source)
+        return principal.id
+
+    async def _hear(self, inbound: Inbound, principal: Principal) -> None:
+        try:
+            self._groups.hear(inbound, now=self._clock.now())
+        except LoopFound:
+            if self._authority.may(principal, Action.TALK, inbound.source):
+                await self._strangers.refuse(inbound, _LOOP, reason=_REASON)
+            raise
