@@ -35,6 +35,7 @@ from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
+from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
@@ -167,6 +168,7 @@ class World:
         self.noted = False  # with the built-in notes and their tool
         self.memory: list[MemoryProvider] = []  # besides them
         self.memory_limits = Limits()
+        self.put_file: PutFile | None = None  # where files of messages go
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
@@ -198,6 +200,7 @@ class World:
                 notes=notes,
                 memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
                 memory_limits=self.memory_limits,
+                put_file=self.put_file,
             )
         )
         await self._open.enter_async_context(self.gateway)

@@ -1,0 +1,209 @@
+"""A gateway with a bot: from what people write in Telegram to what they read there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.contract.conftest import World
+from tests.contract.test_j_approvals import RM, ByWords, Shell
+from tests.platforms.telegram.doors import door_to, until
+from tests.platforms.telegram.faults import Break
+from tests.platforms.telegram.vendor import ANN, BOB, Vendor
+
+from holdfast.core.approval import ApprovalState
+from holdfast.core.ids import CallId, SessionId
+from holdfast.core.inbox import BusyMode
+from holdfast.core.message import ToolCall
+from holdfast.core.outbox import DeliveryState
+from holdfast.core.settings import GatewaySettings, Settings
+from holdfast.models.scripted import Dictation
+from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.runner.workspace import Workspace
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+
+
+class Telegraph(World):
+    """A world whose people are in Telegram."""
+
+    def __init__(self, home: Path, vendor: Vendor, base_url: str) -> None:
+        super().__init__(home / "state.db")
+        self.home = home
+        self.vendor = vendor
+        self.shell = Shell()
+        self.more_tools = [self.shell]
+        self.judge = ByWords()
+        bot = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
+        self.settings = Settings(
+            platforms={"telegram": bot}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
+        )
+        self.more_doors = [door_to(vendor, base_url)]
+        self.put_file = lambda session, name, data: Workspace(home, session).put(name, data)
+
+    async def read(self, *texts: str) -> None:
+        """Until these are the messages of the bot, from the first to the last."""
+        await until(lambda: self.vendor.texts() == list(texts))
+
+    async def settled(self, state: DeliveryState, number: int) -> None:
+        while (await self.store.outbox_ledger())[state] < number:
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Telegraph]:
+    world = Telegraph(tmp_path, vendor, base_url)
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def test_a_person_is_answered_and_the_update_is_confirmed(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    bot.model.say("Hello **Ann**")
+    vendor.say("hi")
+    await bot.read("Hello Ann")
+    await until(lambda: vendor.updates.confirmed)
+    assert vendor.sent[0]["entities"][0]["type"] == "bold"
+    assert vendor.actions[0]["action"] == "typing"
+    await bot.settled(DeliveryState.SENT, 1)
+
+
+async def test_a_reply_grows_in_one_message(bot: Telegraph, vendor: Vendor) -> None:
+    """I4: stream, edits and final text are one message."""
+    reply = Dictation()
+    bot.model.say(reply)
+    vendor.say("tell me")
+    reply.say("Once upon")
+    await bot.read("Once upon")
+    reply.say(" a *time*.")
+    reply.end()
+    await bot.read("Once upon a time.")
+    await bot.settled(DeliveryState.SENT, 1)
+    assert len(vendor.sent) == 1
+
+
+async def test_a_long_answer_comes_in_messages_that_telegram_takes(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    words = " ".join(["🦆🦆🦆🦆"] * 1200)
+    bot.model.say(words)
+    vendor.say("quack")
+    await bot.settled(DeliveryState.SENT, 1)
+    assert len(vendor.sent) == 3
+    assert " ".join(vendor.texts()) == words
+
+
+async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_start(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    """G1, H3: nothing is dropped at connect."""
+    await bot.stop()
+    vendor.say("anybody?")
+    bot.model.say("here I am")
+    await bot.start()
+    await bot.read("here I am")
+
+
+async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    """G2: it was committed, and killed before it could be confirmed."""
+    bot.model.say("once", "next")
+    update = vendor.say("hi")
+    await bot.read("once")
+    await bot.settled(DeliveryState.SENT, 1)
+    await bot.die()
+    vendor.updates.waiting.insert(0, {"update_id": vendor.updates.confirmed[0], "message": update})
+    vendor.say("and now?")
+    await bot.start()
+    await bot.read("once", "next")
+    assert (await bot.ledger()) == {"answered": 2}
+
+
+async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    """I2: unknown → resent once, marked."""
+    vendor.faults.add("sendMessage", Break.CUT_AFTER)
+    bot.model.say("hello")
+    vendor.say("hi")
+    await bot.read("hello", "(This may have reached you before.)\n\nhello")
+
+
+async def test_a_press_on_a_button_lets_the_command_run(bot: Telegraph, vendor: Vendor) -> None:
+    """J3: by somebody who was asked; the button is answered when the press is durable."""
+    bot.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
+    vendor.say("clean up")
+    await until(lambda: vendor.sent and "reply_markup" in vendor.sent[0])
+    (question,) = vendor.sent
+    yes = question["reply_markup"]["inline_keyboard"][0][0]
+    vendor.click(question, yes["callback_data"])
+    await until(lambda: vendor.answered)
+    await until(lambda: vendor.texts()[-1] == "done")
+    (approval,) = await bot.store.approvals(limit=5)
+    assert approval.state is ApprovalState.APPROVED
+    assert len(bot.shell.pulled) == 1
+
+
+async def test_an_edit_is_said_again_as_a_correction(bot: Telegraph, vendor: Vendor) -> None:
+    bot.model.say("Paris is in France.", "Bern is in Switzerland.")
+    said = vendor.say("where is Paris?")
+    await bot.read("Paris is in France.")
+    vendor.revise(said, "where is Bern?")
+    await bot.read("Paris is in France.", "Bern is in Switzerland.")
+
+
+async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pictures_seen(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    """Attachments: stored under the session, pictures to models that see."""
+    bot.model.say("nice")
+    vendor.say("look at these", photo=vendor.picture(PNG), album="a1")
+    vendor.say(document=vendor.upload("../plan.txt", b"the plan"), album="a1")
+    await bot.read("nice")
+    (request,) = bot.model.requests
+    first, second = request.messages[-2:]
+    assert first.text.startswith("look at these\n\n[Attached, in the workspace: uploads/photo-")
+    assert second.text == "[Attached, in the workspace: uploads/plan.txt]"
+    assert [len(each.images) for each in (first, second)] == [1, 0]
+    session = await bot.only_session()
+    paths = [each.path for each in Workspace(bot.home, SessionId(session)).look("")]
+    assert paths == ["uploads/photo-1.jpg", "uploads/plan.txt"]
+
+
+async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    bot.model.say("a pity")
+    vendor.say("here", document={"file_id": "gone", "file_unique_id": "u", "file_name": "a[1].pdf"})
+    await bot.read("a pity")
+    (request,) = bot.model.requests
+    assert "[Attached, and not here: a_1_.pdf (" in request.messages[-1].text
+
+
+async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    vendor.faults.add("getFile", Break.CUT_BEFORE)
+    bot.model.say("thanks")
+    vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
+    await bot.read("thanks")
+    (request,) = bot.model.requests
+    assert "uploads/plan.txt" in request.messages[-1].text
+
+
+async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    """Groups: when meant, and nobody else."""
+    family = vendor.group(forum=True)
+    bot.model.say("yes?")
+    vendor.say("dinner at eight", chat=family, topic=7, by=BOB)
+    asked = vendor.say("@holdfast_bot are you there?", chat=family, topic=7)
+    await bot.read("yes?")
+    (sent,) = vendor.sent
+    assert sent["message_thread_id"] == 7
+    assert sent["reply_to_message"]["message_id"] == asked["message_id"]
+    assert len(bot.model.requests) == 1
