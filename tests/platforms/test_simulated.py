@@ -10,6 +10,8 @@ import pytest
 
 from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import (
+    AccountHeld,
+    ConnectRefused,
     NotAllowed,
     NotConnected,
     OutcomeUnknown,
@@ -299,12 +301,37 @@ async def test_a_vendor_that_comes_up_late_is_found_and_asked_what_it_can_do() -
     service, intake = ChatService(idempotent_send=True), RecordingIntake()
     say(service, "hello")
     door = RemoteSimulatedPlatform(base_url, longest_pause=0.05)
-    async with door.connect(intake):
+    with pytest.raises(NotConnected):
+        await door.connect(intake).__aenter__()
+    with pytest.raises(NotConnected):
+        await door.send(outbound("too early"))
+    async with serving(service, port=port), door.connect(intake):
+        await until_acked(service, 1)
+        assert door.capabilities.idempotent_send
+
+
+@pytest.mark.parametrize("over", ["http", "in process"])
+async def test_a_bot_that_is_not_let_in_hears_why(over: str) -> None:
+    service, intake = ChatService(), RecordingIntake()
+    async with serving(service) as base_url:
+        remote = over == "http"
+        door = RemoteSimulatedPlatform(base_url) if remote else SimulatedPlatform(service)
+        service.set_faults(Faults(shut_out="this token is no good"))
+        with pytest.raises(ConnectRefused, match="no good") as refused:
+            await door.connect(intake).__aenter__()
+        assert refused.value.remedy
+        service.set_faults(Faults(held_by="the bot next door"))
+        with pytest.raises(AccountHeld) as held:
+            await door.connect(intake).__aenter__()
+        assert held.value.holder == "the bot next door"
+        service.set_faults(Faults(disconnected=True))
         with pytest.raises(NotConnected):
-            await door.send(outbound("too early"))
-        async with serving(service, port=port):
-            await until_acked(service, 1)
-            assert door.capabilities.idempotent_send
+            await door.connect(intake).__aenter__()
+        assert intake.proofs == []
+        service.set_faults(Faults())
+        async with door.connect(intake):
+            assert intake.proofs
+            await door.probe()
 
 
 async def test_a_door_that_is_not_connected_sends_nothing() -> None:

@@ -36,6 +36,7 @@ def _options() -> argparse.Namespace:
     add("--settle", type=float, default=0.0, help="seconds in which parts of an album come")
     add("--busy-notices", action="store_true", help="tell chats what becomes of a message")
     add("--restart-notices", action="store_true", help="tell chats of restarts")
+    add("--alive-within", type=float, default=0.0, help="seconds of silence a bot bears; 0: any")
     add(
         "--backlog",
         type=Backlog,

@@ -34,6 +34,7 @@ def capabilities_of(about: About) -> Capabilities:
         buttons=about.buttons,
         busy_notices=about.busy_notices,
         restart_notices=about.restart_notices,
+        alive_within=about.alive_within,
     )
 
 
@@ -99,14 +100,19 @@ class SimulatedPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        await self.probe()
+        intake.proven(self.name, self.account)
         feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
-        intake.proven(self.name, self.account)  # the vendor is in this very process
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
             try:
                 yield
             finally:
                 running.cancel()
+
+    async def probe(self) -> None:
+        await self._comes_through(self._send_timeout)
+        self._service.come_in()
 
     async def send(self, outbound: Outbound) -> Receipt:
         return await self._answered(lambda: self._service.take(to_outgoing(outbound)))

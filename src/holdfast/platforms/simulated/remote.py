@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from holdfast.core.capabilities import Backlog, Capabilities
-from holdfast.core.errors import NotConnected, OutcomeUnknown
+from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected, OutcomeUnknown
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
@@ -21,7 +21,15 @@ from holdfast.platforms.simulated.in_process import (
     to_receipt,
     to_typing,
 )
-from holdfast.platforms.simulated.wire import About, Answer, Edit, Outgoing, Typing, Update
+from holdfast.platforms.simulated.wire import (
+    About,
+    Answer,
+    Edit,
+    Outgoing,
+    ShutOut,
+    Typing,
+    Update,
+)
 
 T = TypeVar("T")
 
@@ -41,7 +49,7 @@ class RemoteSimulatedPlatform:
         account: str = "default",
         poll_wait: float = 25.0,
         send_timeout: float = 10.0,
-        hello_timeout: float = 1.0,
+        hello_timeout: float = 5.0,
         longest_pause: float = 2.0,
     ) -> None:
         self.name = PLATFORM
@@ -53,24 +61,33 @@ class RemoteSimulatedPlatform:
         self._send_timeout = send_timeout
         self._hello_timeout = hello_timeout
         self._longest_pause = longest_pause
-        self._greeted = False
         self._http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        """A vendor that is down does not keep the gateway from starting: it is tried again."""
+        """A cut line is mended here, for as long as the vendor is not away for good; whether it
+        is, whoever connects finds out by the silence."""
         feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
-        async with aiohttp.ClientSession() as self._http, asyncio.TaskGroup() as tasks:
-            # Delivery reads the capabilities as soon as it is connected, so they are asked for
-            # first; the feed asks again if the vendor is not there yet.
-            with suppress(NotConnected):
-                await self._greet()
-                intake.proven(self.name, self.account)
-            running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
-            try:
-                yield
-            finally:
-                running.cancel()
+        async with aiohttp.ClientSession() as self._http:
+            await self.probe()
+            intake.proven(self.name, self.account)
+            async with asyncio.TaskGroup() as tasks:
+                name = f"feed of {self.name}:{self.account}"
+                running = tasks.create_task(feed.run(), name=name)
+                try:
+                    yield
+                finally:
+                    running.cancel()
+
+    async def probe(self) -> None:
+        """Ask the vendor what it can do, which delivery goes by as soon as it is connected."""
+        status, answer = await self._asked("GET", "/about", limit=self._hello_timeout)
+        if status in (401, 409):
+            told = msgspec.json.decode(answer, type=ShutOut)
+            if status == 409:
+                raise AccountHeld(told.error, holder=told.holder)
+            raise ConnectRefused(told.error, remedy=told.remedy)
+        self.capabilities = capabilities_of(self._read("/about", status, answer, kind=About))
 
     async def send(self, outbound: Outbound) -> Receipt:
         return await self._answered("/send", to_outgoing(outbound))
@@ -95,16 +112,12 @@ class RemoteSimulatedPlatform:
             raise OutcomeUnknown(f"{url} answered nonsense: {error}") from error
 
     async def missed(self, since: int) -> Sequence[Update]:
-        if not self._greeted:
-            await self._greet()
         query = urlencode({"account": self.account, "since": since})
         return await self._ask(
             "GET", f"/history?{query}", kind=list[Update], limit=self._send_timeout
         )
 
     async def updates(self) -> Sequence[Update]:
-        if not self._greeted:
-            await self._greet()
         query = urlencode({"account": self.account, "wait": self._poll_wait})
         limit = self._poll_wait + self._send_timeout
         return await self._ask("GET", f"/updates?{query}", kind=list[Update], limit=limit)
@@ -113,22 +126,28 @@ class RemoteSimulatedPlatform:
         body = msgspec.json.encode({"account": self.account, "up_to": up_to})
         await self._ask("POST", "/ack", kind=dict[str, str], body=body, limit=self._send_timeout)
 
-    async def _greet(self) -> None:
-        about = await self._ask("GET", "/about", kind=About, limit=self._hello_timeout)
-        self.capabilities = capabilities_of(about)
-        self._greeted = True
-
     async def _ask(
         self, method: str, path: str, *, kind: type[T], limit: float, body: bytes = b""
     ) -> T:
         """A call that may be made again, so that every failure of it is a cut line."""
+        status, answer = await self._asked(method, path, limit=limit, body=body)
+        return self._read(path, status, answer, kind=kind)
+
+    async def _asked(
+        self, method: str, path: str, *, limit: float, body: bytes = b""
+    ) -> tuple[int, bytes]:
         try:
-            status, answer = await self._call(method, path, body=body, limit=limit)
-            if status == 200:
-                return msgspec.json.decode(answer, type=kind)
-        except (TimeoutError, aiohttp.ClientError, msgspec.MsgspecError) as error:
+            return await self._call(method, path, body=body, limit=limit)
+        except (TimeoutError, aiohttp.ClientError) as error:
             raise NotConnected(f"{self._base_url} gave no good answer: {error!r}") from error
-        raise NotConnected(f"{self._base_url}{path} answered {status}: {answer[:200]!r}")
+
+    def _read(self, path: str, status: int, answer: bytes, *, kind: type[T]) -> T:
+        if status != 200:
+            raise NotConnected(f"{self._base_url}{path} answered {status}: {answer[:200]!r}")
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except msgspec.MsgspecError as error:
+            raise NotConnected(f"{self._base_url}{path} answered nonsense: {error}") from error
 
     async def _call(
         self, method: str, path: str, *, limit: float, body: bytes = b""

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from holdfast.core.errors import NotConnected
+from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import (
     Answer,
@@ -18,6 +18,7 @@ from holdfast.platforms.simulated.wire import (
     Outgoing,
     Revise,
     Say,
+    ShutOut,
     Typing,
     Verdict,
 )
@@ -71,6 +72,15 @@ class HttpFace:
         return app
 
     async def _about(self, request: web.Request) -> web.Response:
+        await self._service.comes_through()
+        try:
+            self._service.come_in()
+        except NotConnected as error:
+            return _json({"error": str(error)}, status=503)
+        except ConnectRefused as error:
+            return _json(ShutOut(error=str(error), remedy=error.remedy), status=401)
+        except AccountHeld as error:
+            return _json(ShutOut(error=str(error), holder=error.holder), status=409)
         return _json(self._service.about)
 
     async def _say(self, request: web.Request) -> web.Response:

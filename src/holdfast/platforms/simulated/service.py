@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.capabilities import Backlog
-from holdfast.core.errors import NotConnected
+from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected
 from holdfast.platforms.simulated.chats import Chats
 from holdfast.platforms.simulated.judging import Judging
 from holdfast.platforms.simulated.stream import Stream
@@ -190,6 +190,14 @@ class ChatService:
         while self.faults.half_open:
             self._switched.clear()
             await self._switched.wait()
+
+    def come_in(self) -> None:
+        """A bot says that it is there. Raises what keeps it out."""
+        self._check_line()
+        if self.faults.shut_out:
+            raise ConnectRefused(self.faults.shut_out, remedy="Ask whoever runs the service")
+        if self.faults.held_by:
+            raise AccountHeld("another bot has this token", holder=self.faults.held_by)
 
     def take(self, outgoing: Outgoing) -> Answer:
         """A bot sends: what becomes of it, which is also in the ledger."""

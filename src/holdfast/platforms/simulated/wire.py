@@ -156,6 +156,8 @@ class Faults(
     cut: Cut = Cut.RESET
     disconnected: bool = False
     half_open: bool = False  # the line looks whole: nothing comes through, and nobody is told
+    shut_out: str = ""  # why no bot is let in, for good
+    held_by: str = ""  # who has come in with the same token
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +173,15 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     buttons: bool = False
     busy_notices: bool = False  # False: what is sent is what answers, easy to count
     restart_notices: bool = False  # likewise
+    alive_within: float = 0.0  # seconds after which a bot that hears nothing may doubt its line
+
+
+class ShutOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a bot is not let in."""
+
+    error: str
+    remedy: str = ""
+    holder: str = ""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
