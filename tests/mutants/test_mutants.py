@@ -9,10 +9,28 @@ import pytest
 from tests.mutants.mutants import ROOT, Mutant, copy_tree, known
 
 TWENTY = 20
+# The faults that no suite of this kind may let pass.
+CLASSIC = {
+    "ack_before_commit",
+    "no_dedupe",
+    "closing_write_unshielded",
+    "never_tool_replayed",
+    "order_lost_in_a_chat",
+    "sent_until_heard",
+    "note_twice",
+    "counter_not_persisted",
+}
+# The lines of the contract on the way of a message: in, through its turn, and out.
+WAY = "G1 G2 G3 G4 G5 H1 H2 H3 H4 H5 H6 H7 F5 F6 F7 I1 I2 I3 I4"
 
 
 def test_there_are_twenty_deliberate_faults_or_more() -> None:
     assert len(known()) >= TWENTY
+    assert {each.name for each in known()} >= CLASSIC
+
+
+def test_every_line_on_the_way_of_a_message_is_broken_by_some_fault() -> None:
+    assert set(WAY.split()) <= {each.breaks.partition(":")[0] for each in known()}
 
 
 @pytest.fixture(scope="module")
