@@ -33,6 +33,7 @@ class Figures:
             self._row("start to ready", "s", "start", at_most, 0.8),
             *self._stop_rows(),
             *self._status_rows(),
+            *self._door_rows(),
             self._row("idle, resident", "MB", "idle", at_most, 60),
             self._row("one more cached agent", "kB", "agent", at_most, 50),
             self._row('the request for "hi"', "bytes", "request", at_most, 8000),
@@ -75,6 +76,12 @@ class Figures:
             self._row(f"{ridden} median", "s", "ridden median"),
             self._row(f"{ridden} longest", "s", "ridden most", at_most, 2),
         ]
+
+    def _door_rows(self) -> list[Row]:
+        if "telegram" not in self._figures:
+            return []
+        limit = Limit.SIMULATED_AT_MOST
+        return [self._row("a turn over Telegram, CPU", "ms", "telegram", limit, 1.5)]
 
     def _status_rows(self) -> list[Row]:
         states = [name for name in self._figures if name.startswith("status ")]

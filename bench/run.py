@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from children import BenchFailed, cpu_of, model
+from doors import door_costs
 from figures import Figures
 from known_sessions import known_sessions
 from measures import Pace, Probing, memory_per_session, model_stats, pace, request_bytes, typical
@@ -45,6 +46,7 @@ class Bench:
             self._stops,
             self._restarts,
             self._statuses,
+            self._doors,
             self._version,
         ):
             began = time.perf_counter()
@@ -181,6 +183,18 @@ class Bench:
         with model(self._directory) as url:
             for state, longest in longest_answers(self._directory, model_url=url).items():
                 self._note(f"status {state}", "gateway", longest)
+
+    def _doors(self) -> None:
+        """Beside each other: the floor has no doors."""
+        if "gateway" not in self._subjects:
+            return
+        plan = self._plan
+        with model(self._directory) as url:
+            costs = door_costs(
+                self._directory, model_url=url, rounds=plan.rounds, turns=plan.turns // 2
+            )
+        self._note("telegram", "gateway", costs["telegram"])
+        self._note("telegram", "floor", costs["simulated"])
 
     def _version(self) -> None:
         self._note("version", "floor", cpu_of([sys.executable, "-c", ""], times=10))

@@ -13,6 +13,7 @@ class Limit(StrEnum):
     RATIO_AT_LEAST = "≥ {:.2g} x floor"
     CACHED_AT_MOST = "≤ {:g} x cached"  # the other column is the same with a cached agent
     BEFORE_AT_MOST = "≤ {:g} x before"  # the other column is the same before it all
+    SIMULATED_AT_MOST = "≤ {:g} x simulated"  # the other column is the simulated platform
     AT_MOST = "≤ {:g}"
     NONE = ""
 
