@@ -53,6 +53,8 @@ class Telling(World):
 
     def configure(self, **simulated: Any) -> None:
         wanted = PlatformSettings(**{"allow": ("ann", "bob"), "operators": ("ann",)} | simulated)
+        # A second account, where a test opens one, is set up like the first.
+        wanted = msgspec.structs.replace(wanted, accounts={"second": wanted})
         self.settings = msgspec.structs.replace(
             self.settings,
             platforms={"simulated": wanted},

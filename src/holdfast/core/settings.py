@@ -351,6 +351,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 yield name, account, each
 
 
+def table_of(platform: str, account: str) -> str:
+    """Where holdfast.toml speaks of an account."""
+    table = f"platforms.{platform}"
+    return table if account == DEFAULT_ACCOUNT else f"{table}.accounts.{account}"
+
+
 def holds_secret(key: str) -> bool:
     """Whether a key of that name holds a reference to a secret, and never a value."""
     return key.endswith(SECRET_ENDINGS)

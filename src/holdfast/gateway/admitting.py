@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 def act_on(turn: Turn, row: InboxRow, *, house: House) -> InboxRow | None:
     """Let a message act on the running turn, now. The row, if it is to run next; None: the turn
     has it, as a steer."""
-    configured = house.busy_mode(row.inbound.source.platform)
+    configured = house.busy_mode(row.inbound.source)
     decision = admit(row, running=turn.running, configured=configured)
     row = _decided(row, decision, session_id=turn.session_id, house=house)
     if decision.mode is BusyMode.STEER:

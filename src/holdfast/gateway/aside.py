@@ -113,7 +113,7 @@ class Aside:
         last = self.rows[-1]
         children = self._house.children.running(self.session_id)
         running = Running(route=last.route, principal=last.principal, children=children)
-        configured = self._house.busy_mode(row.inbound.source.platform)
+        configured = self._house.busy_mode(row.inbound.source)
         decision = admit(row, running=running, configured=configured)
         in_time = row.accepted_at >= self.open_turn.turn.started_at
         return in_time and decision.mode is BusyMode.INTERRUPT

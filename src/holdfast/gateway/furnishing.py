@@ -57,7 +57,7 @@ def furnish(parts: Parts, built: Built) -> House:
         doors=built.doors,
         replies=replies,
         streaming=Streaming(
-            parts.settings.platforms,
+            parts.settings,
             built.doors,
             built.delivery,
             journal=parts.store,

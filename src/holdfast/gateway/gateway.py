@@ -117,7 +117,7 @@ class Gateway:
         self.pairing = Pairing(self.house, self.paired)
         self.authority = authority = Authority(parts.settings, paired=self.paired)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
-        self.homes = Homes(parts.settings.platforms, self._doors, library=parts.store)
+        self.homes = Homes(parts.settings, self._doors, library=parts.store)
         self.telling = Telling(self.house, self.lanes, self.homes)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
         self._reception = Reception(

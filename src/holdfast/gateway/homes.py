@@ -1,10 +1,8 @@
 """Home channels: the chat of each account where people are told about the gateway itself."""
 
-from collections.abc import Mapping
-
 from holdfast.core.library import Library
 from holdfast.core.outbox import Address
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.settings import Settings
 from holdfast.core.stopping import HomeChannel
 from holdfast.gateway.doors import Doors
 
@@ -13,15 +11,13 @@ class Homes:
     """Owns which chat is home: what /sethome said of an account, else what the configuration
     says. A copy of what the store has, so that status asks nobody for it."""
 
-    def __init__(
-        self, platforms: Mapping[str, PlatformSettings], doors: Doors, *, library: Library
-    ) -> None:
+    def __init__(self, settings: Settings, doors: Doors, *, library: Library) -> None:
         self._library = library
         self._set: dict[tuple[str, str], HomeChannel] = {}
         self._configured = {
             (door.name, door.account): _configured(wanted.home, door.name, door.account)
             for door in doors
-            if (wanted := platforms.get(door.name)) is not None and wanted.home
+            if (wanted := settings.account(door.name, door.account)) is not None and wanted.home
         }
 
     async def load(self) -> None:

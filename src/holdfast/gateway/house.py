@@ -11,6 +11,7 @@ from holdfast.core.inbox import BusyMode
 from holdfast.core.judgement import Judge
 from holdfast.core.ports import Clock, NewId, Store
 from holdfast.core.settings import Settings
+from holdfast.core.source import Source
 from holdfast.gateway.agents import Agents
 from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.cache import AgentCache
@@ -56,8 +57,8 @@ class House:
     bench: Benches
     judge: Judge
 
-    def busy_mode(self, platform: str) -> BusyMode:
-        """What a message does to a running turn, where the message itself does not say."""
-        settings = self.settings.platforms.get(platform)
+    def busy_mode(self, source: Source) -> BusyMode:
+        """What a message from there does to a running turn, where it does not say so itself."""
+        settings = self.settings.account(source.platform, source.account)
         own = settings.busy_mode if settings else None
         return own or self.settings.gateway.busy_mode

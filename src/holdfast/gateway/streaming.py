@@ -1,7 +1,5 @@
 """Streaming: which turns show what they do as they do it, and how what was shown ends with them."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from holdfast.core.crash import Crash
@@ -10,7 +8,7 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import Address, Begun, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.ports import Clock, NewId
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.settings import Settings
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
@@ -26,7 +24,7 @@ class Streaming:
 
     def __init__(
         self,
-        platforms: Mapping[str, PlatformSettings],
+        settings: Settings,
         doors: Doors,
         delivery: Delivery,
         *,
@@ -35,7 +33,9 @@ class Streaming:
         new_id: NewId,
         crash: Crash,
     ) -> None:
-        self._unwanted = {name for name, settings in platforms.items() if not settings.stream}
+        self._unwanted = {
+            (name, account) for name, account, each in settings.every_account() if not each.stream
+        }
         self._doors = doors
         self._delivery = delivery
         self._journal = journal
@@ -50,7 +50,7 @@ class Streaming:
         as it must, also where nothing more is shown of it."""
         source = row.inbound.source
         can = self._doors.capabilities_of(source.platform, source.account)
-        shows = can.edit and source.platform not in self._unwanted
+        shows = can.edit and (source.platform, source.account) not in self._unwanted
         # What a job says may be meant for nobody, which is known when all of it is said.
         if begun is None and (not shows or row.inbound.run is not None):
             return None

@@ -130,7 +130,7 @@ class Telling:
         door = self._house.doors.find(address)
         if door is None or door.capabilities.fetchable:
             return False
-        wanted = self._house.settings.platforms.get(address.platform)
+        wanted = self._house.settings.account(address.platform, address.account)
         return door.capabilities.restart_notices and (wanted is None or wanted.restart_notices)
 
     def _notice(

@@ -54,6 +54,6 @@ class Busy:
         )
 
     def _text(self, asked: Asked, chosen: BusyMode | None) -> str:
-        mode = chosen or self._house.busy_mode(asked.row.inbound.source.platform)
+        mode = chosen or self._house.busy_mode(asked.row.inbound.source)
         whence = "chosen here" if chosen else "the default"
         return f"While the agent works, {_MEANINGS[mode]} ({mode}, {whence})."

@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.core.commands import BY_NAME
 from holdfast.core.outbox import Address
+from holdfast.core.settings import table_of
 from holdfast.core.stopping import HomeChannel
 from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
@@ -18,11 +19,11 @@ _HERE = (
     "This chat is the home channel of {account} now: it is told when the gateway stops, restarts "
     "and is back. /sethome off ends that."
 )
-_SILENT = " Nothing is told yet: platforms.{platform}.restart_notices is off."
+_SILENT = " Nothing is told yet: {table}.restart_notices is off."
 _NONE = "{account} has no home channel now: /sethome in a chat makes it one."
 _CONFIGURED = (
-    "The home channel of {account} is {place} now, as platforms.{platform}.home says; take that "
-    "out of the configuration to have none."
+    "The home channel of {account} is {place} now, as {table}.home says; take that out of "
+    "the configuration to have none."
 )
 _FETCHED = (
     "This chat cannot be a home channel: nothing is sent here by itself. Say /sethome in a chat "
@@ -49,10 +50,10 @@ class SetHome:
         return self._set(asked, here)
 
     async def _set(self, asked: Asked, here: Address) -> None:
-        wanted = self._house.settings.platforms.get(here.platform)
+        wanted = self._house.settings.account(here.platform, here.account)
         silent = wanted is not None and not wanted.restart_notices
         text = _HERE.format(account=_account(here))
-        text += _SILENT.format(platform=here.platform) if silent else ""
+        text += _SILENT.format(table=table_of(here.platform, here.account)) if silent else ""
         home = HomeChannel(address=here, set_by=asked.row.principal, at=self._house.clock.now())
         effect = prepare(self._house, asked.row, text, home=home)
         await settle(self._house, effect, kept=lambda: self._homes.put(home))
@@ -66,7 +67,9 @@ class SetHome:
         if configured is None:
             return _NONE.format(account=_account(here))
         place = shown(configured.address)
-        return _CONFIGURED.format(account=_account(here), platform=here.platform, place=place)
+        return _CONFIGURED.format(
+            account=_account(here), table=table_of(here.platform, here.account), place=place
+        )
 
 
 def _here(asked: Asked) -> Address:
