@@ -312,13 +312,28 @@ async def test_a_turn_that_was_not_answered_keeps_its_cuts(store: Store, chat: C
 async def test_the_end_of_a_turn_closes_its_open_calls(store: Store, chat: Chat) -> None:
     """H7: each gets its result in the commit that ends the turn."""
     await chat.begin()
+    asked = AssistantMessage(
+        calls=tuple(ToolCall(id=each, name="x", arguments="{}") for each in ("c1", "c2"))
+    )
+    await store.record_reply("t", session_id="s", message=asked, usage=Usage(), at=3.0)
     await store.record_started("t", session_id="s", call_ids=["c1", "c2"], at=3.0)
     cut = ToolMessage(call_id="c1", name="x", text="cancelled", outcome=Outcome.CANCELLED)
     await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
-    steps = await store.steps("t")
-    assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 1), ("c2", None)]
+    steps = (await store.steps("t"))[1:]
+    assert [(step.call_id, step.message_seq) for step in steps] == [("c1", 2), ("c2", None)]
     assert all(step.finished_at == 3.0 for step in steps)
     assert await store.open_turns() == []
+
+
+async def test_the_end_of_a_turn_has_no_result_of_a_call_that_was_never_kept(
+    store: Store, chat: Chat
+) -> None:
+    """H7: whoever ends the turn may have seen a reply that the disk then had no room for."""
+    await chat.begin()
+    cut = ToolMessage(call_id="c1", name="x", text="not started", outcome=Outcome.NOT_STARTED)
+    await store.end_turn(chat.ending(messages=(cut,), turn_state=TurnState.INTERRUPTED))
+    assert await store.transcript("s") == []
+    assert await store.steps("t") == []
 
 
 async def test_a_turn_ends_once(store: Store, chat: Chat) -> None:

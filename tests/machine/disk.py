@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import apsw
 
 from holdfast.core.crash import never
-from holdfast.core.errors import StoreError
+from holdfast.core.errors import StoreError, StoreFailing
 from holdfast.store.jobs import Job
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
@@ -91,7 +91,7 @@ class SteppedWriter(Writer):
         if not self.open or not jobs:
             return
         if self._weather.refuses(COMMIT):
-            self._fail(jobs, StoreError(FULL))
+            self._fail(jobs, StoreFailing(FULL))
         else:
             self._commit(self.db, jobs)
         for job in jobs:
@@ -102,7 +102,7 @@ class SteppedWriter(Writer):
 
         def spoiled(cursor: apsw.Cursor) -> T:
             if self._weather.refuses(kind):
-                raise StoreError(FULL)
+                raise StoreFailing(FULL)
             return work(cursor)
 
         return spoiled

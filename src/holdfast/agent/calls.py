@@ -4,11 +4,13 @@ settled by their replay class."""
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, groupby
 
 import msgspec
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.keeping import until_kept
 from holdfast.agent.work import Parked, Wish, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ToolBegan, ToolEnded, ToolProgressed
@@ -43,7 +45,7 @@ async def run_calls(agent: Agent, work: Work, calls: Sequence[ToolCall]) -> None
             raise Parked
         fresh = [call.id for call in together if call.id not in work.unsettled]
         if fresh:
-            await work.calling(fresh)
+            await until_kept(partial(work.calling, fresh), agent.session_id)
             work.crash(CrashPoint.CALL_STARTED)
         await _run_together(agent, work, together)
 
@@ -73,7 +75,7 @@ async def _finish(agent: Agent, work: Work, call: ToolCall, output: ToolOutput) 
     result = ToolMessage(
         call_id=call.id, name=call.name, text=text, outcome=output.outcome, images=output.images
     )
-    await agent.keep(result, work.called(result))
+    await until_kept(lambda: agent.keep(result, work.called(result)), agent.session_id)
     work.crash(CrashPoint.CALL_FINISHED)
     work.emit(ToolEnded(call.id, call.name, result.outcome, result.text))
 

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.auxiliary import Auxiliary
+from holdfast.agent.keeping import until_kept
 from holdfast.agent.summaries import Wanted, earlier_summary, summarise
 from holdfast.agent.work import Work
 from holdfast.core.auxiliary import Errand, ErrandFailed
@@ -42,7 +43,9 @@ async def make_room(agent: Agent, work: Work, *, must: bool = False) -> bool:
         await work.before_compaction(agent.messages[:cut])
         compaction = await compact(agent, work.auxiliary, cut=cut)
         record = redacted(compaction.record, work.redact)
-        await agent.keep(record, work.compacted(record, compaction.usage))
+        await until_kept(
+            lambda: agent.keep(record, work.compacted(record, compaction.usage)), agent.session_id
+        )
     except ErrandFailed as error:
         context.put_off()
         work.spent(Errand.SUMMARY, error.usage)

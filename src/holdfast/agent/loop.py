@@ -9,6 +9,7 @@ import msgspec
 from holdfast.agent.agent import Agent
 from holdfast.agent.asking import ask
 from holdfast.agent.calls import run_calls
+from holdfast.agent.keeping import until_kept
 from holdfast.agent.vision import describe_pictures
 from holdfast.agent.work import Parked, Work
 from holdfast.core.crash import CrashPoint
@@ -17,6 +18,7 @@ from holdfast.core.ids import CallId
 from holdfast.core.message import AssistantMessage
 from holdfast.core.model import Completed
 from holdfast.core.projection import open_calls
+from holdfast.core.turn import Usage
 
 NOTHING_SAID = "(The model gave an empty answer.)"
 
@@ -24,9 +26,9 @@ NOTHING_SAID = "(The model gave an empty answer.)"
 async def run_turn(agent: Agent, work: Work) -> Completed:
     """Run the turn to its final reply, which is returned uncommitted: its commit ends the turn.
 
-    Raises `ModelFailed` where the model failed for good, `StoreError` where a step could not
-    be kept, `Parked` at the first step boundary behind a wish for that. May be cancelled at any
-    await.
+    Raises `ModelFailed` where the model failed for good, `StoreError` where a step cannot be kept
+    (a full disk is waited for), `Parked` at the first step boundary behind a wish for that. May be
+    cancelled at any await.
     """
     replies = work.replies_before
     while True:
@@ -41,15 +43,23 @@ async def run_turn(agent: Agent, work: Work) -> Completed:
         if last_chance or not completed.message.calls:
             return _final(completed)
         reply = _with_own_ids(completed.message, f"{work.turn_id}.{replies}")
-        await agent.keep(reply, work.replied(reply, completed.usage))
+        await _keep_reply(agent, work, reply, completed.usage)
         work.crash(CrashPoint.REPLY_COMMITTED)
         work.emit(StepEnded(reply.text))
         replies += 1
 
 
+async def _keep_reply(agent: Agent, work: Work, reply: AssistantMessage, usage: Usage) -> None:
+    await until_kept(lambda: agent.keep(reply, work.replied(reply, usage)), agent.session_id)
+
+
 async def _take_steers(agent: Agent, work: Work) -> None:
-    while steer := work.next_steer():
-        await agent.keep(*steer)
+    async def take() -> None:
+        """One that the log refuses stands in front again."""
+        while steer := work.next_steer():
+            await agent.keep(*steer)
+
+    await until_kept(take, agent.session_id)
 
 
 def _final(completed: Completed) -> Completed:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from holdfast.agent.agent import Agent
+from holdfast.agent.keeping import until_kept
 from holdfast.agent.work import Work
 from holdfast.core.auxiliary import Errand, ErrandFailed
 from holdfast.core.message import AssistantMessage, Message, NoteMessage, ToolMessage, UserMessage
@@ -28,7 +29,7 @@ async def describe_pictures(agent: Agent, work: Work) -> None:
     if agent.sees or not (shown := _undescribed(agent.messages)):
         return
     note, usage = await _note(agent, work, shown)
-    await agent.keep(note, work.noted(note, usage))
+    await until_kept(lambda: agent.keep(note, work.noted(note, usage)), agent.session_id)
 
 
 async def _note(

@@ -101,44 +101,13 @@ class TurnLog:
         return True
 
     def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]:
-        self.must_be_open()
-        self.usage = self.usage + usage
-        self.replies += 1
-        return self._told(
-            self._house.store.record_reply(
-                self.turn_id,
-                session_id=self.session_id,
-                message=message,
-                usage=usage,
-                at=self._house.clock.now(),
-            )
-        )
+        return self._said(self._house.store.record_reply, message, usage, replies=1)
 
     def noted(self, message: NoteMessage, usage: Usage) -> Awaitable[None]:
-        self.must_be_open()
-        self.usage = self.usage + usage
-        return self._told(
-            self._house.store.record_note(
-                self.turn_id,
-                session_id=self.session_id,
-                message=message,
-                usage=usage,
-                at=self._house.clock.now(),
-            )
-        )
+        return self._said(self._house.store.record_note, message, usage)
 
     def compacted(self, message: CompactionMessage, usage: Usage) -> Awaitable[None]:
-        self.must_be_open()
-        self.usage = self.usage + usage
-        return self._told(
-            self._house.store.record_compaction(
-                self.turn_id,
-                session_id=self.session_id,
-                message=message,
-                usage=usage,
-                at=self._house.clock.now(),
-            )
-        )
+        return self._said(self._house.store.record_compaction, message, usage)
 
     def steered(self, inbox_id: InboxId, message: UserMessage) -> asyncio.Future[None]:
         self.must_be_open()
@@ -155,23 +124,29 @@ class TurnLog:
     def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
         self.must_be_open()
         self.started_calls.update(call_ids)
-        return self._house.store.record_started(
-            self.turn_id, session_id=self.session_id, call_ids=call_ids, at=self._house.clock.now()
+        started = asyncio.ensure_future(
+            self._house.store.record_started(
+                self.turn_id,
+                session_id=self.session_id,
+                call_ids=call_ids,
+                at=self._house.clock.now(),
+            )
         )
+        started.add_done_callback(lambda done: self._started(call_ids, done))
+        return started
 
     def called(self, message: ToolMessage) -> asyncio.Future[None]:
         self.must_be_open()
         self.started_calls.discard(message.call_id)
-        durable = self._told(
+        return self._told(
             self._house.store.record_finished(
                 self.turn_id,
                 session_id=self.session_id,
                 message=message,
                 at=self._house.clock.now(),
-            )
+            ),
+            lambda: self.started_calls.add(message.call_id),  # as far as the log knows, it runs
         )
-        durable.add_done_callback(lambda done: self._called(message.call_id, done))
-        return durable
 
     def end(self, end: EndTurn) -> None:
         """Close the turn: `end` is on its way to the log, and joins the buffer at once."""
@@ -217,25 +192,53 @@ class TurnLog:
         writing.add_done_callback(announce)
         return writing
 
-    def _told(self, write: Awaitable[None]) -> asyncio.Future[None]:
-        """The write; those who look at the session hear of it from the commit itself."""
+    def _said(
+        self,
+        record: Callable[..., Awaitable[None]],
+        message: AssistantMessage | NoteMessage | CompactionMessage,
+        usage: Usage,
+        *,
+        replies: int = 0,
+    ) -> asyncio.Future[None]:
+        """Counted at once, since whoever ends the turn meanwhile counts it too, and taken back
+        where it was not kept. No two of these are on their way at the same time."""
+        self.must_be_open()
+        before = self.usage, self.replies
+
+        def undo() -> None:
+            self.usage, self.replies = before
+
+        self.usage, self.replies = self.usage + usage, self.replies + replies
+        at = self._house.clock.now()
+        write = record(
+            self.turn_id, session_id=self.session_id, message=message, usage=usage, at=at
+        )
+        return self._told(write, undo)
+
+    def _told(
+        self, write: Awaitable[None], undo: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
+        """The write; those who look at the session hear of it from the commit itself. `undo` takes
+        back what was reckoned with, where it fails: it may be written again."""
         self._agent.active_at = self._house.clock.now()
         durable = asyncio.ensure_future(write)
-        durable.add_done_callback(self._committed)
+        durable.add_done_callback(lambda done: self._committed(done, undo))
         return durable
 
-    def _committed(self, done: asyncio.Future[None]) -> None:
+    def _committed(self, done: asyncio.Future[None], undo: Callable[[], None] | None) -> None:
         if worked(done):
             self._house.feeds.committed(self.session_id)
         elif not done.cancelled():
             # The buffer may hold what the log does not: the next turn reads the log again.
             self._house.cache.drop(self.session_id)
+            if undo is not None:
+                undo()
+
+    def _started(self, call_ids: Sequence[CallId], done: asyncio.Future[None]) -> None:
+        if not done.cancelled() and not worked(done):
+            self.started_calls.difference_update(call_ids)  # none of them runs
 
     def _owed(self, deliveries: Sequence[NewDelivery], done: asyncio.Future[None]) -> None:
         """What goes out with the beginning; one that failed is begun again by its lane."""
         if worked(done) and deliveries:
             self._house.announcer.messages((), deliveries)
-
-    def _called(self, call_id: CallId, done: asyncio.Future[None]) -> None:
-        if not done.cancelled() and not worked(done):
-            self.started_calls.add(call_id)  # as far as the log knows, it runs

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.errors import StoreDamaged, StoreError, StoreUnusable
+from holdfast.core.errors import StoreDamaged, StoreError, StoreFailing, StoreUnusable
 
 DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError)
 
@@ -39,8 +39,11 @@ def _failed(error: Exception, path: Path) -> StoreError:
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError() | OSError():
             what, remedy = f"it cannot be opened or written ({error})", _MODE
         case _:
-            what, remedy = f"{type(error).__name__}: {error}", "Nothing else is affected"
-    return StoreError(f"{path}: {what}; nothing of this was written. {remedy}")
+            what = f"{type(error).__name__}: {error}"
+            return StoreError(
+                f"{path}: {what}; nothing of this was written. Nothing else is affected"
+            )
+    return StoreFailing(f"{path}: {what}; nothing of this was written. {remedy}")
 
 
 def damaged(path: Path, found: str) -> StoreDamaged:

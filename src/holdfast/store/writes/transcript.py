@@ -1,11 +1,12 @@
 """The transcript: appending messages to a session, and steps to a turn."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import apsw
 
 from holdfast.core.ids import CallId, SessionId, TurnId
-from holdfast.core.message import Message
+from holdfast.core.message import AssistantMessage, Message, ToolCall
 from holdfast.core.turn import StepKind, Usage
 from holdfast.store import rows
 
@@ -77,6 +78,18 @@ def finish_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, message_s
     )
     if not cursor.connection.changes():
         add_step(cursor, StepKind.TOOL, place, message_seq=message_seq, call_id=call_id)
+
+
+def last_calls(cursor: apsw.Cursor, turn_id: TurnId) -> Sequence[ToolCall]:
+    """The calls of the last reply of a turn that is in the log."""
+    body = cursor.execute(
+        "SELECT messages.body FROM steps JOIN messages ON messages.session_id = steps.session_id"
+        " AND messages.seq = steps.message_seq WHERE steps.turn_id = ? AND steps.kind = 'model'"
+        " ORDER BY steps.seq DESC LIMIT 1",
+        (turn_id,),
+    ).get
+    reply = None if body is None else rows.message(body)
+    return reply.calls if isinstance(reply, AssistantMessage) else ()
 
 
 def _next_step(cursor: apsw.Cursor, turn_id: TurnId) -> int:

@@ -181,7 +181,7 @@ def suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
 def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
     _close(cursor, end)
     taken = transcript.taken(cursor, end.turn_id)
-    for message in end.messages:
+    for message in _fitting(cursor, end):
         _last_message(cursor, message, end, _rest(end.usage, taken.usage))
     if taken.last:
         cursor.execute(
@@ -192,6 +192,19 @@ def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
     outbox.add(cursor, end.deliveries, at=end.at)
     for row in end.inbox_ends:
         inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+
+
+def _fitting(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
+    """Without results of calls that the log does not have: whoever ended the turn saw a reply that
+    was on its way here, and did not arrive."""
+    if not any(isinstance(message, ToolMessage) for message in end.messages):
+        return end.messages
+    calls = {call.id for call in transcript.last_calls(cursor, end.turn_id)}
+    return [
+        message
+        for message in end.messages
+        if not isinstance(message, ToolMessage) or message.call_id in calls
+    ]
 
 
 def _close(cursor: apsw.Cursor, end: EndTurn) -> None:
