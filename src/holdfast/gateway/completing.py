@@ -10,13 +10,15 @@ from holdfast.core.outbox import DeliveryState, Part
 from holdfast.core.ports import Platform
 from holdfast.gateway.fitting import messages_of
 from holdfast.gateway.parcel import Parcel
-from holdfast.gateway.posting import Post, Posting, outcome
+from holdfast.gateway.posting import Post, Posting, changeable, outcome
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.way import Way
 
 log = logging.getLogger(__name__)
 
-_CHANGES = 4  # tries at a last change that is refused, or that nobody answers
+# Tries at a last change. One that nobody answers may meet a line that is dead and looks whole: it
+# can be made again without harm, and is, for as long as it takes to find that out.
+_REFUSED, _UNANSWERED = 4, 7
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +79,13 @@ class _Tries:
         self._post = post
         self._platform = platform
         self._way = way
-        self._refused = 0
+        self._tried = 0
 
     async def to_the_end(self, part: Part) -> Part:
         """The part when it is shown as it is to be, refused for good, or for good unknown."""
         while not part.final and part.state is not DeliveryState.FAILED:
             await self._way.passed()
+            part = changeable(part, self._platform)
             if self._used_up(part):
                 return msgspec.structs.replace(part, state=DeliveryState.UNKNOWN)
             try:
@@ -106,9 +109,9 @@ class _Tries:
             return outcome(part, error, final=True)
         # It stands there, half said. It is not said again beside itself: a change that is refused
         # now may be taken a little later, and one that is never taken is a failure to be seen.
-        self._refused += 1
-        self._way.hold(self._platform.capabilities.edit_interval * 2**self._refused)
-        if self._refused < _CHANGES:
+        self._tried += 1
+        self._way.hold(self._platform.capabilities.edit_interval * 2**self._tried)
+        if self._tried < (_REFUSED if isinstance(error, Refused) else _UNANSWERED):
             return part
         part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
         await self._posting.keep(self._post.delivery_id, part, error=self.error)

@@ -62,10 +62,9 @@ class Posting:
         `outcome` for how the part stands then."""
         if part.platform_message_id is None:
             return await self._send(post, part, platform)
-        if editor := editor_of(platform):
-            return await self._change(post, part, editor, part.platform_message_id)
-        # What it shows can not be changed any more, so the rest is said anew, and says so.
-        return await self._send(post, msgspec.structs.replace(part, doubtful=True), platform)
+        editor = editor_of(platform)
+        assert editor is not None, "what cannot be changed is said anew: `changeable`"
+        return await self._change(post, part, editor, part.platform_message_id)
 
     async def _send(self, post: Post, part: Part, platform: Platform) -> Part:
         await self._begin(post.delivery_id, part.number)
@@ -148,6 +147,14 @@ def editor_of(platform: Platform) -> Editing | None:
     if platform.capabilities.edit and isinstance(platform, Editing):
         return platform
     return None
+
+
+def changeable(part: Part, platform: Platform) -> Part:
+    """Where nobody can change what a part shows any more, it is said anew, once, and says so."""
+    if part.platform_message_id is None or editor_of(platform) is not None:
+        return part
+    resends = 0 if part.state is DeliveryState.SENT else part.resends
+    return msgspec.structs.replace(part, platform_message_id=None, doubtful=True, resends=resends)
 
 
 def outcome(part: Part, error: SendError, *, final: bool) -> Part:

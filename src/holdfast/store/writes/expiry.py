@@ -3,6 +3,7 @@
 import apsw
 
 from holdfast.core.ids import SessionId
+from holdfast.store.writes import streams
 
 _AT_ONCE = 500  # rows of one command: nobody else's write waits long for it
 
@@ -41,12 +42,13 @@ def prune_inbox(cursor: apsw.Cursor, *, before: float) -> int:
 
 
 def prune_outbox(cursor: apsw.Cursor, *, before: float) -> int:
-    """Forget the oldest deliveries that were settled before then; how many."""
+    """Forget the oldest deliveries that were settled before then, with their parts; how many.
+    Whether one arrived that nobody heard of again is settled by then: nobody will know."""
     gone = cursor.execute(
         "DELETE FROM outbox WHERE seq IN (SELECT seq FROM outbox ORDER BY seq LIMIT ?2)"
-        " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed')"
+        " AND created_at < ?1 AND updated_at < ?1 AND state IN ('sent', 'failed', 'unknown')"
         " RETURNING id",
         (before, _AT_ONCE),
     ).fetchall()
-    cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", gone)
+    streams.drop(cursor, gone)
     return len(gone)

@@ -56,9 +56,11 @@ def settle(
     platform_message_id: str | None,
     error: str,
 ) -> None:
-    """Settled as pending, the attempt took nothing to the platform: it was no resend."""
+    """Settled as pending, the attempt took nothing to the platform: it was no resend. One that is
+    unknown still, as every start finds it, is as old as it was."""
     cursor.execute(
-        "UPDATE outbox SET state = ?1, error = ?2, updated_at = ?3,"
+        "UPDATE outbox SET state = ?1, error = ?2,"
+        " updated_at = CASE WHEN state = ?1 THEN updated_at ELSE ?3 END,"
         " platform_message_id = coalesce(?4, platform_message_id),"
         " resends = resends - (?1 = 'pending' AND state = 'sending' AND resends > 0),"
         " doubtful = doubtful OR ?1 = 'unknown',"

@@ -1,5 +1,8 @@
 """Streams: deliveries that are begun before their text is there, and the parts of a delivery."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import apsw
 
 from holdfast.core.errors import StoreError
@@ -73,6 +76,11 @@ def read(cursor: apsw.Cursor, delivery_id: DeliveryId) -> tuple[Part, ...]:
         (delivery_id,),
     )
     return tuple(rows.part(row) for row in found)
+
+
+def drop(cursor: apsw.Cursor, gone: Sequence[Any]) -> None:
+    """The parts of deliveries, by their ids, that have gone from the outbox."""
+    cursor.executemany("DELETE FROM parts WHERE delivery_id = ?", gone)
 
 
 def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:

@@ -71,7 +71,8 @@ def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[In
     asked = [(inbox_id,) for inbox_id in inbox_ids]
     aside = "turn_id IS NULL AND inbox_id IS NULL AND session_id"
     for column, bindings in (("turn_id", found), ("inbox_id", asked), (aside, [(session_id,)])):
-        cursor.executemany(f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED}", bindings)
+        gone = f"DELETE FROM outbox WHERE {column} = ? AND {_SETTLED} RETURNING id"
+        streams.drop(cursor, cursor.executemany(gone, bindings).fetchall())
         cursor.executemany(f"UPDATE outbox SET {_EMPTIED} WHERE {column} = ?", bindings)
     streams.forget(cursor, session_id)
     for table, column in (("steps", "turn_id"), ("turns", "id")):
