@@ -26,6 +26,7 @@ COMMANDS = {
     "approvals": Lazy(
         "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
     ),
+    "pairing": Lazy("holdfast.cli.pairing", "Let people in who wrote to a bot; send them away."),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "backup": Lazy("holdfast.cli.backup", "Back up a home, running or not; list and verify."),

@@ -11,6 +11,7 @@ from holdfast.control.v1 import (
     memory,
     messages,
     overall,
+    pairing,
     processes,
     sessions,
     streams,
@@ -18,6 +19,7 @@ from holdfast.control.v1 import (
 )
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
+from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
 from holdfast.control.v1.views import (
     AcceptedView,
     ApprovalAnswer,
@@ -366,6 +368,40 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         about="Revoke an approval that stands.",
         handler=approvals.revoke_rule,
         statuses=(204,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/pairing",
+        about="Who asks to be let in, and who was.",
+        handler=pairing.list_pairing,
+        gives=PairingView,
+    ),
+    Endpoint(
+        method="POST",
+        path="/pairing",
+        about="Let in whose code it is, and tell them.",
+        handler=pairing.approve_pairing,
+        takes=PairingCode,
+        gives=PairingView,
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/pairing/requests",
+        about="Deny somebody: their code is worth nothing any more.",
+        handler=pairing.deny_pairing,
+        query=PairingWho,
+        statuses=(204,),
+        refuses=(404,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/pairing/people",
+        about="Send somebody away who was let in.",
+        handler=pairing.revoke_pairing,
+        query=PairingWho,
+        statuses=(204,),
+        refuses=(404,),
     ),
     Endpoint(
         method="GET",

@@ -1,0 +1,62 @@
+"""Pairing as the command line shows it."""
+
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.output import duration, moment, print_json, print_table
+from holdfast.cli.screen import safe
+from holdfast.control.v1.pairing_views import PairingView
+
+_NOBODY = (
+    "Nobody waits to be let in. Whoever writes to a bot privately and is not in its allow list "
+    "gets a code."
+)
+
+
+def print_pairing(document: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+        return
+    pairing = msgspec.convert(document, PairingView)
+    if pairing.locked_until is not None:
+        left = duration(max(0.0, pairing.locked_until - time.time()))
+        click.echo(f"No code is taken for {left}: too many wrong ones were tried.")
+    if pairing.requests:
+        print_table(
+            ["WAITS", "CALLS THEMSELVES", "SINCE", "LEFT"],
+            [
+                [
+                    safe(each.principal),
+                    safe(each.user_name or ""),
+                    moment(each.asked_at),
+                    duration(max(0.0, each.expires_at - time.time())),
+                ]
+                for each in pairing.requests
+            ],
+        )
+        click.echo("`holdfast pairing approve CODE` lets in whose code it is: ask them for it.")
+    else:
+        click.echo(_NOBODY)
+    if pairing.people:
+        print_table(
+            ["LET IN", "CALLS THEMSELVES", "SINCE", "BY"],
+            [
+                [
+                    safe(each.principal),
+                    safe(each.user_name or ""),
+                    moment(each.since),
+                    safe(each.let_in_by),
+                ]
+                for each in pairing.people
+            ],
+        )
+
+
+def print_decided(told: Any, *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+    else:
+        click.echo(safe(str(told["told"])))
