@@ -194,6 +194,17 @@ async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
     assert "uploads/plan.txt" in request.messages[-1].text
 
 
+async def test_a_file_that_can_never_be_fetched_holds_up_nobody(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    vendor.faults.add("getFile", *[Break.CUT_BEFORE] * 20)
+    bot.model.say("a pity")
+    vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
+    await bot.read("a pity")
+    (request,) = bot.model.requests
+    assert "[Attached, and not here: plan.txt (it could not" in request.messages[-1].text
+
+
 async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(
     bot: Telegraph, vendor: Vendor
 ) -> None:

@@ -129,6 +129,16 @@ async def test_marks_that_are_not_understood_are_left_out(
     assert vendor.texts() == ["**bye**"]
 
 
+async def test_a_text_that_is_too_long_only_as_it_is_shown_is_said_as_it_was_written(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    wide = "a" * 40
+    table = f"| x | y |\n|---|---|\n| {wide} | {wide} |\n" + "| a | b |\n" * 380
+    assert len(table) < 4096
+    await door.send(outbound(table))
+    assert len(vendor.texts()[0]) <= 4096
+
+
 async def test_a_group_that_became_another_chat_is_followed(
     vendor: Vendor, door: TelegramPlatform
 ) -> None:

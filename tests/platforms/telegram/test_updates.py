@@ -198,10 +198,15 @@ async def test_who_writes_as_the_group_is_the_group_and_no_bot(
     family, news = vendor.group(), vendor.channel()
     anonymous = {"id": 1087968824, "is_bot": True, "first_name": "Group", "username": "x"}
     vendor.say("as the group", chat=family, by=anonymous, sender_chat=family)
+    vendor.say("as a channel", chat=family, by=OTHER_BOT, sender_chat=news)
     vendor.say("news", chat=news)
-    hidden, post = await read(vendor, base_url)
+    forwarded = {"sender_chat": news, "is_automatic_forward": True}
+    vendor.say("news", chat=family, by=OTHER_BOT, **forwarded)
+    hidden, channel, post, forward = await read(vendor, base_url)
     assert (hidden.source.user_id, hidden.source.author) == (str(family["id"]), Author.PERSON)
     assert hidden.source.user_name == "The family"
+    assert (channel.source.user_id, channel.source.author) == (str(news["id"]), Author.PERSON)
+    assert forward.source.author is Author.BOT
     assert (post.source.chat_type, post.source.user_id) == (ChatType.CHANNEL, str(news["id"]))
 
 

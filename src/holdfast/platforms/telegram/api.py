@@ -1,6 +1,6 @@
 """The Bot API over HTTP: one call, and what its answer means for whoever made it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -53,16 +53,21 @@ class Moved(Refused):
 
 
 class BotApi:
-    """One bot's line. It owns its connections while it is open, and says the token to nobody."""
+    """One bot's line. It owns its connections while it is open, and says the token to nobody.
+
+    `alive` is told of each answer, and of each piece of a file: they came over the line.
+    """
 
     def __init__(self, token: Secret, *, base_url: str, limit: float = 20.0) -> None:
         self._token = token
         self._base_url = base_url.rstrip("/")
         self._limit = limit
+        self._alive: Callable[[], None] = _nobody
         self._http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
+    async def open(self, alive: Callable[[], None]) -> AsyncIterator[None]:
+        self._alive = alive
         async with aiohttp.ClientSession() as self._http:
             try:
                 yield
@@ -81,7 +86,10 @@ class BotApi:
             async with self._line.post(
                 url, data=body, headers=_HEADERS, timeout=timeout, allow_redirects=False
             ) as response:
-                return _result(method, response.status, await response.read(), kind)
+                body = await response.read()
+                if response.status < 500:
+                    self._alive()
+                return _result(method, response.status, body, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
@@ -100,13 +108,14 @@ class BotApi:
 
     async def _fetch(self, path: str, *, most: int) -> bytes:
         url = f"{self._base_url}/file/bot{self._token.reveal()}/{path}"
-        timeout = aiohttp.ClientTimeout(total=self._limit * 3, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(sock_read=self._limit, sock_connect=_CONNECT)
         held = bytearray()
         try:
             async with self._line.get(url, timeout=timeout, allow_redirects=False) as response:
                 if response.status != 200:
                     raise NoAttachment(f"Telegram has it no more ({response.status})")
                 async for piece in response.content.iter_chunked(_PIECE):
+                    self._alive()
                     held += piece
                     if len(held) > most:
                         raise NoAttachment(f"it is larger than {most // 2**20} MB")
@@ -120,6 +129,10 @@ class BotApi:
         if self._http is None:
             raise NotConnected("the bot is not connected to Telegram; nothing was sent")
         return self._http
+
+
+def _nobody() -> None:
+    """Who is told before there is a line."""
 
 
 def _result(method: str, status: int, body: bytes, kind: type[T]) -> T:

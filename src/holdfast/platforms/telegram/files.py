@@ -1,9 +1,9 @@
 """Files that people send: which of them a message has, and how each is fetched."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator
 
-from holdfast.core.attachment import Attachment
+from holdfast.core.attachment import Attachment, NoAttachment
+from holdfast.core.errors import NotConnected
 from holdfast.platforms.telegram.api import BotApi
 from holdfast.platforms.telegram.wire import FileInfo, Message
 
@@ -11,16 +11,31 @@ from holdfast.platforms.telegram.wire import FileInfo, Message
 _ENDINGS = {"voice": "ogg", "audio": "mp3", "video": "mp4", "video_note": "mp4"}
 
 
-def attached_to(message: Message, api: BotApi, *, most: int) -> tuple[Attachment, ...]:
-    """None is fetched yet. `most` is in bytes."""
+def attached_to(
+    message: Message, api: BotApi, *, most: int, last_try: bool
+) -> tuple[Attachment, ...]:
+    """None is fetched yet. `most` is in bytes. At the last try, what cannot be fetched is not to
+    be had: whatever else people say waits behind it."""
     return tuple(
         Attachment(
-            name=name,
-            size=info.file_size,
-            fetch=partial(api.download, info.file_id, most=most),
+            name=name, size=info.file_size, fetch=_fetching(info, api, most=most, last=last_try)
         )
         for name, info in _files(message)
     )
+
+
+def _fetching(
+    info: FileInfo, api: BotApi, *, most: int, last: bool
+) -> Callable[[], Awaitable[bytes]]:
+    async def fetch() -> bytes:
+        try:
+            return await api.download(info.file_id, most=most)
+        except NotConnected as error:
+            if last:
+                raise NoAttachment(f"it could not be fetched: {error}") from error
+            raise
+
+    return fetch
 
 
 def _files(message: Message) -> Iterator[tuple[str, FileInfo]]:

@@ -2,12 +2,17 @@
 
 from typing import Any
 
-from holdfast.platforms.text.telegram import render
+from holdfast.core.capabilities import LengthUnit
+from holdfast.core.length import length
+from holdfast.platforms.text.telegram import LONGEST, render
 
 
 def formatted(text: str) -> dict[str, Any]:
-    """The arguments that say this text."""
+    """The arguments that say this text. One that is too long only as it would be shown, a table
+    for example, is said as it was written: refused, it would be lost."""
     shown = render(text)
+    if length(shown.text, LengthUnit.UTF16) > LONGEST:
+        return unformatted(text)
     return {"text": shown.text, "entities": shown.entities or None}
 
 

@@ -73,9 +73,8 @@ class TelegramPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        async with self._api.open():
+        async with self._api.open(lambda: intake.proven(self.name, self.account)):
             me = await self._greeted()
-            intake.proven(self.name, self.account)
             async with asyncio.TaskGroup() as errands:
                 tasks = [errands.create_task(self._receive(me, intake, errands), name="updates")]
                 if self._settings.menu:
@@ -120,19 +119,14 @@ class TelegramPlatform:
         taking = Taking(self._api, reader, intake=intake, most=most, errands=errands)
         try:
             if self._settings.webhook:
-                await self._webhook.hold(taking, lambda: intake.proven(self.name, self.account))
+                await self._webhook.hold(taking)
             else:
                 await self._poll(reader, taking, intake)
         except SendError as error:
             intake.lost(self.name, self.account, self._ended_by(error))
 
     async def _poll(self, reader: Reader, taking: Taking, intake: Intake) -> None:
-        polling = Polling(
-            self._api,
-            taking,
-            hold=self._settings.poll_seconds,
-            proven=lambda: intake.proven(self.name, self.account),
-        )
+        polling = Polling(self._api, taking, hold=self._settings.poll_seconds)
         cursor = await intake.cursor(self.name, self.account, reader.cursor)
         try:
             await polling.run(cursor)

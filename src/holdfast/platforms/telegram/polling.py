@@ -27,13 +27,11 @@ class Polling:
         taking: Taking,
         *,
         hold: int,
-        proven: Callable[[], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api = api
         self._taking = taking
         self._hold = hold  # seconds for which the vendor holds a poll that has nothing to tell
-        self._proven = proven
         self._sleep = sleep
 
     async def run(self, cursor: str | None) -> None:
@@ -46,7 +44,6 @@ class Polling:
         pauses = _growing()
         while True:
             updates = await self._ask(offset)
-            self._proven()
             try:
                 for raw in updates:
                     offset = await self._taking.take(raw, kept=True) + 1

@@ -8,8 +8,6 @@ from holdfast.platforms.telegram.wire import CallbackQuery, Chat, Entity, Messag
 PLATFORM = "telegram"
 
 _KINDS = {"private": ChatType.DM, "channel": ChatType.CHANNEL}  # all others are groups
-# Those who write as the group itself come under the name of this account of Telegram's.
-_ANONYMOUS = 1087968824
 
 
 class Reader:
@@ -38,7 +36,7 @@ class Reader:
     def _said(self, message: Message, event_id: str, cursor: Cursor | None) -> Inbound:
         text, ours = self._addressed(message)
         return Inbound(
-            source=self._source(message, message.sender),
+            source=self._source(message, _writer(message), author=self._author(message)),
             event_id=event_id,
             message_id=str(message.message_id),
             text=text or _told(message),
@@ -57,7 +55,7 @@ class Reader:
         if query.message is None or not query.data:
             return None
         return Inbound(
-            source=self._source(query.message, query.sender),
+            source=self._source(query.message, query.sender, author=Author.PERSON),
             event_id=event_id,
             message_id=str(query.message.message_id),
             text=query.data,
@@ -68,8 +66,8 @@ class Reader:
     def _event(self, update_id: str) -> str:
         return f"{self._me.id}/{update_id}"
 
-    def _source(self, message: Message, sender: User | None) -> Source:
-        chat, by = message.chat, _writer(message, sender)
+    def _source(self, message: Message, by: User | Chat, *, author: Author) -> Source:
+        chat = message.chat
         topic = message.message_thread_id if message.is_topic_message else None
         return Source(
             platform=PLATFORM,
@@ -79,13 +77,14 @@ class Reader:
             thread_id=None if topic is None else str(topic),
             user_id=str(by.id),
             user_name=_name(by),
-            author=self._author(message, sender),
+            author=author,
         )
 
-    def _author(self, message: Message, sender: User | None) -> Author:
+    def _author(self, message: Message) -> Author:
+        sender = message.sender
         if sender is not None and sender.id == self._me.id:
             return Author.OURSELVES
-        if message.is_automatic_forward:
+        if message.is_automatic_forward:  # of a channel, into the group that talks about it
             return Author.BOT
         is_bot = sender is not None and sender.is_bot and message.sender_chat is None
         return Author.BOT if is_bot else Author.PERSON
@@ -117,7 +116,7 @@ class Reader:
         # Whatever is said in a topic answers the message that opened it, as the API has it.
         if replied is None or replied.message_id == message.message_thread_id:
             return None
-        by = _writer(replied, replied.sender)
+        by = _writer(replied)
         return Quote(
             text=message.quote.text if message.quote else replied.words,
             user_id=str(by.id),
@@ -127,11 +126,10 @@ class Reader:
         )
 
 
-def _writer(message: Message, sender: User | None) -> User | Chat:
-    """A person, or the group or channel in whose name somebody writes."""
-    if sender is not None and (sender.id != _ANONYMOUS or message.sender_chat is None):
-        return sender
-    return message.sender_chat or message.chat
+def _writer(message: Message) -> User | Chat:
+    """A person, or the group or channel in whose name somebody writes: then the person that the
+    API names is one of its own making, the same for all of them."""
+    return message.sender_chat or message.sender or message.chat
 
 
 def _name(by: User | Chat) -> str | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 
 import msgspec
 
@@ -17,6 +18,7 @@ from holdfast.platforms.telegram.wire import CallbackQuery, Numbered, Update
 log = logging.getLogger(__name__)
 
 _NOT_YOURS = "You may not do this here."
+_TRIES = 4  # at the files of an update
 _PATIENCE = 5.0  # seconds: a stop does not wait longer for a button
 
 
@@ -37,6 +39,7 @@ class Taking:
         self._intake = intake
         self._most = most  # bytes of one file
         self._errands = errands
+        self._tries: Counter[int] = Counter()  # of updates that were not taken at once
 
     async def take(self, raw: msgspec.Raw | bytes, *, kept: bool) -> int:
         """The number of the update, which may be confirmed now: it is durable, or nothing to keep.
@@ -59,6 +62,7 @@ class Taking:
         inbound = self._reader.inbound(update, kept=kept)
         if inbound is not None:
             await self._hand_over(update, inbound)
+        self._tries.pop(number, None)
         return number
 
     async def _hand_over(self, update: Update, inbound: Inbound) -> None:
@@ -84,7 +88,9 @@ class Taking:
     def _attached(self, update: Update) -> tuple[Attachment, ...]:
         if update.said is None or not self._most:
             return ()
-        return attached_to(update.said, self._api, most=self._most)
+        self._tries[update.update_id] += 1
+        last_try = self._tries[update.update_id] >= _TRIES
+        return attached_to(update.said, self._api, most=self._most, last_try=last_try)
 
     async def _answer(self, query: CallbackQuery, text: str) -> None:
         """The button stops showing that it waits. After the commit, so that it waits until its

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -46,9 +46,7 @@ class Webhook:
     def routes(self) -> Sequence[web.RouteDef]:
         return (web.post(path_of(self._account), self._posted),) if self._url else ()
 
-    async def hold(
-        self, taking: Taking, proven: Callable[[], None], *, every: float = SIGN_OF_LIFE
-    ) -> None:
+    async def hold(self, taking: Taking, *, every: float = SIGN_OF_LIFE) -> None:
         """Take what is posted, until cancelled. Raises `NotConnected` where Telegram is gone, and
         `Held` where it posts elsewhere by now."""
         self._taking = taking
@@ -58,7 +56,6 @@ class Webhook:
                 info = await self._api.call("getWebhookInfo", WebhookInfo)
                 if info.url != self._url:
                     raise _elsewhere(info.url)
-                proven()
         finally:
             self._taking = None
 
