@@ -77,6 +77,10 @@ export const api = {
   keepNote: (note) => call("POST", "/memory", note),
   switchMemory: (owner, off) => call("PATCH", "/memory", { owner, off }),
   forgetNote: (owner, id) => call("DELETE", "/memory" + query({ owner, id })),
+  pairing: () => call("GET", "/pairing"),
+  letIn: (code) => call("POST", "/pairing", { code }),
+  deny: (who) => call("DELETE", "/pairing/requests" + query({ who })),
+  sendAway: (who) => call("DELETE", "/pairing/people" + query({ who })),
   files: (id) => call("GET", at("sessions", id, "files")),
 };
 

@@ -18,7 +18,7 @@ export class Page extends Observed {
     this.seek = null;
     this.newName = null; // of the chat that is about to be; null where one is open
     this.drawer = false;
-    this.panel = null; // "files", "processes", "memory" or null
+    this.panel = null; // "files", "processes", "memory", "people" or null
     this.theme = document.documentElement.dataset.theme ?? "auto";
     this.announced = "";
     this.dialog = null;

@@ -5,7 +5,7 @@ import { Ways } from "./restart.js";
 export function Dialog({ page }) {
   const { dialog } = page;
   if (!dialog) return null;
-  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget, restart: Restart }[dialog.kind];
+  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget, revoke: Revoke, restart: Restart }[dialog.kind];
   return html`<${Modal} onClose=${() => page.set({ dialog: null })}><${View} page=${page} dialog=${dialog} /><//>`;
 }
 
@@ -69,6 +69,13 @@ function Kill({ page, dialog: { process, act } }) {
 function Forget({ page, dialog: { note, act } }) {
   return html`<${Question} page=${page} title="Forget this note?" verb="Forget" danger act=${act}>
     <p>${note.text}</p>
+  <//>`;
+}
+
+function Revoke({ page, dialog: { person, act } }) {
+  return html`<${Question} page=${page} title="Send them away?" verb="Send away" danger act=${act}>
+    <p>${person.user_name && html`<strong>${person.user_name}</strong> `}${person.principal}</p>
+    <p>What they write is not answered any more; their conversations are kept.</p>
   <//>`;
 }
 

@@ -33,6 +33,7 @@ function Actions({ page, session }) {
     ${panel("files", "files", "Files")}
     ${panel("processes", "pulse", "Processes")}
     ${panel("memory", "book", "Memory")}
+    ${panel("people", "people", "People")}
     <${Menu} icon="more" title="More" items=${items} />
   `;
 }

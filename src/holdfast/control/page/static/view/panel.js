@@ -1,11 +1,17 @@
-// What there is besides the words of a session: its files, its processes, and what is remembered.
+// What there is besides the words of a session: files, processes, what is remembered, and people.
 import { html } from "../vendor/preact-htm.module.js";
 import { Files } from "./files.js";
 import { Icon } from "./icons.js";
 import { Notes } from "./notes.js";
+import { People } from "./people.js";
 import { Processes } from "./processes.js";
 
-const VIEWS = { files: ["Files", Files], processes: ["Processes", Processes], memory: ["Memory", Notes] };
+const VIEWS = {
+  files: ["Files", Files],
+  processes: ["Processes", Processes],
+  memory: ["Memory", Notes],
+  people: ["People", People],
+};
 
 export function Panel({ page, conversation }) {
   const [, View] = VIEWS[page.panel];

@@ -1,0 +1,74 @@
+// Who asks to be let in, and who was: the code that somebody tells lets them in.
+import { api } from "../api.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { useFetched } from "./fetched.js";
+import { Icon } from "./icons.js";
+import { iso, lasted, moment, when } from "./times.js";
+
+const EVERY = 10; // seconds; nobody is told that somebody asks
+
+export function People({ page, conversation }) {
+  const { value, problem, look } = useFetched(conversation, api.pairing, EVERY);
+  if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
+  if (!value) return html`<p class="quiet-text">Loading…</p>`;
+  const { requests, people, locked_until } = value;
+  return html`
+    <section class="notebook" aria-label="Waiting to be let in">
+      <header><h2>Waiting to be let in</h2></header>
+      ${requests.length > 0 && html`<${Code} locked=${locked_until} look=${look} />`}
+      ${!requests.length && html`<p class="quiet-text">Nobody. Whoever writes to a bot privately and is not allowed gets a code.</p>`}
+      <ul class="notes">${requests.map((each) => html`<${Request} key=${each.principal} request=${each} look=${look} />`)}</ul>
+    </section>
+    <section class="notebook" aria-label="Let in by a code">
+      ${people.length > 0 && html`<header><h2>Let in by a code</h2></header>`}
+      <ul class="notes">${people.map((each) => html`<${Person} key=${each.principal} page=${page} person=${each} look=${look} />`)}</ul>
+    </section>`;
+}
+
+/** One field for all: the code says whose it is, and no name that somebody gave themselves does. */
+function Code({ locked, look }) {
+  const [problem, setProblem] = useState("");
+  const submit = async (event) => {
+    event.preventDefault();
+    const field = event.target.elements.code;
+    if (!field.value.trim()) return;
+    try {
+      await api.letIn(field.value.trim());
+      field.value = "";
+      setProblem("");
+    } catch (failure) {
+      setProblem(failure.message);
+    }
+    await look();
+  };
+  return html`<form class="note-field" onSubmit=${submit}>
+      <input name="code" aria-label="The code they tell you" placeholder="The code they tell you" maxlength="40" autocomplete="off" spellcheck=${false} />
+      <button type="submit" class="quiet">Let in</button>
+    </form>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${locked && !problem && html`<p class="quiet-text">No code is taken until ${when(locked)}: too many wrong ones were tried.</p>`}`;
+}
+
+function Request({ request: { principal, user_name, asked_at, expires_at }, look }) {
+  const deny = () => api.deny(principal).then(look, look);
+  return html`<li>
+    <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
+    <p class="facts">
+      <span>asked <time datetime=${iso(asked_at)} title=${moment(asked_at)}>${when(asked_at)}</time>, ${lasted(expires_at - Date.now() / 1000)} left</span>
+      <button type="button" class="link" aria-label=${`Deny ${principal}`} onClick=${deny}>Deny</button>
+    </p>
+  </li>`;
+}
+
+function Person({ page, person, look }) {
+  const { principal, user_name, since } = person;
+  const act = () => api.sendAway(principal).then(look);
+  return html`<li>
+    <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
+    <p class="facts">
+      <span>since <time datetime=${iso(since)} title=${moment(since)}>${when(since)}</time></span>
+      <button type="button" class="round" aria-label=${`Send ${principal} away`}
+        onClick=${() => page.set({ dialog: { kind: "revoke", person, act } })}><${Icon} name="trash" /></button>
+    </p>
+  </li>`;
+}

@@ -1,0 +1,65 @@
+"""`holdfast pairing`: whoever has a code is let in, denied or sent away from the shell."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import GatewayProcess
+from tests.platforms.vendor import Vendor
+
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    with Vendor() as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, vendor: Vendor) -> Iterator[GatewayProcess]:
+    gateway = GatewayProcess(tmp_path)
+    gateway.configure(f'[platforms.simulated]\nbase_url = "{vendor.base_url}"\n')
+    gateway.start()
+    yield gateway
+    gateway.stop()
+
+
+def test_people_are_let_in_from_the_shell_and_stay_so_when_it_is_killed(
+    vendor: Vendor, gateway: GatewayProcess, cli: Cli
+) -> None:
+    def pairing(*args: str) -> str:
+        done = cli("pairing", *args)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "Nobody waits" in pairing("list")
+    vendor.say("hello", user="eve", user_name="Eve \x1b[31m")
+    vendor.say("hello", user="mallory")
+    codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
+    listed = pairing("list")
+    assert "simulated:default:eve" in listed and "\x1b" not in listed
+    waiting = json.loads(pairing("list", "--json"))
+    assert [each["user_id"] for each in waiting["requests"]] == ["eve", "mallory"]
+    assert codes["eve"] not in json.dumps(waiting)
+
+    wrong = cli("pairing", "approve", "AAAA-AAAA")
+    assert wrong.returncode == exits.FAILED and "4 more wrong ones" in wrong.stderr
+    assert json.loads(pairing("deny", "mallory", "--json")) == {
+        "told": "Denied: simulated:default:mallory."
+    }
+    assert "is let in" in pairing("approve", *codes["eve"].lower().split("-"))
+    assert vendor.sent(3)[2]["chat_id"] == "eve"
+
+    gateway.kill()
+    gateway.start()
+    assert [each["user_id"] for each in json.loads(pairing("list", "--json"))["people"]] == ["eve"]
+    vendor.say("/status", user="eve")
+    assert vendor.sent(4)[3]["chat_id"] == "eve"
+    assert "may not talk" in pairing("revoke", "simulated:default:eve")
+    nobody = cli("pairing", "revoke", "eve")
+    assert nobody.returncode == exits.FAILED and "Nobody called eve" in nobody.stderr

@@ -1,0 +1,59 @@
+"""Who is let in, on the page: by the code that they tell; denied, and sent away again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.platforms.served import Served
+from tests.platforms.vendor import Vendor
+from tests.web.conftest import Visit
+
+from holdfast.models.misbehaving.process import ModelProcess
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    with Vendor() as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def gateway(chromium: Any, tmp_path: Path, model: ModelProcess, vendor: Vendor) -> Iterator[Served]:
+    where = {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": vendor.base_url}
+    served = Served(tmp_path / "home", model=model, **where).start()
+    yield served
+    served.end()
+
+
+def test_people_are_let_in_denied_and_sent_away_on_the_page(
+    gateway: Served, visit: Visit, vendor: Vendor
+) -> None:
+    vendor.say("hello", user="eve", user_name="<b>Eve</b>")
+    vendor.say("hello", user="mallory")
+    codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
+    visitor = visit(gateway)
+    visitor.ask("[text hello]")
+    visitor.page.get_by_role("button", name="People", exact=True).click()
+    panel = visitor.page.get_by_role("complementary", name="People")
+    waiting = panel.get_by_label("Waiting to be let in").locator("li")
+    waiting.nth(1).wait_for()
+    assert "<b>Eve</b> simulated:default:eve" in waiting.first.inner_text()
+
+    panel.get_by_label("The code they tell you").fill("AAAA-AAAA")
+    panel.get_by_role("button", name="Let in").click()
+    assert "4 more wrong ones" in panel.get_by_role("alert").inner_text()
+    panel.get_by_label("Deny simulated:default:mallory").click()
+    waiting.nth(1).wait_for(state="detached")
+
+    panel.get_by_label("The code they tell you").fill(codes["eve"].lower())
+    panel.get_by_role("button", name="Let in").click()
+    person = panel.get_by_label("Let in by a code").locator("li")
+    person.wait_for()
+    assert waiting.count() == 0
+    assert vendor.sent(3)[2]["chat_id"] == "eve"
+
+    panel.get_by_label("Send simulated:default:eve away").click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Send away").click()
+    person.wait_for(state="detached")
+    assert visitor.page.get_by_role("alert").count() == 0
