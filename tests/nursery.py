@@ -15,15 +15,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from importlib import import_module
 from io import TextIOWrapper
-from multiprocessing import get_context
+from multiprocessing import connection, get_context
 from multiprocessing.context import ForkServerProcess
 from multiprocessing.reduction import DupFd
+from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 GATEWAY = "holdfast.cli.entry"  # modules whose `main` is a program
 VENDOR = "holdfast.platforms.simulated.__main__"
 _PRELOADED = [GATEWAY, VENDOR, "holdfast.main", "holdfast.cli.run", "holdfast.cli.root"]
 _PRELOADED += ["holdfast.platforms.simulated.remote", "holdfast.control.client"]
+
+# Whoever starts a process asks after all others, and of two who ask at once after one that has
+# ended only the first is told its exit code.
+_ASKING = Lock()
 
 
 class Born:
@@ -45,17 +51,18 @@ class Born:
 
     @property
     def returncode(self) -> int | None:
-        return self._process.exitcode
+        with _ASKING:
+            return self._process.exitcode
 
     def poll(self) -> int | None:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
         """Its exit code, or the negative number of the signal that ended it."""
-        self._process.join(timeout)
-        if self.returncode is None:
+        connection.wait([self.sentinel], timeout)
+        if (code := self.returncode) is None:
             raise subprocess.TimeoutExpired("a process of the nursery", timeout or 0)
-        return self.returncode
+        return code
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
@@ -70,24 +77,31 @@ class Born:
 
     def communicate(self, input: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
         """All that it says, once it has ended; its pipes are closed then."""
-        with ThreadPoolExecutor(3) as threads, ExitStack() as pipes:
-            for pipe in filter(None, (self.stdin, self.stdout, self.stderr)):
-                pipes.enter_context(pipe)
+        with ThreadPoolExecutor(3) as threads:
             if self.stdin is not None:
                 threads.submit(self._say, input)
-            out, err = (pipe and threads.submit(pipe.read) for pipe in (self.stdout, self.stderr))
+            heard = [threads.submit(_all_of, pipe) for pipe in (self.stdout, self.stderr)]
             try:
                 self.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
-            return out and out.result(), err and err.result()
+            out, err = (words.result() for words in heard)
+            return out, err
 
     def _say(self, text: Any) -> None:
         assert self.stdin is not None
         with suppress(BrokenPipeError), self.stdin:
             if text:
                 self.stdin.write(text)
+
+
+def _all_of(pipe: IO[Any] | None) -> Any:
+    """None where there is no pipe, or it was read to its end before."""
+    if pipe is None or pipe.closed:
+        return None
+    with pipe:
+        return pipe.read()
 
 
 class _Handed:
@@ -125,9 +139,8 @@ def bear(
         fds = tuple(_Handed(fd) for fd, _ in ends)
         born = (program, arguments, dict(env), os.getcwd(), fds)
         process = context.Process(target=_live, args=born, daemon=True)
-        # In this thread: whoever starts a process asks after all others, and two who ask at once
-        # after one that has ended share its exit code between them.
-        process.start()
+        with _ASKING:
+            process.start()
     return Born(process, [_opened(ours, number, text) for number, (_, ours) in enumerate(ends)])
 
 
@@ -174,7 +187,7 @@ def _live(
         os.close(fd)
     sys.stdin, sys.stdout = _stream(0, "r"), _stream(1, "w")
     sys.stderr = _stream(2, "w", errors="backslashreplace", buffering=1)
-    sys.argv = ["holdfast", *arguments]
+    sys.argv = [str(Path(sys.executable).with_name("holdfast")), *arguments]
     try:
         import_module(program).main()
     finally:

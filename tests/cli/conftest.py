@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.nursery import GATEWAY, Born, bear, run_holdfast
 
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service.lock import read_holder
@@ -30,18 +31,9 @@ def cli(tmp_path: Path) -> Cli:
     """`holdfast` with the given arguments, in a home under `tmp_path`."""
 
     def run(
-        *args: str, stdin: str | bytes | None = None, **environ: str
+        *args: str, stdin: str | None = None, **environ: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [HOLDFAST, *args],
-            env=environment(tmp_path) | environ,
-            input=stdin if isinstance(stdin, str) else None,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-        )
+        return run_holdfast(*args, env=environment(tmp_path) | environ, input=stdin)
 
     return run
 
@@ -58,7 +50,7 @@ class GatewayProcess:
         self.home = tmp_path / "home"
         self.where = {"HOLDFAST_HOME": str(self.home)}
         self._log = tmp_path / "gateway.stderr"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Born | None = None
 
     def configure(self, toml: str) -> None:
         self.home.mkdir(mode=0o700, exist_ok=True)
@@ -66,12 +58,7 @@ class GatewayProcess:
 
     def start(self) -> None:
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [HOLDFAST, "run", "--port", "0"],
-                env=self._environ,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
+            self._process = bear(GATEWAY, "run", "--port", "0", env=self._environ, stderr=log)
         assert self._process.stdout is not None
         assert b"listens on" in self._process.stdout.readline(), self._log.read_text()
         holder = read_holder(self.home)

@@ -73,10 +73,13 @@ def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
 
 
 def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(
-    gateway: GatewayProcess, cli: Cli
+    gateway: GatewayProcess, cli: Cli, model: ModelProcess
 ) -> None:
+    before = model.requests()["count"]
+
     def pull_the_plug() -> None:
-        time.sleep(0.7)
+        while model.requests()["count"] == before:
+            time.sleep(0.02)
         gateway.kill()
         time.sleep(0.3)
         gateway.start()

@@ -4,13 +4,14 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
+from tests.nursery import GATEWAY, bear
 
 REPO = Path(__file__).parents[2]
 HOLDFAST = Path(sys.executable).parent / "holdfast"
@@ -82,9 +83,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         "HOLDFAST_HOME": str(home),
         "HOLDFAST_MODEL_PROVIDER": "demo",
     }
-    process = subprocess.Popen(
-        [HOLDFAST, "run", "--port", "0"], env=environ, stdout=subprocess.PIPE, text=True
-    )
+    process = bear(GATEWAY, "run", "--port", "0", env=environ, stderr=DEVNULL, text=True)
     assert process.stdout is not None
     try:
         greeting = process.stdout.readline()

@@ -11,7 +11,7 @@ from typing import Any
 
 import aiohttp
 from tests.faults.nursery import Born, bear
-from tests.nursery import GATEWAY
+from tests.nursery import GATEWAY, run_holdfast
 
 import holdfast
 from holdfast.control.client import ControlClient
@@ -148,19 +148,8 @@ class Lineage:
 
     async def said_by(self, *arguments: str) -> tuple[int, str]:
         """The exit code of a command, and all that it printed."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "holdfast.cli",
-            *arguments,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=self.environment,
-        )
-        async with asyncio.timeout(ENDS_WITHIN):
-            said, _ = await process.communicate()
-        assert process.returncode is not None
-        return process.returncode, said.decode()
+        done = await asyncio.to_thread(run_holdfast, *arguments, env=self.environment)
+        return done.returncode, done.stdout + done.stderr
 
     async def ask(self, address: str, text: str, *, message_id: str) -> str:
         headers = {

@@ -4,12 +4,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests.nursery import GATEWAY, Born, bear, run_holdfast
 
 import holdfast
 from holdfast.control.client import GatewayDown, read_status
@@ -47,7 +48,7 @@ class Lone:
         self.home = home
         self.paths = Paths(home)
         self.paths.config_file.write_text(CONFIG.format(drain=drain, park=park, supervisor=kept_by))
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Born | None = None
         self.variables: dict[str, str] = {}
         self.address = ""
         self.session = ""  # that was spoken to last
@@ -62,16 +63,11 @@ class Lone:
             **variables,
         }
 
-    def begin(self, stall: str = "") -> subprocess.Popen[str]:
+    def begin(self, stall: str = "") -> Born:
         """Start it, and wait for nothing."""
         with (self.home / "errors").open("ab") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.cli", "run"],
-                env=self.environment(HOLDFAST_STALL_AT=stall),
-                stdout=errors,
-                stderr=errors,
-                text=True,
-            )
+            environ = self.environment(HOLDFAST_STALL_AT=stall)
+            self.process = bear(GATEWAY, "run", env=environ, stdout=errors, stderr=errors)
         return self.process
 
     def start(self, stall: str = "") -> "Lone":
@@ -104,13 +100,7 @@ class Lone:
         return self.ended()
 
     def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "holdfast.cli", *words],
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=WITHIN,
-        )
+        return run_holdfast(*words, env=self.environment(), timeout=WITHIN)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         token = self.paths.api_token.read_text().strip()

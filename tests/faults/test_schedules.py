@@ -15,8 +15,8 @@ from tests.faults.laws import ANSWERED, check_laws
 
 from holdfast.core.inbox import InboxState
 
-CHAINS = 2  # of each kind of vendor
-LIVES = 12  # of each chain: 72 schedules in all, as many as every run has time for
+CHAINS = 4  # of each kind of vendor
+LIVES = 25  # of each chain: 300 schedules in all
 AT_ONCE = 3  # worlds: two cores, and others test on them too
 LONGEST_WAIT = 0.5
 SOAKED = 30  # chains of each of the runs of `make soak`: 5,400 schedules

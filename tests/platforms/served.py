@@ -3,14 +3,13 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import openai
+from tests.nursery import GATEWAY, Born, bear
 
 from holdfast.control.client import ControlClient
 from holdfast.models.misbehaving.process import ModelProcess
@@ -26,9 +25,9 @@ class Served:
         self.paths = Paths(home)
         self.address = ""
         self._variables = variables
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Born | None = None
 
-    def launch(self) -> subprocess.Popen[str]:
+    def launch(self) -> Born:
         """Start the process and wait for nothing."""
         environ = {
             "PATH": os.environ["PATH"],
@@ -39,20 +38,15 @@ class Served:
             "HOLDFAST_MODEL_BASE_URL": self.model.base_url,
             **self._variables,
         }
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.cli", "run"],
-            env={key: value for key, value in environ.items() if value},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        given = {key: value for key, value in environ.items() if value}
+        self._process = bear(GATEWAY, "run", env=given, text=True)
         return self._process
 
     def start(self) -> "Served":
         """Start it, and return when it takes messages."""
         process = self.launch()
         assert process.stdout is not None
-        greeting = process.stdout.readline()
+        greeting: str = process.stdout.readline()
         if not greeting:
             raise AssertionError(process.communicate()[1])
         self.address = greeting.split()[-1]
@@ -65,14 +59,14 @@ class Served:
             return 0
         process.send_signal(by)
         process.communicate(timeout=30)
-        return process.returncode
+        return process.wait()
 
     def leaves(self) -> int:
         """It ends by itself, as it was asked to; its exit code."""
         process, self._process = self._process, None
         assert process is not None, "there is none that could"
         process.communicate(timeout=30)
-        return process.returncode
+        return process.wait()
 
     @property
     def port(self) -> int:
