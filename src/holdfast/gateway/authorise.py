@@ -61,7 +61,8 @@ class Authority:
         self._users: set[str] = set()
         self._in_chat: dict[tuple[str, str, str], frozenset[str]] = {}
         for name, account, each in settings.every_account():
-            self._operators |= {f"{name}:{account}:{who}" for who in each.operators}
+            operators = frozenset(each.operators) - {EVERYBODY}
+            self._operators |= {f"{name}:{account}:{who}" for who in operators}
             self._users |= {f"{name}:{account}:{who}" for who in each.allow}
             for chat_id, chat in each.chats.items():
                 if chat.allow:
