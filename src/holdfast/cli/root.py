@@ -23,6 +23,9 @@ COMMANDS = {
     "search": Lazy("holdfast.cli.search", "Find words in all that was ever said."),
     "memory": Lazy("holdfast.cli.memory", "Show or change what is remembered about people."),
     "jobs": Lazy("holdfast.cli.jobs", "Have agents do something later, or regularly."),
+    "platforms": Lazy(
+        "holdfast.cli.platforms", "Show, check, pause or resume the accounts of chat platforms."
+    ),
     "approvals": Lazy(
         "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
     ),

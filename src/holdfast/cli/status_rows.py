@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import click
 
+from holdfast.cli.account_told import account_told
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, size
-from holdfast.cli.screen import safe
 from holdfast.core.facts import (
     BackupFacts,
     Document,
@@ -83,15 +84,10 @@ def _outbox(snapshot: Snapshot, now: float) -> str:
 
 def _platform(platform: PlatformFacts, now: float) -> str:
     name = f"{platform.name}:{platform.account}"
-    if platform.error:
-        return f"{name} not connected: {platform.error}"
-    if platform.here:
+    if platform.here and platform.connected(now):
         return f"{name} here"
     backlog = _BACKLOG.get(platform.backlog, platform.backlog)
-    if platform.proven_at is None:
-        return f"{name} not proven yet; {backlog}"
-    word = "connected" if platform.connected(now) else "silent"
-    return f"{name} {word}, answered {_ago(platform.proven_at, now)} ago; {backlog}"
+    return f"{name} {account_told(platform, now=now)}; {backlog}"
 
 
 def _agents(snapshot: Snapshot) -> str:

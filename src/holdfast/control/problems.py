@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.core.account import AccountState
 from holdfast.core.facts import Document, Level, PlatformFacts, Problem
 from holdfast.core.stopping import StopKind
 
@@ -86,17 +87,40 @@ def _disk(document: Document) -> Iterator[Problem]:
 
 def _platforms(document: Document, now: float) -> Iterator[Problem]:
     snapshot = document.snapshot
-    if document.state != "running" or now - snapshot.since < UNPROVEN_AFTER:
+    if document.state != "running":
         return
+    begins = now - snapshot.since < UNPROVEN_AFTER
     for platform in snapshot.platforms:
+        if platform.state is AccountState.PAUSED:  # as somebody wants it
+            continue
+        if platform.state is AccountState.PARKED:
+            yield _parked(platform)
         # As it was when it was last looked at: a loop that hangs proves nothing, and is told.
-        if not platform.connected(now - document.seen):
-            yield Problem(
-                level=Level.WARNING,
-                code="platform_silent",
-                what=_silence(platform, now),
-                remedy="It is tried again by itself; `holdfast logs` says what went wrong.",
-            )
+        elif not begins and not platform.connected(now - document.seen):
+            yield _silent(platform, now)
+
+
+def _parked(platform: PlatformFacts) -> Problem:
+    name = f"{platform.name}:{platform.account}"
+    return Problem(
+        level=Level.WARNING,
+        code="platform_parked",
+        what=f"{name} is refused for good: {platform.error}.",
+        remedy=f"{platform.remedy.rstrip('.')}; `holdfast platforms resume {name}` tries it again.",
+    )
+
+
+def _silent(platform: PlatformFacts, now: float) -> Problem:
+    again = "It is tried again by itself"
+    if platform.next_try is not None:
+        again += f", next in {max(0.0, platform.next_try - now):.0f} s"
+    hint = f" {platform.remedy.rstrip('.')}." if platform.remedy else ""
+    return Problem(
+        level=Level.WARNING,
+        code="platform_silent",
+        what=_silence(platform, now),
+        remedy=f"{again}; `holdfast logs` says what went wrong.{hint}",
+    )
 
 
 def _silence(platform: PlatformFacts, now: float) -> str:

@@ -60,6 +60,10 @@ class Accounts:
         if line is not None:
             line.lost(error)
 
+    def facts(self) -> tuple[PlatformFacts, ...]:
+        """How every account stands that leads outside."""
+        return self._ground.doors.facts()
+
     async def pause(self, name: str, account: str) -> PlatformFacts:
         """It is let go of and stays so, also over a restart; no turn is cut by that, and what is
         owed there waits. Returns when that is kept."""

@@ -83,7 +83,11 @@ class Start:
         wiring.facts.add(lambda: {"address": listener.address})
         self.footing.ground.lock.announce(listener.address)
         control = wiring.control_socket(
-            store, link=self._link, doorway=self.doorway, shelf_changed=self._look_at_backups
+            gateway,
+            store,
+            link=self._link,
+            doorway=self.doorway,
+            shelf_changed=self._look_at_backups,
         )
         self.begun.control = await control.__aenter__()
         self.begun.gateway = gateway

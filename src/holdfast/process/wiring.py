@@ -13,6 +13,7 @@ from holdfast.agent.memory.guarded import Limits
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config, shared_folder
+from holdfast.control.account_desk import AccountDesk
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.copying import Copying
 from holdfast.control.departing import Doorway
@@ -22,6 +23,7 @@ from holdfast.control.login import Login
 from holdfast.control.login_pages import LoginPages
 from holdfast.control.metrics import Metrics
 from holdfast.control.page import site
+from holdfast.control.pairing import PairingDesk
 from holdfast.control.status_thread import StatusThread
 from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
@@ -215,6 +217,7 @@ class Wiring:
 
     def control_socket(
         self,
+        gateway: Gateway,
         store: SqliteStore,
         *,
         link: Callable[[], str],
@@ -227,8 +230,15 @@ class Wiring:
             fresh=self.facts.fresh,
             link=link,
             doorway=doorway,
-            more=Copying(store, shelf_changed=shelf_changed).routes(),
+            more=[
+                *Copying(store, shelf_changed=shelf_changed).routes(),
+                *PairingDesk(gateway.pairing, ready=lambda: self.facts.running).routes(),
+                *self._account_desk(gateway).routes(),
+            ],
         )
+
+    def _account_desk(self, gateway: Gateway) -> AccountDesk:
+        return AccountDesk(gateway.accounts, clock=self.clock, ready=lambda: self.facts.running)
 
 
 def hooks(doors: Iterable[Platform]) -> Iterator[RouteDef]:

@@ -12,11 +12,13 @@ from holdfast.control.v1 import (
     messages,
     overall,
     pairing,
+    platforms,
     processes,
     sessions,
     streams,
     transcripts,
 )
+from holdfast.control.v1.account_views import AccountList, AccountView
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
@@ -53,6 +55,7 @@ from holdfast.control.v1.views import (
 _SESSION = "/sessions/{id}"
 _PROCESS = f"{_SESSION}/processes/{{process}}"
 _JOB = "/jobs/{id}"
+_ACCOUNT = "/platforms/{name}/{account}"
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -61,6 +64,37 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         about="How the gateway is, and which model answers.",
         handler=overall.status,
         gives=Status,
+    ),
+    Endpoint(
+        method="GET",
+        path="/platforms",
+        about="Every account of every platform: whether it is connected, and if not, why.",
+        handler=platforms.list_accounts,
+        gives=AccountList,
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ACCOUNT}/pause",
+        about="Let an account go, until somebody resumes it. No turn is cut, and nothing is lost.",
+        handler=platforms.pause_account,
+        gives=AccountView,
+        refuses=(404, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ACCOUNT}/resume",
+        about="Connect an account that was paused or refused, or that waits for its next try.",
+        handler=platforms.resume_account,
+        gives=AccountView,
+        refuses=(404,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_ACCOUNT}/check",
+        about="Have a round trip to an account now, or try to connect it, and say what came of it.",
+        handler=platforms.check_account,
+        gives=AccountView,
+        refuses=(404,),
     ),
     Endpoint(
         method="POST",

@@ -1,0 +1,115 @@
+"""Accounts of platforms as the command line shows, checks and changes them."""
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from holdfast.cli.account_told import account_told
+from holdfast.cli.harmless import safe
+from holdfast.cli.output import print_json, print_table
+from holdfast.config import load_settings
+from holdfast.control.client import ControlClient, GatewayDown
+from holdfast.control.v1.account_views import AccountList, AccountView
+from holdfast.core.account import AccountState
+from holdfast.core.facts import PlatformFacts
+from holdfast.core.settings import DEFAULT_ACCOUNT
+from holdfast.service import exits
+from holdfast.service.paths import Paths
+
+_DOWN = "The gateway does not run; these are the accounts of the configuration."
+
+
+def print_accounts(home: Path, *, as_json: bool) -> None:
+    try:
+        accounts = _all(home)
+    except GatewayDown:
+        _print_configured(home, as_json=as_json)
+        return
+    if as_json:
+        print_json(msgspec.to_builtins(accounts))
+    else:
+        _print(accounts)
+
+
+def check_accounts(home: Path, account: str | None, *, as_json: bool) -> None:
+    """Exits with 1 unless every one of them is connected."""
+    if account is not None:
+        checked = [_ask(home, account, "check")]
+    else:
+        wanted = [each for each in _all(home) if each.state is not AccountState.PAUSED]
+        checked = [_ask(home, f"{each.name}:{each.account}", "check") for each in wanted]
+    if as_json:
+        print_json(msgspec.to_builtins(checked))
+    else:
+        _print(checked)
+    sys.exit(exits.OK if all(each.connected for each in checked) else exits.FAILED)
+
+
+def change(home: Path, account: str, do: str, *, as_json: bool) -> None:
+    """Exits with 1 where it is resumed and still not connected."""
+    view = _ask(home, account, do)
+    if as_json:
+        print_json(msgspec.to_builtins(view))
+    else:
+        click.echo(f"{safe(view.name)}:{safe(view.account)} is {safe(_told(view))}.")
+        _hint(view)
+    if do == "resume" and not view.connected:
+        sys.exit(exits.FAILED)
+
+
+def _all(home: Path) -> list[AccountView]:
+    document = ControlClient(Paths(home)).get("/platforms")
+    return msgspec.convert(document, AccountList).accounts
+
+
+def _ask(home: Path, named: str, do: str) -> AccountView:
+    name, _, account = named.partition(":")
+    parts = [quote(part, safe="") or "-" for part in (name, account or DEFAULT_ACCOUNT)]
+    document = ControlClient(Paths(home)).post(f"/platforms/{'/'.join(parts)}/{do}")
+    return msgspec.convert(document, AccountView)
+
+
+def _print(accounts: Sequence[AccountView]) -> None:
+    rows = [
+        [f"{safe(each.name)}:{safe(each.account)}", safe(_told(each)), safe(each.backlog)]
+        for each in accounts
+    ]
+    print_table(["ACCOUNT", "STANDS", "BACKLOG"], rows)
+    for each in accounts:
+        _hint(each)
+
+
+def _hint(view: AccountView) -> None:
+    if view.remedy:
+        name = f"{safe(view.name)}:{safe(view.account)}"
+        click.echo(f"{click.style(name, bold=True)}: {safe(view.remedy)}", err=True)
+
+
+def _told(view: AccountView) -> str:
+    if view.here and view.connected:
+        return "here"
+    given = msgspec.structs.asdict(view)
+    facts = {name: given[name] for name in PlatformFacts.__struct_fields__ if name in given}
+    return account_told(PlatformFacts(**facts), now=time.time())
+
+
+def _print_configured(home: Path, *, as_json: bool) -> None:
+    found: list[dict[str, Any]] = [
+        {"name": name, "account": account, "enabled": each.enabled, "state": None}
+        for name, account, each in load_settings(home).every_account()
+    ]
+    if as_json:
+        print_json(found)
+        return
+    click.echo(_DOWN, err=True)
+    rows = [
+        [f"{each['name']}:{each['account']}", "enabled" if each["enabled"] else "switched off"]
+        for each in found
+    ]
+    print_table(["ACCOUNT", "IS"], rows)
