@@ -22,6 +22,7 @@ class DeliveryKind(StrEnum):
     NOTICE = "notice"  # the gateway speaking for itself; may expire
     QUESTION = "question"  # asks for a person's word; expires with its deadline
     CODE = "code"  # a pairing code: once it is sent, its words are forgotten
+    FILE = "file"  # of the workspace, which the agent hands to people
     FAREWELL = "farewell"  # that the gateway goes: only who goes says it, no successor does
 
 
@@ -40,6 +41,20 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     chat_id: str
     thread_id: str | None = None
     reply_to: str | None = None
+
+
+class OwedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is owed to people: one of a workspace, read when it is sent."""
+
+    workspace: SessionId
+    path: str
+
+
+class SentFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as a platform is given it."""
+
+    name: str
+    data: bytes
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +89,7 @@ class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):
     state: DeliveryState = DeliveryState.PENDING  # SENT where committed means fetchable
     expires_at: float | None = None
     choices: tuple[Choice, ...] = ()
+    file: OwedFile | None = None  # its text is then what stands under it
     begun: Begun | None = None  # its row is there: this is the text that it was begun for
     error: str = ""
 
@@ -98,6 +114,7 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: float | None
     created_at: float
     choices: tuple[Choice, ...] = ()
+    file: OwedFile | None = None
     parts: tuple[Part, ...] = ()  # of one that has several, or was begun before its text
 
 
@@ -110,6 +127,7 @@ class Outbound(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     maybe_repeated: bool = False  # an earlier attempt may have arrived
     choices: tuple[Choice, ...] = ()  # only where the platform has buttons
+    file: SentFile | None = None  # only where it takes files; the text stands under it
     part: int = 1  # which of the messages of its delivery
 
 

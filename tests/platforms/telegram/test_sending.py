@@ -11,10 +11,12 @@ from tests.platforms.telegram.vendor import ANN, Vendor
 
 from holdfast.core.capabilities import Backlog, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.outbox import Address, Choice, Outbound
+from holdfast.core.outbox import Address, Choice, Outbound, SentFile
 from holdfast.core.ports import Editing, HttpPlatform, Probing, ShowsTyping
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.telegram.platform import TelegramPlatform
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
 @pytest.fixture
@@ -169,11 +171,35 @@ async def test_an_edit_changes_the_message_and_twice_is_once(
         await door.edit(change(name, "Hello!"))
 
 
+async def test_a_file_goes_out_as_what_it_is(vendor: Vendor, door: TelegramPlatform) -> None:
+    files = {"chart.png": PNG, "hello.ogg": b"OggS", "report.pdf": b"%PDF"}
+    for name, data in files.items():
+        await door.send(outbound("see *here*", file=SentFile(name=name, data=data)))
+    picture, voice, document = vendor.sent
+    assert ("photo" in picture, "voice" in voice, "document" in document) == (True, True, True)
+    assert document["document"]["file_name"] == "report.pdf"
+    assert [each["caption"] for each in vendor.sent] == ["see *here*"] * 3
+    assert [data for _, data in vendor.files.values()] == list(files.values())
+
+
+async def test_a_picture_that_telegram_will_not_show_goes_out_as_a_file(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    vendor.faults.add("sendPhoto", bad("PHOTO_INVALID_DIMENSIONS"))
+    place = address(reply_to="999")
+    await door.send(_at(outbound("", file=SentFile(name="long.png", data=PNG)), place))
+    assert "document" in vendor.sent[0]
+    vendor.faults.add("sendDocument", Break.CUT_AFTER)
+    with pytest.raises(OutcomeUnknown):
+        await door.send(outbound("", file=SentFile(name="a.txt", data=b"a")))
+
+
 async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: str) -> None:
     door: Any = door_to(vendor, base_url)
     can = door.capabilities
     assert (can.backlog, can.length_unit) == (Backlog.UNTIL_ACKED, LengthUnit.UTF16)
-    assert can.edit and can.typing and can.buttons and can.threads and can.attachments_in
+    assert can.edit and can.typing and can.buttons and can.threads
+    assert can.attachments_in and can.attachments_out
     assert not can.idempotent_send
     assert can.alive_within > 25
     for port in (Editing, ShowsTyping, Probing, HttpPlatform):

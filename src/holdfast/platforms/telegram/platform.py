@@ -52,6 +52,7 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
         delete=True,
         threads=True,
         attachments_in=settings.max_file_mb > 0,
+        attachments_out=True,
         alive_within=2 * SIGN_OF_LIFE if settings.webhook else polled,
     )
 

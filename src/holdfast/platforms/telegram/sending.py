@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt
+from holdfast.core.errors import Refused
+from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
+from holdfast.core.pictures import picture_of
 from holdfast.platforms.telegram.api import BadFormat, BotApi, Moved, NotModified
 from holdfast.platforms.telegram.formatting import formatted, unformatted
 from holdfast.platforms.telegram.wire import SentMessage
@@ -12,6 +14,8 @@ _REPEATED = "*(This may have reached you before.)*\n\n"
 LONGEST_MARK = len(_REPEATED)
 _BUTTONS_IN_A_ROW = 2
 _NO_PREVIEW = {"is_disabled": True}
+_LARGEST_PICTURE = 10 * 1024 * 1024  # bytes of one that Telegram shows as such
+_VOICES = (".ogg", ".oga", ".opus")
 
 
 class Sending:
@@ -26,11 +30,28 @@ class Sending:
         text = f"{_REPEATED}{outbound.text}" if outbound.maybe_repeated else outbound.text
         place = _place(outbound.address) | _hung_on(outbound)
         try:
-            sent = await self._shown("sendMessage", SentMessage, text, place)
+            sent = await self._said(text, outbound.file, place)
         except Moved as moved:
             place["chat_id"] = moved.chat_id
-            sent = await self._shown("sendMessage", SentMessage, text, place)
+            sent = await self._said(text, outbound.file, place)
         return Receipt(platform_message_id=str(sent.message_id))
+
+    async def _said(self, text: str, file: SentFile | None, place: dict[str, Any]) -> SentMessage:
+        if file is None:
+            return await self._shown("sendMessage", SentMessage, text, place)
+        caption = unformatted(text)["text"].strip() or None
+        method, field = _way_of(file)
+        try:
+            return await self._api.upload(
+                method, SentMessage, field=field, file=file, caption=caption, **place
+            )
+        except Refused as error:
+            # A picture may be too large or too odd for one, and is a file all the same.
+            if field == "document" or isinstance(error, Moved):
+                raise
+            return await self._api.upload(
+                "sendDocument", SentMessage, field="document", file=file, caption=caption, **place
+            )
 
     async def edit(self, change: Change) -> None:
         place = {"chat_id": change.address.chat_id, "message_id": int(change.platform_message_id)}
@@ -51,6 +72,15 @@ class Sending:
             return await self._api.call(method, kind, **unformatted(text), **place)
 
 
+def _way_of(file: SentFile) -> tuple[str, str]:
+    """The method and its field: pictures are shown, voices can be listened to."""
+    if len(file.data) <= _LARGEST_PICTURE and picture_of(file.data) is not None:
+        return "sendPhoto", "photo"
+    if file.name.endswith(_VOICES):
+        return "sendVoice", "voice"
+    return "sendDocument", "document"
+
+
 def _place(address: Address) -> dict[str, Any]:
     thread = _number(address.thread_id)
     return {"chat_id": address.chat_id, **({"message_thread_id": thread} if thread else {})}
@@ -59,7 +89,7 @@ def _place(address: Address) -> dict[str, Any]:
 def _hung_on(outbound: Outbound) -> dict[str, Any]:
     """What it answers, under the first of its messages only, and its buttons. What it answers may
     have been deleted meanwhile; the answer is owed all the same."""
-    hung: dict[str, Any] = {"link_preview_options": _NO_PREVIEW}
+    hung: dict[str, Any] = {} if outbound.file else {"link_preview_options": _NO_PREVIEW}
     answered = _number(outbound.address.reply_to)
     if answered is not None and outbound.part == 1:
         hung["reply_parameters"] = {"message_id": answered, "allow_sending_without_reply": True}
