@@ -5,8 +5,9 @@ from io import StringIO
 import pytest
 
 from holdfast.cli.conversation import Conversation
+from holdfast.cli.harmless import safe
 from holdfast.cli.markdown import BOLD, CODE, PLAIN, MarkdownStyle
-from holdfast.cli.screen import Screen, safe
+from holdfast.cli.screen import Screen
 from holdfast.cli.steps import folded
 from holdfast.control.following import Happened, read_events
 from holdfast.control.v1.views import Live, RecordView, TextEvent, VoidEvent

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,38 @@ def test_a_running_gateway_is_shown_with_its_address(cli: Cli, paths: Paths) -> 
     assert "\x1b" not in run.stdout
     assert quiet.stdout == quiet.stderr == ""
     assert msgspec.convert(told, Document).snapshot.address == "http://127.0.0.1:8787"
+
+
+_ASK_AND_LIST_MODULES = """
+import sys
+from holdfast.cli.root import cli
+try:
+    cli(["status"], prog_name="holdfast")
+except SystemExit as done:
+    assert not done.code
+print(*sys.modules, sep="\\n", file=sys.stderr)
+"""
+
+
+def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(paths: Paths) -> None:
+    """A person waits for these imports on every call, and a health check pays for them."""
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(Snapshot(state="running", address="http://127.0.0.1:8787"))
+        run = subprocess.run(
+            [sys.executable, "-c", _ASK_AND_LIST_MODULES],
+            env=environment(paths.home.parent),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert "is running" in run.stdout
+    loaded = set(run.stderr.split())
+    tops = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+    known = {"click", "msgspec", "typing_extensions", "holdfast", "sitecustomize"}
+    assert {name for name in tops if not name.startswith("_")} <= known
+    slow = {"asyncio", "tomllib", "shutil", "hashlib", "zoneinfo", "http", "ssl"}
+    ours = {"holdfast.config.loading", "holdfast.core.settings", "holdfast.core.ports"}
+    assert loaded & (slow | ours) == set()
 
 
 def test_a_hanging_gateway_fails_and_says_so_first(cli: Cli, paths: Paths) -> None:

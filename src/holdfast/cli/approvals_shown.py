@@ -5,8 +5,8 @@ import time
 import click
 import msgspec
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_json, print_table
-from holdfast.cli.screen import safe
 from holdfast.control.api_client import ApiClient
 from holdfast.control.v1.views import ApprovalAnswer, ApprovalView, RuleView
 from holdfast.core.approval import ApprovalState

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.names import existing_session
 from holdfast.cli.output import print_json
 from holdfast.cli.progress import progress
-from holdfast.cli.screen import safe
 from holdfast.cli.talking import message_id
 from holdfast.cli.word_wanted import WordWanted
 from holdfast.control.api_client import ApiClient

@@ -9,8 +9,9 @@ import click
 from holdfast.cli.providers import OFFERS, Offer, offer_of
 from holdfast.config.dotenv import read_dotenv
 from holdfast.core.errors import HoldfastError
+from holdfast.core.home_files import ENV_FILE
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ENV_FILE, ModelSettings
+from holdfast.core.settings import ModelSettings
 from holdfast.models.target import ModelTarget, target_of
 
 

@@ -8,7 +8,7 @@ import click
 from holdfast.cli.home import chosen_home, home_option
 from holdfast.cli.output import json_option, print_json, print_table
 from holdfast.config import Config, ConfigError, load, schema, show
-from holdfast.core.settings import CONFIG_FILE
+from holdfast.core.home_files import CONFIG_FILE
 from holdfast.service import exits
 
 

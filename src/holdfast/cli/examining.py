@@ -9,8 +9,8 @@ import click
 
 from holdfast.cli.checks.every import CHECKS
 from holdfast.cli.checks.finding import Check, Finding, Level, Patient
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import print_json
-from holdfast.cli.screen import safe
 from holdfast.config import Config, ConfigError, load
 from holdfast.core.errors import HoldfastError
 from holdfast.service.lock import read_holder

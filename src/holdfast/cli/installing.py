@@ -11,7 +11,8 @@ from holdfast.cli.toml_patch import CannotPatch, patch_table
 from holdfast.config import load, prepare_home
 from holdfast.config.document import read_text
 from holdfast.core.errors import HoldfastError, ModelError
-from holdfast.core.settings import CONFIG_FILE, ENV_FILE, Provider
+from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.settings import Provider
 from holdfast.service.lock import read_holder
 
 

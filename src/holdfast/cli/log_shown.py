@@ -4,8 +4,8 @@ from datetime import datetime
 
 import click
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.log_file import LogLine
-from holdfast.cli.screen import safe
 
 _COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}
 _TOLD = frozenset({"time", "level", "logger", "message", "exception", "action"})

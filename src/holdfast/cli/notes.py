@@ -6,8 +6,8 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import moment, print_json, print_table
-from holdfast.cli.screen import safe
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
 from holdfast.control.v1.views import NewNote, NotebookList, NotebookView, NoteView

@@ -1,7 +1,5 @@
 """What a command prints: JSON where a program looks, a table where a person does."""
 
-import json
-import shutil
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,17 +11,25 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 
 def print_json(document: object) -> None:
+    import json  # noqa: PLC0415 - not for who reads a table
+
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as they need to be; on a terminal, lines end where it does."""
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-    limit = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    limit = _columns() if sys.stdout.isatty() else None
     for index, row in enumerate([headers, *rows]):
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         line = "  ".join(cells).rstrip()[:limit]
         click.echo(click.style(line, bold=True) if index == 0 else line)
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size  # noqa: PLC0415 - every way to pack files comes with it
+
+    return get_terminal_size().columns
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:

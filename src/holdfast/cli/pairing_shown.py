@@ -6,8 +6,8 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_json, print_table
-from holdfast.cli.screen import safe
 from holdfast.control.v1.pairing_views import PairingView
 
 _NOBODY = (

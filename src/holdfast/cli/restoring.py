@@ -12,7 +12,7 @@ from holdfast.cli.output import duration, moment, print_json
 from holdfast.config import prepare_home
 from holdfast.core.backup import Manifest
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import ENV_FILE
+from holdfast.core.home_files import ENV_FILE
 from holdfast.service.lock import HomeLock
 from holdfast.service.paths import Paths
 from holdfast.store.backup import archive, shelf

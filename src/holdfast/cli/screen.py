@@ -7,18 +7,10 @@ from typing import Any, TextIO
 
 import click
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.markdown import MarkdownStyle
 
 _CLEAR = "\r\033[K"
-# What a model or a stranger wrote must not move the cursor, set a title or answer for the user.
-_CONTROLS = {code: "\N{REPLACEMENT CHARACTER}" for code in [*range(32), *range(127, 160)]}
-del _CONTROLS[ord("\n")], _CONTROLS[ord("\t")]
-_CONTROLS[ord("\r")] = ""
-
-
-def safe(text: str) -> str:
-    """The text without anything that a terminal would obey."""
-    return text.translate(_CONTROLS)
 
 
 def is_dumb(out: TextIO) -> bool:

@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from holdfast.cli.gateway import api_of
+from holdfast.cli.harmless import safe
 from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_json
-from holdfast.cli.screen import safe
 from holdfast.control.client import GatewayDown
 from holdfast.control.v1.views import Found, SearchView
 

@@ -6,9 +6,9 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_facts, print_json, print_table
-from holdfast.cli.screen import safe
 from holdfast.cli.steps import folded
 from holdfast.control.client import GatewayDown
 from holdfast.control.v1.views import (

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment
-from holdfast.cli.screen import safe
 from holdfast.cli.status_rows import facts
 from holdfast.core.facts import Document, Level, Problem, Snapshot, TurnFacts
 from holdfast.core.stopping import StopKind, StopRow

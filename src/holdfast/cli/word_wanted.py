@@ -2,7 +2,7 @@
 
 import click
 
-from holdfast.cli.screen import safe
+from holdfast.cli.harmless import safe
 from holdfast.control.api_client import ApiClient
 from holdfast.control.v1.views import ApprovalView, MessageView
 

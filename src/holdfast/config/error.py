@@ -1,11 +1,8 @@
 """The one message a person gets for a configuration that cannot be used."""
 
-import difflib
-import json
 from collections.abc import Iterable
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import holds_secret
 
 KeyPath = tuple[str | int, ...]
 
@@ -47,6 +44,8 @@ def dotted(path: KeyPath) -> str:
 
 
 def is_secret(path: KeyPath) -> bool:
+    from holdfast.core.settings import holds_secret  # noqa: PLC0415 - not for who has no value
+
     return bool(path) and holds_secret(str(path[-1]))
 
 
@@ -56,10 +55,14 @@ def shown(path: KeyPath, value: object) -> str:
         return "a value that is not shown, for it may be a secret"
     if isinstance(value, dict):
         return "a table"
+    import json  # noqa: PLC0415 - for an error alone
+
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:77] + "…"
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
+    import difflib  # noqa: PLC0415 - for an error alone
+
     matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
     return matches[0] if matches else None

@@ -10,8 +10,6 @@ from holdfast.core.approval import REQUESTER
 from holdfast.core.inbox import BusyMode
 from holdfast.core.reset import Hour, Minutes, ResetMode, ResetRule
 
-CONFIG_FILE = "holdfast.toml"
-ENV_FILE = ".env"
 TOOLSETS = (
     "terminal",
     "files",

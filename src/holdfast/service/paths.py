@@ -1,12 +1,11 @@
 """Paths: where everything that belongs to one home is kept."""
 
-import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import CONFIG_FILE, ENV_FILE
+from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 
 # The kernel's limit for a socket's address is 108 bytes, with its closing zero.
 SOCKET_PATH_LIMIT = 107
@@ -78,6 +77,8 @@ class Paths:
         inside = self.home / "run"
         if len(os.fsencode(inside)) + _LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
             return inside
+        import hashlib  # noqa: PLC0415 - hardly any home is so deep
+
         digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
         return Path(f"/tmp/holdfast-{os.getuid()}-{digest}")
 

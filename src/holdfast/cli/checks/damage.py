@@ -9,9 +9,9 @@ import click
 
 from holdfast.cli.backup_place import room_beside, shelf_of
 from holdfast.cli.checks.finding import Finding, Level, Patient
+from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration
 from holdfast.cli.restoring import PURPOSE, put_back, saved_from
-from holdfast.cli.screen import safe
 from holdfast.core.backup import BadBackup
 from holdfast.core.errors import HoldfastError
 from holdfast.service.lock import HomeLock

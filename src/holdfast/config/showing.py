@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.config.doors import find_door, known_doors
 from holdfast.config.error import KeyPath, dotted, is_secret
-from holdfast.config.load import Config
+from holdfast.config.loading import Config
 from holdfast.config.variables import variable_for
 from holdfast.core.settings import Settings
 

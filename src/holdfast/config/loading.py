@@ -20,8 +20,9 @@ from holdfast.config.references import resolve
 from holdfast.config.rules import check_rules
 from holdfast.config.shape import check
 from holdfast.config.variables import apply_variables
+from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.secret import Secret
-from holdfast.core.settings import CONFIG_FILE, ENV_FILE, Settings
+from holdfast.core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
