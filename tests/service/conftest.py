@@ -19,6 +19,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from tests.nursery import run_holdfast
 from tests.service.fakes.descent import descendants
 from tests.service.fakes.manager import Manager
 
@@ -90,9 +91,7 @@ class Machine:
         }
 
     def cli(self, *words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [HOLDFAST, *words], env=self.environ, capture_output=True, text=True, timeout=WITHIN
-        )
+        done = run_holdfast(*words, env=self.environ, timeout=WITHIN)
         assert code is None or done.returncode == code, f"{done.stdout}\n{done.stderr}\n{self.said}"
         return done
 
