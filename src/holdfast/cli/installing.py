@@ -15,6 +15,8 @@ from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.settings import Provider
 from holdfast.service.lock import read_holder
 
+HERE = ("api", "web")  # doors that ask for the token or a login, and know no strangers
+
 
 def install(home: Path, choice: Choice, *, test: bool, ask: bool) -> None:
     """Nothing is written before the model has answered, or a person wants it all the same."""
@@ -32,6 +34,8 @@ def install(home: Path, choice: Choice, *, test: bool, ask: bool) -> None:
     if holder is not None and holder.purpose == "gateway":
         click.echo("A gateway is running with what was there before: end it with Ctrl-C, then")
     click.echo("Start it:  holdfast run")
+    if any(name not in HERE for name in config.settings.platforms):
+        click.echo("Whoever writes to your bot gets a code:  holdfast pairing approve CODE")
 
 
 def _try(choice: Choice, *, ask: bool) -> None:

@@ -18,6 +18,7 @@ from holdfast.core.pairing import (
     PairingRequest,
     WrongCodes,
 )
+from holdfast.core.source import plain_name
 from holdfast.gateway.house import House
 from holdfast.gateway.paired import Paired
 from holdfast.gateway.pairing_codes import fits, read
@@ -155,7 +156,8 @@ Keep = Callable[[Decided], Awaitable[None]]
 
 def named(person: PairingRequest | PairedPerson) -> str:
     """Who it is, for people to read: the name is what they say of themselves."""
-    return f"{person.user_name} ({person.principal})" if person.user_name else person.principal
+    name = plain_name(person.user_name)
+    return f"{name} ({person.principal})" if name else person.principal
 
 
 def _meant(name: str, names: list[PrincipalId], *, nobody: str) -> PrincipalId:

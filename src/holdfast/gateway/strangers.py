@@ -85,7 +85,7 @@ class Strangers:
         waiting = [each.account for each in self._paired.pending(now)]
         full = [*waiting, *self._asking.values()].count(account) >= MOST_PENDING
         if full:
-            log.warning(
+            log.info(
                 "Somebody at %s:%s got no pairing code: %d wait already. `holdfast pairing list` "
                 "has them.",
                 *account,
