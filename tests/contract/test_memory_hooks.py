@@ -11,6 +11,7 @@ from tests.contract.conftest import Until
 from tests.contract.conftest import World as TheWorld
 
 from holdfast.agent.memory.guarded import Guarded, Limits
+from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.memory import Hook, OwnerId, Subject
 from holdfast.core.message import Message, NoteMessage, ToolCall, UserMessage
@@ -18,6 +19,7 @@ from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.secret import Secret
 from holdfast.core.tool import Replay
 from holdfast.gateway import leaving
+from holdfast.store.sqlite import SqliteStore
 
 World = Any
 Call = Callable[..., ToolCall]
@@ -196,6 +198,46 @@ async def test_a_turn_that_was_cut_is_told_once_it_is_answered_and_once(
     await world.start()
     await until(lambda: bool(recorder.of("sync_turn")))
     assert [call[1:] for call in recorder.of("sync_turn")] == [("long work", "finished")]
+
+
+class Stuck(SqliteStore):
+    """A store that cannot say who is told of a turn: so far its process gets, and no further."""
+
+    def claim_memory_turn(self, *arguments: Any, **more: Any) -> Any:
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+
+@pytest.mark.parametrize("wanted", [True, False], ids=["on", "turned off meanwhile"])
+async def test_a_turn_that_nobody_was_told_of_is_told_by_the_next_start_and_once(
+    world: World, recorder: Recorder, until: Until, wanted: bool
+) -> None:
+    """Answered in the instant before a crash; that it is owed was in the commit of the answer."""
+    await world.stop()
+    world.open_store = Stuck
+    await world.start()
+    await ask(world, "hello", "hi")
+    await ask(world, "still there?", "yes")
+    await world.die()
+    assert recorder.of("sync_turn") == []
+    recorder.ill["initialise"] = "raise"  # who is left alone is told later, and claims nothing
+    world.open_store = SqliteStore
+    await world.start()
+    if not wanted:
+        await ask(world, "/memory off")
+    await world.stop()
+    assert recorder.of("sync_turn") == []
+    recorder.ill.clear()
+    for _ in range(2):
+        await world.start()
+        if wanted:
+            await until(lambda: len(recorder.of("sync_turn")) >= 2)
+        await world.stop()
+    told = [call[1:] for call in recorder.of("sync_turn")]
+    assert told == ([("hello", "hi"), ("still there?", "yes")] if wanted else [])
+    await world.start()
+    assert await world.store.unsynced("recorder") == []
 
 
 async def test_new_ends_the_session_for_memory_once(

@@ -269,6 +269,10 @@ class Journal(Protocol):
         """From now on memory is to hear of this session's end; the first owner stays."""
         ...
 
+    def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Awaitable[bool]:
+        """Whether that provider is owed this turn, to whoever asks first."""
+        ...
+
     def claim_memory_end(self, session_id: SessionId) -> Awaitable[OwnerId | None]:
         """Who owns the memory of a session that ends, to whoever asks first since anything was
         last said in it; None: nobody is to be told."""

@@ -16,7 +16,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
-from holdfast.core.memory import Notebook, OwnerId
+from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import (
     Record,
 )
@@ -230,6 +230,10 @@ class Library(Protocol):
 
     async def memory_owners(self) -> dict[OwnerId, bool]:
         """Everyone who ever had a notebook, and whether it is off."""
+        ...
+
+    async def unsynced(self, provider: str) -> list[AnsweredTurn]:
+        """The turns that a memory provider is owed, in the order in which they were answered."""
         ...
 
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from holdfast.core.ids import PrincipalId, SessionId, SessionKey
+from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.message import Message
 from holdfast.core.source import ChatType, place_of
 
@@ -101,6 +101,22 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: SessionId
     owner: OwnerId
+
+
+class OwedToMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose memory is to hear that a turn was answered, and by whom it is kept."""
+
+    owner: OwnerId
+    providers: tuple[str, ...]
+
+
+class AnsweredTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """What memory is told of a turn."""
+
+    turn_id: TurnId
+    subject: Subject
+    said: str
+    answer: str
 
 
 class Hook(StrEnum):

@@ -9,6 +9,7 @@ from holdfast.core.approval import Approval
 from holdfast.core.errors import IllegalMove
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import InboxEnd, InboxRow
+from holdfast.core.memory import OwedToMemory
 from holdfast.core.message import AssistantMessage, Message
 from holdfast.core.outbox import Begun, NewDelivery
 from holdfast.core.reset import Opening
@@ -97,7 +98,7 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a turn, one commit: its last messages (the final reply, or results for calls
-    that were cut), what is owed to the platform, and the ends of its inbox rows."""
+    that were cut), what is owed to the platform and to memory, and the ends of its inbox rows."""
 
     turn_id: TurnId
     session_id: SessionId
@@ -107,6 +108,7 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: tuple[NewDelivery, ...] = ()
     inbox_ends: tuple[InboxEnd, ...] = ()
     reason: str = ""
+    memory: OwedToMemory | None = None
     at: float
 
     @property

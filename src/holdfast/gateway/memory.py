@@ -5,12 +5,23 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
+import msgspec
+
 from holdfast.agent.memory.guarded import Guarded, Limits
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow
-from holdfast.core.memory import Hook, MemoryProvider, Subject, fenced, owner_of, visible
+from holdfast.core.memory import (
+    AnsweredTurn,
+    Hook,
+    MemoryProvider,
+    OwedToMemory,
+    Subject,
+    fenced,
+    owner_of,
+    visible,
+)
 from holdfast.core.message import Message, NoteMessage
 from holdfast.core.ports import Clock, Store
 from holdfast.core.turn import EndTurn
@@ -56,6 +67,10 @@ class Memory:
     async def start(self) -> None:
         await self.notes.start()
         await asyncio.gather(*(provider.initialise() for provider in self._providers))
+        for one in self._providers:
+            if one.wants(Hook.SYNC_TURN):
+                for turn in await self._store.unsynced(one.name):
+                    self._sync_later(one, turn)
 
     def enrol(self, session_id: SessionId, row: InboxRow) -> None:
         """The session gets an agent: its end is to be told. On its way to the log, unawaited."""
@@ -88,19 +103,46 @@ class Memory:
             return None
         return NoteMessage(text=RECALLED + "\n".join(fenced("memory", text) for text in found))
 
+    def owed(self, rows: Sequence[InboxRow], end: EndTurn) -> EndTurn:
+        """The end, with what it owes to those who remember turns: that it was answered, unless it
+        is a child's, whose words are its parent's. It commits with the end."""
+        names = tuple(one.name for one in self._providers if one.wants(Hook.SYNC_TURN))
+        if not names or end.answer is None or rows[0].inbound.child is not None:
+            return end
+        owner = owner_of(rows[-1].route, rows[-1].principal)
+        if self.notes.off(owner):
+            return end
+        return msgspec.structs.replace(end, memory=OwedToMemory(owner=owner, providers=names))
+
     def turn_ended(self, rows: Sequence[InboxRow], end: EndTurn) -> None:
-        """That a turn has ended is durable: who remembers hears of it if it was answered, and not
-        of a child's, whose words are its parent's. Nobody waits for this."""
-        answer = end.answer
-        if answer is None or rows[0].inbound.child is not None or not self._wanted(Hook.SYNC_TURN):
+        """That a turn has ended is durable: who is owed it hears of it. Nobody waits for this."""
+        if end.memory is None:
             return
-        subject = _subject(end.session_id, rows[-1])
-        if self.notes.off(subject.owner):
-            return
-        said = "\n\n".join(row.inbound.text for row in rows)
+        turn = AnsweredTurn(
+            turn_id=end.turn_id,
+            subject=Subject(session_id=end.session_id, owner=end.memory.owner),
+            said="\n\n".join(row.inbound.text for row in rows),
+            answer=end.answer or "",
+        )
         for one in self._providers:
-            call = partial(one.provider.sync_turn, subject, said, answer)
-            one.tell_later(end.session_id, Hook.SYNC_TURN, call)
+            if one.name in end.memory.providers:
+                self._sync_later(one, turn)
+
+    def _sync_later(self, one: Guarded, turn: AnsweredTurn) -> None:
+        subject = turn.subject
+        call = partial(one.provider.sync_turn, subject, turn.said, turn.answer)
+        claim = partial(self._claim_turn, one.name, turn)
+        one.tell_later(subject.session_id, Hook.SYNC_TURN, call, claim=claim)
+
+    async def _claim_turn(self, provider: str, turn: AnsweredTurn) -> bool:
+        """Durable before it is told: what a crash cuts then is not told a second time. What
+        nobody came to claim is told by the next start."""
+        try:
+            owed = await self._store.claim_memory_turn(turn.turn_id, provider=provider)
+        except StoreError as error:
+            log.warning("Memory was not told of a turn: %s", error, extra={"action": "memory"})
+            return False
+        return owed and not self.notes.off(turn.subject.owner)
 
     async def end(self, session_id: SessionId) -> None:
         """The session ends: each provider hears of it, once for what was said in it.

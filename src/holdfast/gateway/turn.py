@@ -203,7 +203,7 @@ class Turn:
         if self._stream is not None:
             self._stream.close()
             end = ended(end, self._stream.as_begun, self.rows[-1])
-        self._log.end(end)
+        self._log.end(self._house.memory.owed(self.rows, end))
         self._approvals.withdraw(at=end.at)
         self._screen.clear()
 

@@ -50,6 +50,7 @@ from holdfast.store.writes import (
     stopping,
     streams,
     turns,
+    unsynced,
     whole_sessions,
 )
 from holdfast.store.writes.transcript import Place
@@ -341,6 +342,9 @@ class SqliteJournal:
 
     def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Future[None]:
         return self._submit(partial(notes.enrol, session_id=session_id, owner=owner))
+
+    def claim_memory_turn(self, turn_id: TurnId, *, provider: str) -> Future[bool]:
+        return self._submit(partial(unsynced.claim, turn_id=turn_id, provider=provider))
 
     def claim_memory_end(self, session_id: SessionId) -> Future[OwnerId | None]:
         return self._submit(partial(notes.claim_end, session_id=session_id))

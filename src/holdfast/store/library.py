@@ -9,7 +9,7 @@ from holdfast.core.child import Child
 from holdfast.core.ids import ApprovalId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
-from holdfast.core.memory import Notebook, OwnerId
+from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
@@ -19,7 +19,7 @@ from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import child_reads, expiry_reads, job_reads, reads, session_reads
 from holdfast.store.reader import Reader
-from holdfast.store.writes import busy, notes, pairing, standing, stopping
+from holdfast.store.writes import busy, notes, pairing, standing, stopping, unsynced
 
 
 class SqliteLibrary:
@@ -240,6 +240,9 @@ class SqliteLibrary:
 
     async def memory_owners(self) -> dict[OwnerId, bool]:
         return await self._read(notes.owners)
+
+    async def unsynced(self, provider: str) -> list[AnsweredTurn]:
+        return await self._read(partial(unsynced.all_of, provider=provider))
 
     async def memory_owner(self, session_id: SessionId) -> OwnerId | None:
         return await self._read(partial(notes.owner, session_id=session_id))

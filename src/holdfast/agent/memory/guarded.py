@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Claim = Callable[[], Awaitable[bool]]  # False: somebody else has told it, or nobody is to
+
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that one call may take, by hook, and what stands around them."""
@@ -72,19 +74,28 @@ class Guarded:
             return ""
         return answer[0] if answer is not None else ""
 
-    async def tell(self, hook: Hook, call: Callable[[], Awaitable[None]]) -> None:
+    async def tell(
+        self, hook: Hook, call: Callable[[], Awaitable[None]], *, claim: Claim | None = None
+    ) -> None:
         """The end of a session is told also while the provider is left alone: there is no
-        second chance, and nobody waits for it."""
+        second chance, and nobody waits for it. What has a second chance is claimed when it is
+        about to be told, and not by one who is left alone."""
         if not self.wants(hook):
             return
-        if self._ready if hook is Hook.ON_SESSION_END else self._trusted():
+        told = self._ready if hook is Hook.ON_SESSION_END else self._trusted()
+        if told and (claim is None or await claim()):
             await self._attempt(hook, call, self._limit(hook))
 
     def tell_later(
-        self, key: str, hook: Hook, call: Callable[[], Awaitable[None]]
+        self,
+        key: str,
+        hook: Hook,
+        call: Callable[[], Awaitable[None]],
+        *,
+        claim: Claim | None = None,
     ) -> asyncio.Future[None]:
         """Told after what was to be told before of the same key."""
-        return self._errands.add(key, lambda: self.tell(hook, call))
+        return self._errands.add(key, lambda: self.tell(hook, call, claim=claim))
 
     async def close(self) -> None:
         """Do what is left, for a while; then `shutdown`, if it was ever begun."""

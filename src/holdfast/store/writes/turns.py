@@ -27,6 +27,7 @@ from holdfast.store.writes import (
     sessions,
     standing,
     transcript,
+    unsynced,
 )
 from holdfast.store.writes.transcript import Place
 
@@ -190,6 +191,7 @@ def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
         )
     approvals.withdraw(cursor, end.turn_id, at=end.at)
     outbox.add(cursor, end.deliveries, at=end.at)
+    unsynced.owe(cursor, end)
     for row in end.inbox_ends:
         inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
 
