@@ -150,6 +150,7 @@ async def test_a_decision_is_on_its_way_to_the_log_before_anything_that_follows_
     [
         (BusyMode.QUEUE, {"answered": 2}),
         (BusyMode.INTERRUPT, {"answered": 1, "merged": 1}),
+        (BusyMode.STEER, {"answered": 1, "merged": 1}),
     ],
 )
 async def test_what_was_decided_stands_for_the_next_process_too(
@@ -168,6 +169,9 @@ async def test_what_was_decided_stands_for_the_next_process_too(
     await world.end_of(first)
     await world.end_of(second)
     assert await world.ledger() == ledger
+    row = await world.store.inbox_row(second.row.id)
+    assert row is not None
+    assert row.decision is decided
 
 
 async def test_a_message_that_came_while_nobody_lived_finds_the_cut_turn_in_its_lane(

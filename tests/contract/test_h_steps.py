@@ -112,6 +112,32 @@ async def test_a_reply_that_was_committed_is_not_asked_for_again(world: World, c
     assert world.levers[Replay.ATTACH].attached == []  # it had not begun: nobody has it
 
 
+async def test_of_calls_that_ran_beside_each_other_only_the_unfinished_are_settled(
+    world: World, call: Call, until: Until
+) -> None:
+    """H1, H2: each has its own step; one that was recorded is not made again with the other."""
+    await world.stop()
+    quick = Lever("quick", Replay.SAFE)
+    world.more_tools = [quick]
+    await world.start()
+    slow = world.levers[Replay.SAFE]
+    slow.go.clear()
+    world.model.say([call("quick"), call("safe")])
+    accepted = await world.accept("go")
+    await slow.was_pulled(1)
+
+    async def one_is_recorded() -> bool:
+        return len(results(await world.transcript(await world.only_session()))) == 1
+
+    await until(one_is_recorded)
+    await world.die()
+    slow.go.set()
+    world.model.say("done")
+    await world.start()
+    await world.end_of(accepted)
+    assert (len(quick.pulled), len(slow.pulled)) == (1, 2)
+
+
 async def test_a_call_whose_tool_is_gone_has_an_unknown_outcome(world: World, call: Call) -> None:
     """H2: it ran while it was there; that it is not there any more undoes nothing."""
     await world.stop()
