@@ -63,6 +63,10 @@ class Connection:
         self._error = self._error or error
         self._leave.set()
 
+    async def over(self) -> None:
+        """Returns when there is nothing to hold any more, though its door may not have closed."""
+        await self._leave.wait()
+
     async def run(self) -> Exception | None:
         """Why it ended; None: it was let go."""
         try:
@@ -78,15 +82,14 @@ class Connection:
         return self._error or (None if self._leave.is_set() else LineLost("the door closed itself"))
 
     async def end(self, holding: asyncio.Task[Exception | None]) -> None:
-        """Let it go, and see it gone."""
+        """Let it go, and see it gone. A door may not hear that it is cancelled, or only where it
+        was: it is told again until it has left."""
         self._leave.set()
         if self._since is None:
             holding.cancel()  # one that is still on its way in is not waited for
-        if not holding.done():
+        while not holding.done():
             await asyncio.wait({holding}, timeout=self._ground.patience.close)
-        if not holding.done():
             holding.cancel()
-            await asyncio.wait({holding})
 
     async def _enter(self, entered: AsyncExitStack) -> None:
         platform, limit = self._platform, self._ground.patience.connect

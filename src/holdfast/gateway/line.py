@@ -95,11 +95,13 @@ class Line:
         self._held = held = Connection(self.platform, self._ground, opened=self._opened)
         holding = self._ground.tasks.create_task(held.run(), name=f"platform {self.name}")
         asked = asyncio.ensure_future(self._asked.wait())
+        over = asyncio.ensure_future(held.over())
         try:
-            await asyncio.wait({holding, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({holding, asked, over}, return_when=asyncio.FIRST_COMPLETED)
             await held.end(holding)
         finally:
             asked.cancel()
+            over.cancel()
             holding.cancel()  # where this very task is cancelled, nobody waits for it any more
             self._held = None
         self._backoff.held(held.seconds)
