@@ -9,6 +9,7 @@ from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import ConnectError
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import (
+    DeliveryId,
     InboxId,
     SessionId,
 )
@@ -118,8 +119,10 @@ class Intake(Protocol):
         """Returns once the message is durable; only then may the platform acknowledge it.
 
         What is attached is fetched first, if its sender may talk at all, and kept as files of the
-        session; the message names them. Raises `NotAllowed` where `authorise` says no,
-        `StoreError` where it cannot be kept, and what a fetch raises, if it may go better later.
+        session; the message names them. Raises `NotAllowed` where `authorise` says no, and
+        `NotMeant`, which is one, where it was not said to the agent: such a message is to be
+        acknowledged, and whatever its writer is to hear of it is on its way. Raises `StoreError`
+        where it cannot be kept, and what a fetch raises, if it may go better later.
         """
         ...
 
@@ -192,6 +195,17 @@ class Rendering(Protocol):
 
     def fits(self, text: str) -> bool:
         """Whether that Markdown is one message there; the same of the same text, always."""
+        ...
+
+
+@runtime_checkable
+class LooksUp(Protocol):
+    """A platform that declares `Capabilities.lookup`."""
+
+    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        """The message that a delivery was taken as; None: it has not arrived, and will not. Raises
+        `NotConnected`, `Throttled` or `OutcomeUnknown` where there is no answer: the question is
+        asked again."""
         ...
 
 
