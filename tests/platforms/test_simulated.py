@@ -287,6 +287,24 @@ async def test_with_idempotency_keys_a_repeated_delivery_is_taken_once(open_door
     ]
 
 
+async def test_what_became_of_a_delivery_can_be_asked(open_door: Any) -> None:
+    """I2: look-up → exactly once."""
+    service = ChatService(lookup=True)
+    service.set_faults(Faults(lost_receipts=1))
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        assert door.capabilities.lookup and door.capabilities.settles_doubt
+        sent = outbound("hello")
+        assert await door.find(sent.delivery_id, sent.address) is None
+        with pytest.raises(OutcomeUnknown):
+            await door.send(sent)
+        receipt = await door.find(sent.delivery_id, sent.address)
+        service.set_faults(Faults(account_floods=1, retry_after=0.5))
+        with pytest.raises(Throttled) as asked:
+            await door.find(sent.delivery_id, sent.address)
+    assert asked.value.whole_account and asked.value.retry_after == 0.5
+    assert receipt.platform_message_id == service.ledger().sent[0].message_id
+
+
 async def test_a_door_declares_what_its_vendor_can_do(open_door: Any) -> None:
     service = ChatService(max_length=4096)
     async with open_door(service) as door, door.connect(RecordingIntake()):

@@ -57,6 +57,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.
     alive_within: float = 0.0
 
+    @property
+    def settles_doubt(self) -> bool:
+        """Whether a delivery that may have arrived can be brought there exactly once."""
+        return self.idempotent_send or self.lookup
+
     def interval_in(self, chat_type: ChatType) -> float:
         """Seconds between two edits of one message in such a chat."""
         if chat_type is ChatType.DM or self.group_edit_interval is None:

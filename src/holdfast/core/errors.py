@@ -40,11 +40,13 @@ class NotConnected(SendError):
 
 
 class Throttled(SendError):
-    """The platform asks to wait; nothing was taken."""
+    """The platform asks to wait; nothing was taken. `whole_account`: with whatever is sent there,
+    and not in this chat alone."""
 
-    def __init__(self, message: str, *, retry_after: float) -> None:
+    def __init__(self, message: str, *, retry_after: float, whole_account: bool = False) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.whole_account = whole_account
 
 
 class Refused(SendError):

@@ -8,9 +8,10 @@ from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
-from holdfast.core.outbox import DeliveryState, Outbound
+from holdfast.core.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.looking_up import looked_up
 from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.redaction import Redaction
 
@@ -47,12 +48,16 @@ class Attempts:
             return DeliveryState.FAILED, "its platform is not configured any more"
         if parcel.expires_at is not None and parcel.expires_at < self._clock.now():
             return DeliveryState.FAILED, "expired before it could be sent"
-        if parcel.repeated and not platform.capabilities.idempotent_send:
+        if parcel.repeated and not platform.capabilities.settles_doubt:
             return DeliveryState.UNKNOWN, "no receipt, and it was already sent again once"
         return None
 
     async def attempt(self, parcel: Parcel, platform: Platform) -> None:
-        """Send it. Raises a `SendError` that says what is known of its fate."""
+        """Send it, or find that it has arrived. Raises a `SendError` that says what is known of
+        its fate."""
+        if parcel.doubtful and (found := await looked_up(parcel.id, parcel.address, platform)):
+            await self._arrived(parcel, platform, found)
+            return
         await self._journal.begin_attempt(parcel.id, at=self._clock.now())
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
         receipt = await platform.send(
@@ -62,11 +67,14 @@ class Attempts:
                 text=self._redact(parcel.text),
                 choices=parcel.choices if platform.capabilities.buttons else (),
                 # A platform that knows the delivery id takes it once: nothing to mark.
-                maybe_repeated=parcel.doubtful and not platform.capabilities.idempotent_send,
+                maybe_repeated=parcel.doubtful and not platform.capabilities.settles_doubt,
             )
         )
-        self._doors.proven(platform.name, platform.account)
         self._crash(CrashPoint.SENT)
+        await self._arrived(parcel, platform, receipt)
+
+    async def _arrived(self, parcel: Parcel, platform: Platform, receipt: Receipt) -> None:
+        self._doors.proven(platform.name, platform.account)
         await self.settle(parcel, DeliveryState.SENT, message_id=receipt.platform_message_id)
         self._crash(CrashPoint.RECEIPT_COMMITTED)
 

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 # Tries at a last change. One that nobody answers may meet a line that is dead and looks whole: it
 # can be made again without harm, and is, for as long as it takes to find that out.
 _REFUSED, _UNANSWERED = 4, 7
+# Seconds before a part is sent again, doubled each time, where a platform takes it once.
+_AGAIN, _LONGEST_WAIT = 0.05, 60.0
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ class Completing:
 
 
 class _Tries:
-    """Owns how often in a row the last words of a part were not taken, and why."""
+    """Owns how often in a row the last words of a part were not taken, or not heard of, and why."""
 
     def __init__(self, posting: Posting, post: Post, platform: Platform, way: Way) -> None:
         self.error = ""
@@ -80,6 +82,7 @@ class _Tries:
         self._platform = platform
         self._way = way
         self._tried = 0
+        self._unheard = 0
 
     async def to_the_end(self, part: Part) -> Part:
         """The part when it is shown as it is to be, refused for good, or for good unknown."""
@@ -101,11 +104,14 @@ class _Tries:
     def _used_up(self, part: Part) -> bool:
         """No receipt, and it was already sent again once."""
         unheard = part.platform_message_id is None and part.resends > 0
-        return unheard and not self._platform.capabilities.idempotent_send
+        return unheard and not self._platform.capabilities.settles_doubt
 
     async def _not_taken(self, part: Part, error: SendError) -> Part:
         self.error = str(error)
         if part.platform_message_id is None:
+            if part.doubtful:  # the first is sent again at once, and no other
+                self._unheard += 1
+                self._way.hold(min(_AGAIN * 2**self._unheard, _LONGEST_WAIT))
             return outcome(part, error, final=True)
         # It stands there, half said. It is not said again beside itself: a change that is refused
         # now may be taken a little later, and one that is never taken is a failure to be seen.

@@ -35,6 +35,7 @@ from holdfast.gateway.way import Way
 log = logging.getLogger(__name__)
 
 _LONGEST_WAIT = 60.0
+_AGAIN = 0.05  # seconds, doubled each time, before what a platform takes once is sent again
 
 
 class _Chat:
@@ -300,7 +301,8 @@ class Delivery:
         try:
             await self._attempts.attempt(parcel, platform)
         except Throttled as error:
-            gate.hold(error.retry_after)
+            held = self._account_gate(parcel.address) if error.whole_account else gate
+            held.hold(error.retry_after)
             await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return parcel
         except NotConnected as error:
@@ -314,7 +316,12 @@ class Delivery:
             await self._attempts.settle(parcel, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
             await self._attempts.settle(parcel, DeliveryState.UNKNOWN, error=str(error))
-            return msgspec.structs.replace(parcel, doubtful=True, repeated=parcel.doubtful)
+            if parcel.doubtful:  # the first is sent again at once, and no other
+                gate.hold(min(_AGAIN * 2**parcel.failures, _LONGEST_WAIT))
+            failures = parcel.failures + 1
+            return msgspec.structs.replace(
+                parcel, doubtful=True, repeated=parcel.doubtful, failures=failures
+            )
         return None
 
     def _account_gate(self, address: Address) -> Gate:

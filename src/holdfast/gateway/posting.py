@@ -24,10 +24,12 @@ from holdfast.core.outbox import (
     DeliveryState,
     Outbound,
     Part,
+    Receipt,
     id_of_part,
 )
 from holdfast.core.ports import Clock, Editing, Platform
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.looking_up import looked_up
 
 log = logging.getLogger(__name__)
 
@@ -67,13 +69,15 @@ class Posting:
         return await self._change(post, part, editor, part.platform_message_id)
 
     async def _send(self, post: Post, part: Part, platform: Platform) -> Part:
+        name, once = id_of_part(post.delivery_id, part.number), platform.capabilities.settles_doubt
+        if part.doubtful and (found := await looked_up(name, post.address, platform)):
+            return await self._arrived(post, part, platform, found)
         await self._begin(post.delivery_id, part.number)
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
-        once = platform.capabilities.idempotent_send
         try:
             receipt = await platform.send(
                 Outbound(
-                    delivery_id=id_of_part(post.delivery_id, part.number),
+                    delivery_id=name,
                     address=post.address,
                     text=post.text,
                     choices=post.choices if platform.capabilities.buttons else (),
@@ -85,14 +89,19 @@ class Posting:
             known = outcome(part, error, final=post.final)
             await self.keep(post.delivery_id, known, error=str(error))
             raise
-        self._proven(platform)
         self._crash(CrashPoint.SENT)
+        return await self._arrived(post, part, platform, receipt)
+
+    async def _arrived(self, post: Post, part: Part, platform: Platform, receipt: Receipt) -> Part:
+        self._proven(platform)
+        # What was taken before may have the words of the attempt before, and is changed then;
+        # where nothing can be changed, those are the words that it has.
+        earlier = part.doubtful and platform.capabilities.settles_doubt
         sent = msgspec.structs.replace(
             part,
             state=DeliveryState.SENT,
             platform_message_id=receipt.platform_message_id,
-            # One that takes a delivery once may have kept the words of the attempt before.
-            final=post.final and not (once and part.doubtful),
+            final=post.final and not (earlier and editor_of(platform) is not None),
         )
         await self.keep(post.delivery_id, sent)
         self._crash(CrashPoint.RECEIPT_COMMITTED)

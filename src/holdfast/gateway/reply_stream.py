@@ -174,6 +174,6 @@ class ReplyStream:
         platform takes it once, and then says where it is."""
         self.muted = self.muted or editor_of(platform) is None
         unheard = self.part.doubtful and self.part.platform_message_id is None
-        if unheard and not platform.capabilities.idempotent_send:
+        if unheard and not platform.capabilities.settles_doubt:
             self.muted = True
         return not self.muted

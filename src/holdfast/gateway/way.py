@@ -37,7 +37,8 @@ class Way:
     def blocked(self, why: Throttled | NotConnected) -> None:
         """Nothing was taken: the next one waits as told, or a little longer than the last."""
         if isinstance(why, Throttled):
-            self._chat.hold(why.retry_after)
+            held = self._account if why.whole_account else self._chat
+            held.hold(why.retry_after)
             return
         self._away()
         if not self._connected.is_set():

@@ -28,6 +28,7 @@ def _options() -> argparse.Namespace:
     add = parser.add_argument
     add("--port", type=int, default=0, help="0: any free one; it is printed")
     add("--idempotent-send", action="store_true", help="take a delivery id once")
+    add("--lookup", action="store_true", help="say what became of a delivery")
     add("--max-length", type=int, default=None, help="characters of one message")
     add("--edit", action="store_true", help="let bots change what they have sent")
     add("--edit-interval", type=float, default=1.0, help="seconds that bots leave between edits")

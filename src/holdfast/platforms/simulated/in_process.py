@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
+from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
@@ -15,17 +17,21 @@ from holdfast.platforms.simulated.wire import (
     Answer,
     Cut,
     Edit,
+    Find,
     Outgoing,
     Typing,
     Update,
     Verdict,
 )
 
+T = TypeVar("T")
+
 
 def capabilities_of(about: About) -> Capabilities:
     return Capabilities(
         backlog=about.backlog,
         idempotent_send=about.idempotent_send,
+        lookup=about.lookup,
         max_length=about.max_length,
         settle=about.settle,
         edit=about.edit,
@@ -64,13 +70,26 @@ def to_typing(address: Address) -> Typing:
     return Typing(account=address.account, chat_id=address.chat_id, thread_id=address.thread_id)
 
 
+def to_find(delivery_id: DeliveryId, address: Address) -> Find:
+    return Find(delivery_id=delivery_id, account=address.account)
+
+
+def found(answer: Answer) -> Receipt | None:
+    """What an answer means to whoever has looked a delivery up."""
+    return None if answer.verdict is Verdict.NOT_FOUND else to_receipt(answer)
+
+
 def to_receipt(answer: Answer) -> Receipt:
     """What an answer means to the sender; raises the `SendError` that it amounts to."""
     match answer:
         case Answer(verdict=Verdict.TAKEN | Verdict.REPEATED, message_id=str(message_id)):
             return Receipt(platform_message_id=message_id)
         case Answer(verdict=Verdict.FLOOD, retry_after=float(seconds)):
-            raise Throttled(f"the service asks to wait {seconds} s", retry_after=seconds)
+            raise Throttled(
+                f"the service asks to wait {seconds} s",
+                retry_after=seconds,
+                whole_account=answer.whole_account,
+            )
         case Answer(verdict=Verdict.REFUSED):
             raise Refused(f"the service refused the message: {answer.error}")
         case Answer(verdict=Verdict.UNREACHABLE):
@@ -120,10 +139,16 @@ class SimulatedPlatform:
     async def edit(self, change: Change) -> None:
         await self._answered(lambda: self._service.edit(to_edit(change)))
 
+    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return await self._asked(lambda: self._service.find(to_find(delivery_id, address)), found)
+
     async def typing(self, address: Address) -> None:
         await self._answered(lambda: self._service.typing(to_typing(address)))
 
     async def _answered(self, ask: Callable[[], Answer]) -> Receipt:
+        return await self._asked(ask, to_receipt)
+
+    async def _asked(self, ask: Callable[[], Answer], read: Callable[[Answer], T]) -> T:
         # A real send yields before it is written and before its receipt is read; a fake that
         # did neither would hide every race that lives in those two gaps.
         await asyncio.sleep(0)
@@ -133,7 +158,7 @@ class SimulatedPlatform:
         unheard = answer.verdict in (Verdict.RECEIPT_LOST, Verdict.MESSAGE_LOST)
         if unheard and (faults.cut is Cut.SILENCE or faults.half_open):
             await asyncio.sleep(self._send_timeout)
-        return to_receipt(answer)
+        return read(answer)
 
     async def missed(self, since: int) -> Sequence[Update]:
         await self._comes_through(self._send_timeout)

@@ -43,6 +43,14 @@ class Judging:
         taken = Verdict.RECEIPT_LOST if self.spend("lost_edits") else Verdict.TAKEN
         return Answer(verdict=taken, message_id=edit.message_id)
 
+    def of_question(self, about: About, *, earlier: str | None) -> Answer:
+        if answer := self._of_line():
+            return answer
+        if not about.lookup:
+            return Answer(verdict=Verdict.REFUSED, error="nothing can be looked up here")
+        verdict = Verdict.NOT_FOUND if earlier is None else Verdict.REPEATED
+        return Answer(verdict=verdict, message_id=earlier)
+
     def of_typing(self, about: About) -> Answer:
         refused = Answer(verdict=Verdict.REFUSED, error="typing is not shown here")
         shown = Answer(verdict=Verdict.TAKEN, message_id="")
@@ -53,8 +61,11 @@ class Judging:
             return Answer(verdict=Verdict.UNREACHABLE, error="the service is disconnected")
         if self.faults.half_open:
             return Answer(verdict=Verdict.MESSAGE_LOST)
+        wait = self.faults.retry_after
+        if self.spend("account_floods"):
+            return Answer(verdict=Verdict.FLOOD, retry_after=wait, whole_account=True)
         if self.spend("floods"):
-            return Answer(verdict=Verdict.FLOOD, retry_after=self.faults.retry_after)
+            return Answer(verdict=Verdict.FLOOD, retry_after=wait)
         return None
 
 

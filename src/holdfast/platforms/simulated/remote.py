@@ -11,12 +11,15 @@ import msgspec
 
 from holdfast.core.capabilities import Backlog, Capabilities
 from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected, OutcomeUnknown
+from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
 from holdfast.platforms.simulated.in_process import (
     capabilities_of,
+    found,
     to_edit,
+    to_find,
     to_outgoing,
     to_receipt,
     to_typing,
@@ -25,6 +28,7 @@ from holdfast.platforms.simulated.wire import (
     About,
     Answer,
     Edit,
+    Find,
     Outgoing,
     ShutOut,
     Typing,
@@ -95,10 +99,16 @@ class RemoteSimulatedPlatform:
     async def edit(self, change: Change) -> None:
         await self._answered("/edit", to_edit(change))
 
+    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return found(await self._answer_of("/find", to_find(delivery_id, address)))
+
     async def typing(self, address: Address) -> None:
         await self._answered("/typing", to_typing(address))
 
     async def _answered(self, path: str, content: Outgoing | Edit | Typing) -> Receipt:
+        return to_receipt(await self._answer_of(path, content))
+
+    async def _answer_of(self, path: str, content: Outgoing | Edit | Find | Typing) -> Answer:
         url, body = self._base_url + path, msgspec.json.encode(content)
         try:
             status, answer = await self._call("POST", path, body=body, limit=self._send_timeout)
@@ -107,7 +117,7 @@ class RemoteSimulatedPlatform:
         if status not in _ANSWERED:
             raise OutcomeUnknown(f"{url} answered {status}: it may have arrived")
         try:
-            return to_receipt(msgspec.json.decode(answer, type=Answer))
+            return msgspec.json.decode(answer, type=Answer)
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(f"{url} answered nonsense: {error}") from error
 

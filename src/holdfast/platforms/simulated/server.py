@@ -15,6 +15,7 @@ from holdfast.platforms.simulated.wire import (
     Cut,
     Edit,
     Faults,
+    Find,
     Outgoing,
     Revise,
     Say,
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _STATUS = {
     Verdict.TAKEN: 200,
     Verdict.REPEATED: 200,
+    Verdict.NOT_FOUND: 200,
     Verdict.FLOOD: 429,
     Verdict.REFUSED: 400,
     Verdict.UNREACHABLE: 503,  # this vendor's word for: nothing was taken
@@ -63,6 +65,7 @@ class HttpFace:
                 web.get("/history", self._history),
                 web.post("/send", self._send),
                 web.post("/edit", self._edit),
+                web.post("/find", self._find),
                 web.post("/typing", self._typing),
                 web.post("/revise", self._revise),
                 web.get("/ledger", self._ledger),
@@ -123,6 +126,10 @@ class HttpFace:
     async def _edit(self, request: web.Request) -> web.Response:
         edit = await _body(request, Edit)
         return await self._answered(request, lambda: self._service.edit(edit))
+
+    async def _find(self, request: web.Request) -> web.Response:
+        find = await _body(request, Find)
+        return await self._answered(request, lambda: self._service.find(find))
 
     async def _typing(self, request: web.Request) -> web.Response:
         typing = await _body(request, Typing)

@@ -20,6 +20,7 @@ from holdfast.platforms.simulated.wire import (
     Edit,
     EditAttempt,
     Faults,
+    Find,
     Ledger,
     Outgoing,
     Revise,
@@ -224,6 +225,12 @@ class ChatService:
         )
         self._spoken.set()
         return answer
+
+    def find(self, find: Find) -> Answer:
+        """A bot asks what became of a delivery."""
+        return self._judging.of_question(
+            self.about, earlier=self._chats.sent_before(find.delivery_id)
+        )
 
     def typing(self, typing: Typing) -> Answer:
         answer = self._judging.of_typing(self.about)

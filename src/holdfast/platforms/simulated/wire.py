@@ -100,6 +100,15 @@ class Edit(
     delivery_id: str = ""
 
 
+class Find(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A bot asks what became of a delivery."""
+
+    delivery_id: str
+    account: str = "default"
+
+
 class Typing(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
@@ -120,6 +129,7 @@ class Verdict(StrEnum):
     UNREACHABLE = "unreachable"
     RECEIPT_LOST = "receipt_lost"  # taken, and the sender is not told
     MESSAGE_LOST = "message_lost"  # not taken, and the sender is not told
+    NOT_FOUND = "not_found"  # of a delivery that was looked up: it was never taken
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -128,6 +138,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: Verdict
     message_id: str | None = None
     retry_after: float | None = None
+    whole_account: bool = False  # it is all that the bot sends that has to wait
     error: str = ""
 
 
@@ -147,6 +158,7 @@ class Faults(
     delay: Annotated[float, msgspec.Meta(ge=0)] = 0.0  # seconds from said to given
     reorders: Times = 0  # messages that the next one of another chat overtakes
     floods: Times = 0
+    account_floods: Times = 0  # the same for all that a bot sends, whatever the chat
     retry_after: Annotated[float, msgspec.Meta(ge=0)] = 0.1
     refusals: Times = 0
     lost_receipts: Times = 0
@@ -165,6 +177,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
     idempotent_send: bool
     max_length: int | None
+    lookup: bool = False  # a bot may ask what became of a delivery
     backlog: Backlog = Backlog.UNTIL_ACKED  # what it keeps for a bot that is away
     edit: bool = False
     edit_interval: float = 1.0  # seconds that a bot is asked to leave between two edits

@@ -1,0 +1,138 @@
+"""I2, I3: what may have arrived is settled by what the platform can do, and nobody is hurried."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.contract.conftest import Until, World
+from tests.contract.test_i_streams import ended, shown
+
+from holdfast.core.outbox import DeliveryState
+from holdfast.models.scripted import Dictation
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Verdict
+
+
+async def among(world: World, **about: Any) -> None:
+    """The gateway again, with a vendor that can do this."""
+    await world.stop()
+    world.service = ChatService(**about)
+    await world.start()
+
+
+@pytest.mark.parametrize("fault", ["lost_receipts", "lost_messages"])
+async def test_what_can_be_looked_up_arrives_once_and_unmarked(world: World, fault: str) -> None:
+    """I2: it is there, and is not sent again; or it is not, and is sent for the first time."""
+    await among(world, lookup=True)
+    world.service.set_faults(Faults(**{fault: 2}))
+    world.model.say("hello", "next")
+    world.say("hi")
+    await shown(world, "hello")
+    world.say("and?")
+    await shown(world, "next", message=1)
+    await ended(world, DeliveryState.SENT, 2)
+    (answer,) = await world.store.answers(1)
+    sent = world.service.ledger().sent
+    assert answer.platform_message_id == sent[0].message_id
+    assert [(each.text, each.outgoing.maybe_repeated) for each in sent] == [
+        ("hello", False),
+        ("next", False),
+    ]
+
+
+async def test_what_a_crash_left_in_doubt_is_looked_up_by_the_successor(world: World) -> None:
+    """I2: a crash between the send and its receipt, and the vendor is asked before anything is
+    sent; while nobody answers, the question is asked again."""
+    await among(world, lookup=True)
+    held = Faults(lost_receipts=1, disconnected=False)
+    world.service.set_faults(held)
+    world.model.say("hello")
+    world.say("hi")
+    await shown(world, "hello")
+    world.service.set_faults(Faults(disconnected=True))
+    await world.die()
+    await world.start()
+    world.service.set_faults(Faults())
+    await ended(world, DeliveryState.SENT)
+    assert len(world.service.ledger().sent) == 1
+
+
+@pytest.mark.parametrize("edit", [True, False])
+async def test_the_parts_of_a_reply_are_looked_up_one_by_one(world: World, edit: bool) -> None:
+    """I2, I4: also the first piece of one that grows, which is then changed where it stands."""
+    await among(world, lookup=True, max_length=10, edit=edit, edit_interval=0.01)
+    world.service.set_faults(Faults(lost_receipts=2))
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("hi")
+    reply.say("aaaaa")
+    if edit:
+        await shown(world, "aaaaa")
+    reply.say("aaaa bbbbbbbbb")
+    reply.end()
+    await ended(world, DeliveryState.SENT)
+    sent = world.service.ledger().sent
+    assert [each.text.strip() for each in sent] == ["aaaaaaaaa", "bbbbbbbbb"]
+    assert not any(each.outgoing.maybe_repeated for each in sent)
+
+
+async def test_parts_that_a_vendor_takes_once_come_to_an_end_without_edits(world: World) -> None:
+    """I2: what it kept of the attempt before is all there will be; nobody sends it for ever."""
+    await among(world, idempotent_send=True, max_length=10)
+    world.service.set_faults(Faults(lost_receipts=1))
+    world.model.say("aaaaaaaaa bbbbbbbbb")
+    world.say("hi")
+    await ended(world, DeliveryState.SENT)
+    ledger = world.service.ledger()
+    assert [each.text.strip() for each in ledger.sent] == ["aaaaaaaaa", "bbbbbbbbb"]
+    assert len(ledger.attempts) == 3
+
+
+@pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
+async def test_a_vendor_that_takes_it_once_and_never_answers_is_asked_less_and_less(
+    world: World, text: str
+) -> None:
+    """I3: a failure is no reason to ask as fast as one can."""
+    await among(world, idempotent_send=True, max_length=10)
+    world.service.set_faults(Faults(lost_messages=1000))
+    world.model.say(text)
+    world.say("hi")
+    await asyncio.sleep(1.0)  # how often one asks in a second, and nothing else, is in question
+    assert 2 <= len(world.service.ledger().attempts) <= 10
+    world.service.set_faults(Faults())
+    await ended(world, DeliveryState.SENT)
+
+
+@pytest.mark.parametrize("text", ["hello", "aaaaaaaaa bbbbbbbbb"])
+async def test_an_account_that_has_to_wait_waits_in_every_chat(
+    world: World, until: Until, text: str
+) -> None:
+    """I3: one gate per account, in front of everything; what its vendor told one chat counts."""
+    await among(world, max_length=10)
+    world.service.set_faults(Faults(account_floods=1, retry_after=0.5))
+    world.model.say(text, "next")
+    world.say("hi")
+    await until(lambda: bool(world.service.ledger().attempts))
+    world.say("and?", chat="other")
+    await until(_is_owed(world, 2))
+    assert [attempt.verdict for attempt in world.service.ledger().attempts] == [Verdict.FLOOD]
+    await ended(world, DeliveryState.SENT, 2)
+    sent = {each.text.strip() for each in world.service.ledger().sent}
+    assert sent == {*text.split(), "next"}
+
+
+async def test_a_chat_that_has_to_wait_holds_up_no_other(world: World, until: Until) -> None:
+    """I3: one gate per chat, too."""
+    world.service.set_faults(Faults(floods=1, retry_after=30.0))
+    world.model.say("hello", "next")
+    world.say("hi")
+    await until(lambda: bool(world.service.ledger().attempts))
+    world.say("and?", chat="other")
+    assert await world.texts(1) == ["next"]
+
+
+def _is_owed(world: World, number: int) -> Any:
+    async def owed() -> bool:
+        return len(await world.store.undelivered()) == number
+
+    return owed
