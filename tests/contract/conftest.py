@@ -33,7 +33,9 @@ from holdfast.core.session import ProcessRow, RunnerRow
 from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.gateway.backoff import USUAL_PATIENCE
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.outgoing import ReadFile
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.redaction import Redaction
@@ -168,7 +170,9 @@ class World:
         self.noted = False  # with the built-in notes and their tool
         self.memory: list[MemoryProvider] = []  # besides them
         self.memory_limits = Limits()
+        self.patience = USUAL_PATIENCE  # with accounts that do not answer
         self.put_file: PutFile | None = None  # where files of messages go
+        self.read_file: ReadFile | None = None  # where files for people come from
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
@@ -200,7 +204,9 @@ class World:
                 notes=notes,
                 memory_providers=[*([NotesProvider(notes)] if self.noted else []), *self.memory],
                 memory_limits=self.memory_limits,
+                patience=self.patience,
                 put_file=self.put_file,
+                read_file=self.read_file,
             )
         )
         await self._open.enter_async_context(self.gateway)
