@@ -1,5 +1,6 @@
 """Backups as files: what is in one, how a bad one is known, and what a restore leaves."""
 
+import asyncio
 import hashlib
 import io
 import json
@@ -11,7 +12,16 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.faults.homes import backed_up, left_in_the_log, made_home, put_back, read, written
+from tests.faults.homes import (
+    backed_up,
+    left_in_the_log,
+    made_home,
+    put_back,
+    read,
+    talk,
+    written,
+)
+from tests.faults.tearing import PAGE
 
 from holdfast.core.backup import BadBackup
 from holdfast.core.errors import HoldfastError
@@ -56,6 +66,27 @@ def test_a_link_out_of_a_workspace_is_not_followed(home: Path) -> None:
     (home / "workspaces/s_2").symlink_to(home.parent)
     names = names_in(backed_up(home, workspaces=True))
     assert not any("leak" in name or "s_2" in name for name in names)
+
+
+def test_damage_that_no_count_meets_makes_no_backup(tmp_path: Path) -> None:
+    """K4: every page of the copy is looked at before it is called a backup."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    asyncio.run(talk(home / "state.db", turns=7, words=600))
+    database = home / "state.db"
+    body = bytearray(database.read_bytes())
+    at = next(at for at in range(PAGE, len(body), PAGE) if _goes_on(body, at))
+    body[at : at + 4] = bytes(4)  # a long message ends in its middle
+    database.write_bytes(body)
+    with pytest.raises(BadBackup, match="No backup was made"):
+        backed_up(home)
+    assert not [*(home / "backups").iterdir()]
+
+
+def _goes_on(body: bytearray, at: int) -> bool:
+    """Whether a page holds the middle of a long text: it names the next, and is no tree's."""
+    following = int.from_bytes(body[at : at + 4], "big")
+    return 0 < following <= len(body) // PAGE and b"question" in body[at : at + PAGE]
 
 
 def test_no_program_of_ours_is_needed_to_check_one(home: Path, tmp_path: Path) -> None:
