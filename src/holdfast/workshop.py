@@ -15,6 +15,7 @@ from holdfast.tools.browser.browsers import Browsers
 from holdfast.tools.browser.tool import BrowserTool, can_browse
 from holdfast.tools.registry import Registry, Toolbox, default_tools
 from holdfast.tools.schedule import Schedule
+from holdfast.tools.send_file import SendFile
 from holdfast.tools.session_search import SessionSearch
 
 _ACTS_OF_A_CALL = 4.0  # a call of the browser may open it, go somewhere and look
@@ -24,13 +25,21 @@ class Workshop:
     """Owns the browsers. A tool that cannot work here is not offered to any agent."""
 
     def __init__(
-        self, settings: Settings, *, home: Path, store: Store, notes: Notes, clock: Clock
+        self,
+        settings: Settings,
+        *,
+        home: Path,
+        store: Store,
+        notes: Notes,
+        clock: Clock,
+        sends_files: bool = False,  # a platform of this gateway takes files
     ) -> None:
         self._settings = settings
         self._home = home
         self.browsers = Browsers(home, settings.browser, keep=self._keep)
         tools: list[Tool] = [
             *default_tools(settings.runner),
+            *([SendFile()] if sends_files else []),
             SessionSearch(store, clock=clock),
             MemoryTool(notes),
             Delegate(settings.delegate),

@@ -89,6 +89,7 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
         workspace=work.workspace,
         delegation=work.delegation,
         scheduling=work.scheduling,
+        handing=work.handing,
         progress=lambda text: work.emit(ToolProgressed(call.id, text)),
     )
     try:

@@ -11,6 +11,7 @@ from holdfast.core.bench import Bench
 from holdfast.core.child import Delegation
 from holdfast.core.crash import Crash
 from holdfast.core.events import Event
+from holdfast.core.handing import Handing
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.job import Scheduling
 from holdfast.core.message import (
@@ -68,6 +69,8 @@ class Work(Protocol):
     def delegation(self) -> Delegation: ...
     @property
     def scheduling(self) -> Scheduling: ...
+    @property
+    def handing(self) -> Handing: ...
     @property
     def crash(self) -> Crash: ...
     @property

@@ -13,6 +13,7 @@ from holdfast.core.message import Image, Outcome
 if TYPE_CHECKING:
     from holdfast.core.bench import Bench
     from holdfast.core.child import Delegation
+    from holdfast.core.handing import Handing
     from holdfast.core.job import Scheduling
 
 
@@ -51,6 +52,7 @@ class ToolContext:
     workspace: SessionId | None = None  # whose workspace the bench has; None: the session's own
     delegation: "Delegation | None" = None  # None: this call can have no children
     scheduling: "Scheduling | None" = None  # None: this call can have no jobs
+    handing: "Handing | None" = None  # None: this call can give no files to people
     progress: Callable[[str], None] = lambda _: None
 
 

@@ -12,6 +12,7 @@ from holdfast.core.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.looking_up import looked_up
+from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.redaction import Redaction
 
@@ -31,6 +32,7 @@ class Attempts:
         clock: Clock,
         redact: Redaction,
         crash: Crash,
+        outgoing: OutgoingFiles,
         failed: Callable[[DeliveryId], None],
     ) -> None:
         self._doors = doors
@@ -38,6 +40,7 @@ class Attempts:
         self._clock = clock
         self._redact = redact
         self._crash = crash
+        self._outgoing = outgoing
         self._failed = failed  # told what will never arrive
 
     def end_without_sending(
@@ -58,6 +61,7 @@ class Attempts:
         if parcel.doubtful and (found := await looked_up(parcel.id, parcel.address, platform)):
             await self._arrived(parcel, platform, found)
             return
+        file = None if parcel.file is None else await self._outgoing.get(parcel.file)
         await self._journal.begin_attempt(parcel.id, at=self._clock.now())
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
         receipt = await platform.send(
@@ -66,6 +70,7 @@ class Attempts:
                 address=parcel.address,
                 text=self._redact(parcel.text),
                 choices=parcel.choices if platform.capabilities.buttons else (),
+                file=file,
                 # A platform that knows the delivery id takes it once: nothing to mark.
                 maybe_repeated=parcel.doubtful and not platform.capabilities.settles_doubt,
             )

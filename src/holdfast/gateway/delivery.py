@@ -24,6 +24,7 @@ from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.attempts import FIRST_WAIT, Attempts
 from holdfast.gateway.completing import Completing
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.pacing import Gate
 from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.passing import Passing
@@ -61,12 +62,19 @@ class Delivery:
         clock: Clock,
         redact: Redaction,
         crash: Crash,
+        outgoing: OutgoingFiles,
         failed: Callable[[DeliveryId], None] = lambda _: None,
     ) -> None:
         self._doors = doors
         self._clock = clock
         self._attempts = Attempts(
-            doors, journal=journal, clock=clock, redact=redact, crash=crash, failed=failed
+            doors,
+            journal=journal,
+            clock=clock,
+            redact=redact,
+            crash=crash,
+            outgoing=outgoing,
+            failed=failed,
         )
         self._posting = Posting(doors, journal=journal, clock=clock, crash=crash)
         self._completing = Completing(self._posting, redact=redact)
@@ -100,6 +108,7 @@ class Delivery:
                         text=text,
                         expires_at=new.expires_at,
                         choices=new.choices,
+                        file=new.file,
                         begun=new.begun,
                     )
                 )
@@ -119,6 +128,7 @@ class Delivery:
                     doubtful=row.doubtful or row.state is DeliveryState.SENDING,
                     repeated=row.resends > 0,
                     begun=Begun(id=row.id, parts=row.parts) if row.parts else None,
+                    file=row.file,
                 )
             )
 
@@ -234,6 +244,8 @@ class Delivery:
     def _has_parts(self, parcel: Parcel) -> bool:
         """Some of it is there already, or it is too long for one message."""
         platform = self._doors.find(parcel.address)
+        if parcel.file is not None:
+            return False
         if platform is None or (parcel.begun is None and platform.capabilities.max_length is None):
             return False
         if self._attempts.end_without_sending(parcel, platform):

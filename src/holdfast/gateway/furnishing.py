@@ -18,6 +18,7 @@ from holdfast.gateway.house import House
 from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.notices import Notices
+from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
@@ -82,6 +83,7 @@ def furnish(parts: Parts, built: Built) -> House:
         ),
         bench=parts.runners.bench,
         judge=parts.judge,
+        outgoing=OutgoingFiles(parts.read_file, redact=built.redact),
     )
 
 

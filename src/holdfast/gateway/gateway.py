@@ -31,6 +31,7 @@ from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.paired import Paired
 from holdfast.gateway.pairing import Pairing
 from holdfast.gateway.parts import Parts
@@ -89,6 +90,7 @@ class Gateway:
             clock=parts.clock,
             redact=self._redact,
             crash=parts.crash,
+            outgoing=OutgoingFiles(parts.read_file, redact=self._redact),
             failed=self._unheard,
         )
         self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)

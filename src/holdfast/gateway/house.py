@@ -21,6 +21,7 @@ from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.notices import Notices
+from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
@@ -56,6 +57,7 @@ class House:
     titles: Titles
     bench: Benches
     judge: Judge
+    outgoing: OutgoingFiles
 
     def busy_mode(self, source: Source) -> BusyMode:
         """What a message from there does to a running turn, where it does not say so itself."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Begun, Choice
+from holdfast.core.outbox import Address, Begun, Choice, OwedFile
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,6 +14,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     expires_at: float | None = None
     choices: tuple[Choice, ...] = ()
+    file: OwedFile | None = None
     stale: bool = False  # it was worth saying only by the process that came to owe it
     begun: Begun | None = None  # some of it was sent before it was whole, or before this start
     doubtful: bool = False

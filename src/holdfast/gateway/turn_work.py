@@ -11,6 +11,7 @@ from holdfast.core.bench import Bench
 from holdfast.core.child import Delegation
 from holdfast.core.crash import Crash
 from holdfast.core.events import Event
+from holdfast.core.handing import Handing
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.job import Scheduling
@@ -27,6 +28,7 @@ from holdfast.core.tool import ToolOutput
 from holdfast.core.turn import NO_USAGE, Usage
 from holdfast.gateway.asking import Permission
 from holdfast.gateway.delegating import Delegating, asker_of
+from holdfast.gateway.handing import TurnFiles
 from holdfast.gateway.house import House
 from holdfast.gateway.scheduling import TurnJobs
 from holdfast.gateway.screen import Screen
@@ -104,6 +106,16 @@ class TurnWork:
         house = self._house
         row, clock = self._rows[-1], house.clock
         return TurnJobs(house.jobs, row, self.session_id, store=house.store, clock=clock)
+
+    @property
+    def handing(self) -> Handing:
+        return TurnFiles(
+            self._house,
+            self._rows[-1],
+            session_id=self.session_id,
+            workspace=self.workspace,
+            turn_id=self.turn_id,
+        )
 
     @property
     def crash(self) -> Crash:

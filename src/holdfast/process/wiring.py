@@ -29,9 +29,7 @@ from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
-from holdfast.core.attachment import NoAttachment
 from holdfast.core.crash import Crash
-from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock, HttpPlatform, Lifecycle, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
@@ -47,9 +45,9 @@ from holdfast.process.backups import Backups
 from holdfast.process.doors import identities, open_doors
 from holdfast.process.supervised import scopes_of
 from holdfast.process.upkeep import Upkeep
+from holdfast.process.workspace_files import WorkspaceFiles
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
-from holdfast.runner.workspace import CannotPut, Workspace
 from holdfast.service.backing_up import BackupProgram
 from holdfast.service.claims import AccountClaims
 from holdfast.service.paths import Paths
@@ -112,16 +110,22 @@ class Wiring:
         settings = msgspec.structs.replace(config.settings, model=model.settings)
         voices = Voices(model.settings, pool, secrets=config.secrets)
         notes = self._notes(store)
-        workshop = Workshop(settings, home=config.home, store=store, notes=notes, clock=self.clock)
+        doors = open_doors(config, clock=self.clock, new_id=self.new_id)
+        platforms: list[Platform] = [api, WebPlatform(), *doors]
+        files = WorkspaceFiles(config.home)
+        workshop = Workshop(
+            settings,
+            home=config.home,
+            store=store,
+            notes=notes,
+            clock=self.clock,
+            sends_files=any(each.capabilities.attachments_out for each in platforms),
+        )
         return Gateway(
             Parts(
                 settings=settings,
                 store=store,
-                platforms=[
-                    api,
-                    WebPlatform(),
-                    *open_doors(config, clock=self.clock, new_id=self.new_id),
-                ],
+                platforms=platforms,
                 runners=runners,
                 toolbox=workshop.toolbox,
                 holders=[workshop.browsers],
@@ -142,15 +146,10 @@ class Wiring:
                 ),
                 memory_limits=Limits(prefetch=settings.memory.prefetch_timeout),
                 claims=self._claims(),
-                put_file=self._put_file,
+                put_file=files.put,
+                read_file=files.read,
             )
         )
-
-    def _put_file(self, session_id: SessionId, name: str, data: bytes) -> str:
-        try:
-            return Workspace(self.config.home, session_id).put(name, data)
-        except CannotPut as error:
-            raise NoAttachment(str(error)) from None
 
     def _claims(self) -> AccountClaims:
         folder = shared_folder(self.config.environ) / "accounts"

@@ -26,6 +26,7 @@ from holdfast.core.outbox import (
     DeliveryKind,
     DeliveryRow,
     DeliveryState,
+    OwedFile,
     Part,
 )
 from holdfast.core.reset import ResetReason
@@ -39,6 +40,7 @@ _message = msgspec.json.Decoder(Message)
 _inbound = msgspec.json.Decoder(Inbound)
 _address = msgspec.json.Decoder(Address)
 _choices = msgspec.json.Decoder(tuple[Choice, ...])
+_file = msgspec.json.Decoder(OwedFile)
 _principals = msgspec.json.Decoder(tuple[PrincipalId, ...])
 _child = msgspec.json.Decoder(Child)
 _RESET_REASONS = frozenset(ResetReason)
@@ -194,7 +196,7 @@ DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state
         JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
         WHERE p.turn_id = outbox.turn_id AND p.kind = 'model'
         ORDER BY p.seq DESC LIMIT 1
-    ) END, choices"""
+    ) END, choices, file"""
 
 
 def delivery_row(row: Row) -> DeliveryRow:
@@ -216,6 +218,7 @@ def delivery_row(row: Row) -> DeliveryRow:
         expires_at=row[14],
         created_at=row[15],
         choices=() if row[17] is None else _choices.decode(row[17]),
+        file=None if row[18] is None else _file.decode(row[18]),
     )
 
 
@@ -318,6 +321,6 @@ def child(body: str) -> Child:
     return _child.decode(body)
 
 
-def encode(value: Message | Inbound | Address | Child | tuple[Choice, ...]) -> str:
+def encode(value: Message | Inbound | Address | Child | tuple[Choice, ...] | OwedFile) -> str:
     """JSON as text, so that a person with a shell and a damaged file can still read it."""
     return _encoder.encode(value).decode()

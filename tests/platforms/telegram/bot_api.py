@@ -172,7 +172,8 @@ class BotApi:
         part = args.get(kind)
         if not isinstance(part, web.FileField):
             raise bad(f"there is no {kind} in the request")
-        data = part.file.read()
+        with part.file:
+            data = part.file.read()
         if len(data) > LARGEST_UPLOAD[kind]:
             raise BotApiError(413, "Request Entity Too Large")
         caption, entities = str(args.get("caption", "")), args.get("caption_entities") or []

@@ -1,6 +1,7 @@
 """A gateway with a bot: from what people write in Telegram to what they read there."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from holdfast.core.ids import CallId, SessionId
 from holdfast.core.inbox import BusyMode
 from holdfast.core.message import ToolCall
 from holdfast.core.outbox import DeliveryState
+from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings, Settings
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.process.workspace_files import WorkspaceFiles
 from holdfast.runner.workspace import Workspace
+from holdfast.tools.send_file import SendFile
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -32,14 +36,15 @@ class Telegraph(World):
         self.home = home
         self.vendor = vendor
         self.shell = Shell()
-        self.more_tools = [self.shell]
+        self.more_tools = [self.shell, SendFile()]
         self.judge = ByWords()
         bot = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
         self.settings = Settings(
             platforms={"telegram": bot}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
         )
         self.more_doors = [door_to(vendor, base_url)]
-        self.put_file = lambda session, name, data: Workspace(home, session).put(name, data)
+        files = WorkspaceFiles(home)
+        self.put_file, self.read_file = files.put, files.read
 
     async def read(self, *texts: str) -> None:
         """Until these are the messages of the bot, from the first to the last."""
@@ -203,6 +208,66 @@ async def test_a_file_that_can_never_be_fetched_holds_up_nobody(
     await bot.read("a pity")
     (request,) = bot.model.requests
     assert "[Attached, and not here: plan.txt (it could not" in request.messages[-1].text
+
+
+def sending(path: str, caption: str = "") -> list[ToolCall]:
+    arguments = json.dumps({"path": path, "caption": caption})
+    return [ToolCall(id=CallId("c1"), name="send_file", arguments=arguments)]
+
+
+async def test_an_agent_sends_a_file_of_its_workspace(bot: Telegraph, vendor: Vendor) -> None:
+    """Attachments out: the file is owed before the call has its result, and comes first."""
+    bot.model.say(sending("/workspace/uploads/plan.txt", "as asked"), "there it is")
+    vendor.say("send it back", document=vendor.upload("plan.txt", b"the plan"))
+    await bot.read("as asked", "there it is")
+    (document, _) = vendor.sent
+    assert document["document"]["file_name"] == "plan.txt"
+    assert list(vendor.files.values())[-1][1] == b"the plan"
+    await bot.settled(DeliveryState.SENT, 2)
+
+
+async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
+    bot: Telegraph, vendor: Vendor
+) -> None:
+    """I2: the row of a file is settled as any other; killed at the send, it says that it may be a
+    repetition."""
+    vendor.faults.add("sendDocument", Break.SILENT_AFTER)
+    bot.model.say(sending("uploads/plan.txt", "as asked"), "there it is")
+    vendor.say("send it back", document=vendor.upload("plan.txt", b"the plan"))
+    await until(lambda: vendor.sent)
+    await bot.die()
+    await bot.start()
+    marked = "*(This may have reached you before.)*"
+    await until(lambda: f"{marked}\n\nas asked" in vendor.texts())
+    await until(lambda: vendor.texts()[-1] == "there it is")
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("uploads/none.txt", "has no file"),
+        ("uploads", "is a folder"),
+        ("../state.db", "no path inside"),
+        ("uploads/keys.txt", "holds a secret"),
+    ],
+)
+async def test_what_cannot_be_sent_is_told_to_the_agent(
+    bot: Telegraph, vendor: Vendor, path: str, why: str
+) -> None:
+    await bot.stop()
+    bot.secrets = [Secret("sk-0123456789")]
+    await bot.start()
+    bot.model.say(sending(path), "I could not")
+    vendor.say("send it", document=vendor.upload("keys.txt", b"key = sk-0123456789"))
+    await bot.read("I could not")
+    told = bot.model.requests[-1].messages[-1]
+    assert why in told.text
+
+
+async def test_a_chat_that_takes_no_files_is_told_to_the_agent(bot: Telegraph) -> None:
+    bot.model.say(sending("uploads/plan.txt"), "fetch it there")
+    await bot.end_of(await bot.accept("send it"))
+    assert "takes no files" in bot.model.requests[-1].messages[-1].text
 
 
 async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(

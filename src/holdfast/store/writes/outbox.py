@@ -17,8 +17,8 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
             continue
         cursor.execute(
             "INSERT INTO outbox (id, address, kind, text, session_id, turn_id, inbox_id,"
-            " state, expires_at, choices, created_at, updated_at)"
-            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?10, ?10)",
+            " state, expires_at, choices, file, created_at, updated_at)"
+            " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?11, ?12, ?10, ?10)",
             (
                 new.id,
                 rows.encode(new.address),
@@ -31,6 +31,7 @@ def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) ->
                 new.expires_at,
                 at,
                 rows.encode(new.choices) if new.choices else None,
+                None if new.file is None else rows.encode(new.file),
             ),
         )
 

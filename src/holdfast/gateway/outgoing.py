@@ -1,0 +1,42 @@
+"""Outgoing files: read from their workspace when they are sent, and looked through for secrets."""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.core.attachment import NoAttachment
+from holdfast.core.errors import Refused
+from holdfast.core.ids import SessionId
+from holdfast.core.outbox import OwedFile, SentFile
+from holdfast.gateway.redaction import Redaction
+
+LARGEST = 50 * 1024 * 1024  # bytes; no platform takes much more from a bot
+
+ReadFile = Callable[[SessionId, str, int], bytes]
+"""A file of the workspace of a session, as a whole, unless it is larger than so many bytes; it
+blocks. Raises `NoAttachment` where there is none to be read."""
+
+
+class OutgoingFiles:
+    """Keeps nothing. `read` None: this gateway has no workspaces."""
+
+    def __init__(self, read: ReadFile | None, *, redact: Redaction) -> None:
+        self._read = read
+        self._redact = redact
+
+    async def get(self, file: OwedFile) -> SentFile:
+        """Raises `Refused` where it cannot be sent, now or later."""
+        if self._read is None:
+            raise Refused("this gateway keeps no files")
+        data = await asyncio.to_thread(self._looked_through, self._read, file)
+        return SentFile(name=file.path.rpartition("/")[2], data=data)
+
+    def _looked_through(self, read: ReadFile, file: OwedFile) -> bytes:
+        try:
+            data = read(file.workspace, file.path, LARGEST)
+        except NoAttachment as error:
+            raise Refused(str(error)) from error
+        text = data.decode("utf-8", "replace")
+        # A file cannot be mended as a text can: with a hole in it, it is another file.
+        if self._redact(text) != text:
+            raise Refused(f"{file.path!r} holds a secret of this gateway")
+        return data

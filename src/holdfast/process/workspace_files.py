@@ -1,0 +1,36 @@
+"""Workspace files, as the gateway reaches them: put there for a message, read to be sent."""
+
+import os
+from pathlib import Path
+
+from holdfast.core.attachment import NoAttachment
+from holdfast.core.ids import SessionId
+from holdfast.runner.sandbox import WORKSPACE
+from holdfast.runner.workspace import CannotPut, NoSuchFile, Workspace
+
+
+class WorkspaceFiles:
+    """Every method blocks, and belongs into a thread."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def put(self, session_id: SessionId, name: str, data: bytes) -> str:
+        try:
+            return Workspace(self._home, session_id).put(name, data)
+        except CannotPut as error:
+            raise NoAttachment(str(error)) from None
+
+    def read(self, session_id: SessionId, path: str, most: int) -> bytes:
+        """The path as commands of the session would write it, or from the workspace on."""
+        try:
+            found = Workspace(self._home, session_id).look(path.removeprefix(f"{WORKSPACE}/"))
+        except NoSuchFile as error:
+            raise NoAttachment(str(error)) from None
+        if not isinstance(found, int):
+            raise NoAttachment(f"{path!r} is a folder, and only files can be sent")
+        with os.fdopen(found, "rb") as file:
+            data = file.read(most + 1)
+        if len(data) > most:
+            raise NoAttachment(f"{path!r} is larger than {most // 2**20} MB")
+        return data
