@@ -1,0 +1,71 @@
+"""I1, K2: who talks to platforms, and who to the database; the source itself is read."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import holdfast
+
+SOURCE = Path(holdfast.__file__).parent
+HOUSE = ("agent", "gateway", "process", "tools")
+"""The rooms that have a platform at hand; doors talk to their vendors, and not to each other."""
+TALKING = {
+    ("gateway/attempts.py", "send"),
+    ("gateway/posting.py", "send"),
+    ("gateway/posting.py", "edit"),
+    ("gateway/typist.py", "typing"),
+}
+"""All of these are called in the queue of a chat, behind the gates."""
+
+
+def _files(*rooms: str) -> Iterator[tuple[str, ast.AST]]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        name = file.relative_to(SOURCE).as_posix()
+        if not rooms or name.partition("/")[0] in rooms:
+            yield name, ast.parse(file.read_text())
+
+
+def _said(tree: ast.AST) -> set[str]:
+    """What is asked of a platform there: awaited, by the names of the port."""
+    calls = (node.value for node in ast.walk(tree) if isinstance(node, ast.Await))
+    return {
+        call.func.attr
+        for call in calls
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("send", "edit", "typing", "react", "delete_message")
+    }
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+def test_only_the_outbox_talks_to_platforms() -> None:
+    """I1: whatever is sent elsewhere has no row, no order and no gate."""
+    found = {(name, said) for name, tree in _files(*HOUSE) for said in _said(tree)}
+    assert found == TALKING
+
+
+def test_only_the_store_opens_databases_and_with_one_library() -> None:
+    """K2: a second SQLite in the process would not see the locks of the first."""
+    found = {
+        name
+        for name, tree in _files()
+        if _imported(tree) & {"apsw", "sqlite3"} and not name.startswith("store/")
+    }
+    assert found <= {"cli/checks/programs.py"}  # which says its version
+    assert not [name for name, tree in _files() if "sqlite3" in _imported(tree)]
+
+
+def test_the_reader_of_the_source_sees_one() -> None:
+    """I1: the check itself can fail."""
+    source = "async def x(p):\n  await p.platform.send(1)\n  import sqlite3\n"
+    assert _said(ast.parse(source)) == {"send"}
+    assert _imported(ast.parse(source)) == {"sqlite3"}
