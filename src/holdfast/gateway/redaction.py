@@ -1,32 +1,75 @@
 """Redaction: the last gate before anything is kept or said; it knows every secret by value."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 
 from holdfast.core.secret import Secret
+from holdfast.gateway.disguise import bare, bared, is_disguised, unfinished
 
 MARK = "[redacted]"
 _SHORTEST = 8  # a shorter value would tear holes into ordinary text
 
 
 class Redaction:
-    """Owns the exact values of all secrets, and takes them out of any text."""
+    """Owns the exact values of all secrets, and takes them out of any text: as they are, as they
+    stand in JSON, and as Markdown or an entity would spell them. This keeps a secret from slipping
+    out; whoever wants to tell it can spell it in ways that nobody can list."""
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
         values = {secret.reveal() for secret in secrets}
-        # Longest first, or a secret that contains another would leave its rest behind.
-        self._values = sorted((v for v in values if len(v) >= _SHORTEST), key=len, reverse=True)
+        self._values = _longest_first(form for value in values for form in _forms(value))
+        self._bare = _longest_first(bare(value) for value in values)
 
     def __call__(self, text: str) -> str:
         for value in self._values:
             if value in text:
                 text = text.replace(value, MARK)
+        if self._bare and is_disguised(text):
+            text = self._unmasked(text)
         return text
 
     def stream(self, text: str) -> tuple[str, str]:
         """What of a growing text can be shown, and what must wait for more of it."""
         text = self(text)
         held = max((_begun(value, text) for value in self._values), default=0)
+        if self._bare and is_disguised(text):
+            held = max(held, self._disguised(text))
         return (text[:-held], text[-held:]) if held else (text, "")
+
+    def _unmasked(self, text: str) -> str:
+        """Without the values that are there for a reader alone."""
+        signs = bare(text)
+        for value in self._bare:
+            while value in signs:
+                seen = bared(text)
+                at = seen.signs.find(value)
+                if at == -1:
+                    break
+                start, end = seen.places[at][0], seen.places[at + len(value) - 1][1]
+                text = text[:start] + MARK + text[end:]
+                signs = bare(text)
+        return text
+
+    def _disguised(self, text: str) -> int:
+        """How many characters at the end may become a value for a reader."""
+        open_end = unfinished(text)
+        seen = bared(text[: len(text) - open_end])
+        held = max((_begun(value, seen.signs) for value in self._bare), default=0)
+        return len(text) - seen.places[-held][0] if held else open_end
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The value, and what becomes of it in the arguments of a call."""
+    yield value
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def _longest_first(values: Iterable[str]) -> list[str]:
+    """Or a secret that contains another would leave its rest behind."""
+    # One that the mark itself says would never be gone.
+    known = {value for value in values if len(value) >= _SHORTEST and value not in MARK}
+    return sorted(known, key=len, reverse=True)
 
 
 def _begun(value: str, text: str) -> int:

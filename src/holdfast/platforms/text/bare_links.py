@@ -1,13 +1,9 @@
-"""Bare links: addresses that stand in a text without marks, found before their signs are read."""
-
-import re
+"""Bare links: a rule of the parser for addresses without marks, before their signs are read."""
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 
-_SCHEME = re.compile(r"(?:^|(?<=[^a-zA-Z0-9]))https?$", re.IGNORECASE)
-_ADDRESS = re.compile(r"://[^\s<>\"`\\^{}|\[\]]+")
-_NOT_LAST = "*_~.,;:!?'"  # these end the sentence or the emphasis around an address
+from holdfast.platforms.text.addresses import REST, SCHEME, ended
 
 
 def add_bare_links(parser: MarkdownIt) -> None:
@@ -19,32 +15,24 @@ def add_bare_links(parser: MarkdownIt) -> None:
 def _bare_link(state: StateInline, silent: bool) -> bool:
     if state.src[state.pos] != ":" or state.linkLevel > 0:
         return False
-    scheme = _SCHEME.search(state.pending)
-    found = _ADDRESS.match(state.src, state.pos, state.posMax)
+    scheme = SCHEME.search(state.pending)
+    found = REST.match(state.src, state.pos, state.posMax)
     if scheme is None or found is None:
         return False
-    address = scheme[0] + _ended(found[0])
-    if len(address) - len(scheme[0]) <= len("://"):
-        return False
-    href = state.md.normalizeLink(address)
-    if not state.md.validateLink(href):
+    rest = ended(found[0])
+    href = state.md.normalizeLink(scheme[0] + rest)
+    if len(rest) <= len("://") or not state.md.validateLink(href):
         return False
     if not silent:
-        state.pending = state.pending[: -len(scheme[0])]
-        state.push("link_open", "a", 1).attrs = {"href": href}
-        state.tokens[-1].info = "auto"
-        state.push("text", "", 0).content = address
-        state.push("link_close", "a", -1)
-    state.pos += len(address) - len(scheme[0])
+        _push(state, scheme[0], rest, href)
+    state.pos += len(rest)
     return True
 
 
-def _ended(address: str) -> str:
-    """Without the marks behind it, and without a bracket that was opened before it."""
-    while True:
-        shorter = address.rstrip(_NOT_LAST)
-        if shorter.endswith(")") and shorter.count("(") < shorter.count(")"):
-            shorter = shorter[:-1]
-        if shorter == address:
-            return address
-        address = shorter
+def _push(state: StateInline, scheme: str, rest: str, href: str) -> None:
+    state.pending = state.pending[: -len(scheme)]
+    link = state.push("link_open", "a", 1)
+    link.attrs = {"href": href}
+    link.info = "auto"
+    state.push("text", "", 0).content = scheme + rest
+    state.push("link_close", "a", -1)

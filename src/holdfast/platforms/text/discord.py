@@ -18,8 +18,9 @@ from holdfast.platforms.text.tree import Style
 LONGEST = 2000  # characters of a message
 APART = "\u200b"  # stands between two marks that would be read as one
 _LOOK = Look(bullets=("-",), columns=56)
+_WRITTEN = Look()
 _NESTED = "│ "
-_READ = re.compile(r"[\\*_~`|\[\]<>]")
+_READ = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # no address goes on into what is escaped
 _READ_FIRST = re.compile(r"(?:[#>-]|\d{1,9}(?=[.)]))")
 _LANGUAGE = re.compile(r"[a-zA-Z0-9_+.#-]+")
 _LIKE_AN_ADDRESS = re.compile(r"[a-z]+://|\w\.\w", re.IGNORECASE)
@@ -37,15 +38,19 @@ def fits(text: str, *, limit: int = LONGEST) -> bool:
 
 def _piece(piece: Piece) -> str:
     quote = "> " if piece.quote else ""
-    ahead = quote + _NESTED * (piece.quote - 1)
     if isinstance(piece, Pre):
         return "\n".join(quote + line for line in _fenced(piece).split("\n"))
-    ahead += " " * piece.indent
-    if piece.bullet is not None:
-        ahead += _LOOK.mark(piece.bullet)
-    if 0 < piece.heading <= 3 and not piece.bullet:
+    ahead = quote + _NESTED * (piece.quote - 1) + " " * piece.indent
+    if piece.bullet is not None:  # a list is one only where nothing stands before it
+        ahead += (_WRITTEN if piece.quote > 1 else _LOOK).mark(piece.bullet)
+    if _is_big(piece):
         return f"{ahead}{'#' * piece.heading} {_line(piece)}"
     return ahead + _line(piece)
+
+
+def _is_big(line: Line) -> bool:
+    """Whether it is one of the headings that Discord has, where it has them."""
+    return 0 < line.heading <= 3 and line.quote < 2 and line.bullet is None
 
 
 def _fenced(pre: Pre) -> str:
@@ -57,7 +62,7 @@ def _fenced(pre: Pre) -> str:
 
 
 def _line(line: Line) -> str:
-    bold = line.heading > 3 or (line.heading > 0 and line.bullet is not None)
+    bold = line.heading > 0 and not _is_big(line)
     written = ""
     for run in runs(line.spans, bold=bold):
         piece = _run(run, first=not written.strip())

@@ -25,15 +25,15 @@ def render(text: str, *, limit: int = LONGEST) -> tuple[str, ...]:
     limit = max(limit, _LEAST)
     lines: list[str] = []
     for piece in flow(read(text), _LOOK):
-        ahead = "> " * piece.quote + " " * piece.indent
         if piece == Line(quote=piece.quote):
             continue  # an empty line, of which IRC has none
+        ahead = "> " * piece.quote + " " * piece.indent
         if isinstance(piece, Pre):
             for line in piece.text.split("\n"):
-                lines += _broken(ahead, (Span(text=line),), limit)
+                lines += _lines(ahead, "", (Span(text=line),), limit)
         else:
             mark = _LOOK.mark(piece.bullet) if piece.bullet else ""
-            lines += _broken(ahead + mark, _spans(piece), limit)
+            lines += _lines(ahead, mark, _spans(piece), limit)
     return tuple(line for line in lines if line.strip())
 
 
@@ -43,24 +43,30 @@ def _spans(line: Line) -> tuple[Span, ...]:
     return tuple(Span(text=span.text, styles=span.styles | {Style.BOLD}) for span in line.spans)
 
 
-def _broken(ahead: str, spans: tuple[Span, ...], limit: int) -> Iterator[str]:
+def _lines(ahead: str, mark: str, spans: tuple[Span, ...], limit: int) -> Iterator[str]:
+    """`mark` stands before the first of them, and the others below its words."""
+    room = limit - _bytes(ahead + mark)
+    if room < _LEAST:  # nested so deep that this would be all there is
+        ahead, mark, room = "", "", limit
+    for number, line in enumerate(_broken(spans, room)):
+        yield (ahead + (" " * len(mark) if number else mark) + line).rstrip(" ")
+
+
+def _broken(spans: tuple[Span, ...], room: int) -> Iterator[str]:
     """As many lines as it takes: at a space where there is one, and every style begun anew."""
-    line, room = "", limit - _bytes(ahead)
-    if room < _LEAST:  # nested so deep that its marks would be all there is
-        ahead, room = "", limit
+    line = ""
     for span in spans:
         codes = "".join(_CODES[style] for style in Style if style in span.styles)
         text = span.text.replace("\t", "    ")
         while text:
             left = room - _bytes(line) - 2 * len(codes)
-            at = _fitting(text, left, whole=not line.strip())
-            if at:
+            if at := _fitting(text, left, whole=not line.strip()):
                 line += f"{codes}{text[:at]}{codes}"
                 text = text[at:]
             if text:
-                yield (ahead + line).rstrip(" ")
+                yield line
                 line, text = "", text.lstrip(" ")
-    yield (ahead + line).rstrip(" ")
+    yield line
 
 
 def _fitting(text: str, left: int, *, whole: bool) -> int:

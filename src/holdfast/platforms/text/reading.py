@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from holdfast.platforms.text.addresses import addresses
 from holdfast.platforms.text.marks import cleaned, has_marks
 from holdfast.platforms.text.tree import (
     Block,
@@ -31,15 +32,17 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _DEEPEST = 40  # what is nested deeper is shown as it was written: a parser would leave it out
+_UNSEEN = re.compile("[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _HTML_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_TASK = re.compile(r"\[([ xX])\]\s")
+_TASK = re.compile(r"\[([ xX])\](?:\s|$)")
 _REACHED = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
 _STYLES = {"strong": Style.BOLD, "em": Style.ITALIC, "s": Style.STRIKE}
 
 
 def read(text: str) -> tuple[Block, ...]:
-    """HTML in it is text, but for `<br>`. A text of which nothing would be seen is all seen."""
+    """HTML in it is text, but for `<br>`. A text of which nothing would be seen is all seen, as it
+    was written; where there is nothing to see, there are three dots: no platform takes nothing."""
     text = cleaned(text)
     if not has_marks(text):
         return _as_written(text)
@@ -53,6 +56,8 @@ def read(text: str) -> tuple[Block, ...]:
 
 
 def _as_written(text: str) -> tuple[Block, ...]:
+    if not _UNSEEN.sub("", text):
+        return (Paragraph((Words("…"),)),)
     paragraphs = [each.strip() for each in _BLANK_LINE.split(text)]
     return tuple(Paragraph(tuple(_lines(each))) for each in paragraphs if each)
 
@@ -61,8 +66,17 @@ def _lines(text: str) -> Iterator[Inline]:
     for number, line in enumerate(text.split("\n")):
         if number:
             yield Break()
-        if line.strip():
-            yield Words(line.strip())
+        yield from _addressed(line.strip())
+
+
+def _addressed(line: str) -> Iterator[Inline]:
+    at = 0
+    for start, end in addresses(line):
+        yield Words(line[at:start])
+        yield Link(href=line[start:end], children=(Words(line[start:end]),), bare=True)
+        at = end
+    if line[at:]:
+        yield Words(line[at:])
 
 
 @cache
@@ -103,7 +117,7 @@ class _Reading:
         match token.type:
             case "inline":
                 inlines = _inlines(token)
-                return Paragraph(inlines) if inlines else None
+                return Paragraph(inlines) if _is_seen(inlines) else None
             case "heading_open":
                 return self._heading(int(token.tag[1:]))
             case "fence" | "code_block":
@@ -122,7 +136,7 @@ class _Reading:
     def _heading(self, level: int) -> Block | None:
         inlines = _inlines(self._next())
         self._next()
-        return Heading(level=level, inlines=inlines) if inlines else None
+        return Heading(level=level, inlines=inlines) if _is_seen(inlines) else None
 
     def _items(self, token: "Token") -> Items:
         numbered = token.type == "ordered_list_open"
@@ -132,7 +146,7 @@ class _Reading:
         start = int(token.attrs.get("start", 1)) if numbered else None
         return Items(items=tuple(items), start=start)
 
-    def _table(self) -> Table:
+    def _table(self) -> Table | None:
         rows: list[tuple[tuple[Inline, ...], ...]] = []
         cells: list[tuple[Inline, ...]] = []
         while (token := self._next()).type != "table_close":
@@ -141,7 +155,12 @@ class _Reading:
             elif token.type == "tr_close":
                 rows.append(tuple(cells))
                 cells = []
-        return Table(tuple(rows))
+        seen = any(_is_seen(cell) for row in rows for cell in row)
+        return Table(tuple(rows)) if seen else None
+
+
+def _is_seen(inlines: tuple[Inline, ...]) -> bool:
+    return bool(_UNSEEN.sub("", words_of(inlines)))
 
 
 def _item(blocks: tuple[Block, ...]) -> Item:

@@ -55,6 +55,7 @@ class _Elements:
     def __init__(self) -> None:
         self._found: list[Json] = []
         self._kind = ""
+        self._number = 0  # of the last item
         self._gap = False
 
     def piece(self, piece: Piece) -> None:
@@ -73,7 +74,9 @@ class _Elements:
         style = "bullet" if bullet.number is None else "ordered"
         section = {"type": "rich_text_section", "elements": _spans(line) or [_text(" ")]}
         kind = f"{style} {bullet.depth}"
-        if kind == self._kind:
+        goes_on = bullet.number is None or bullet.number == self._number + 1
+        self._number = bullet.number or 0
+        if kind == self._kind and goes_on:
             self._found[-1]["elements"].append(section)
             return
         self._add("rich_text_list", [section], kind=kind)

@@ -45,13 +45,15 @@ def _is_read(piece: Piece) -> bool:
     """A client would read words of it as marks."""
     if isinstance(piece, Pre):
         return any(line.lstrip("> ").startswith("```") for line in piece.text.split("\n"))
-    return piece.text.startswith(">") or any(_is_mistaken(span) for span in piece.spans)
+    return piece.text.startswith(">") or any(
+        _is_mistaken(span, marked=bool(piece.heading or span.styles)) for span in piece.spans
+    )
 
 
-def _is_mistaken(span: Span) -> bool:
+def _is_mistaken(span: Span, *, marked: bool) -> bool:
     if span.code:
         return "`" in span.text
-    if span.styles:  # any mark within it could be taken for the one that closes it
+    if marked:  # any mark within it could be taken for the one that closes it
         return _MARK.search(span.text) is not None
     return _OPENS.search(span.text) is not None
 

@@ -1,0 +1,51 @@
+"""Disguise: the signs of a text as a reader sees them, once Markdown has taken its marks off."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+
+import msgspec
+
+# Marks that vanish when they are read, and signs without width. `sk\_live\_…` and `sk**live**…`
+# show the same letters as the secret, and are not the same text.
+_MARKS = re.compile("[\\\\*_~`\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
+_SIGN = re.compile(
+    r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});|.", re.DOTALL
+)
+_UNFINISHED = re.compile(r"&[#0-9a-zA-Z]{0,32}\Z")
+
+
+def is_disguised(text: str) -> bool:
+    """Whether it may be read as another text than it is."""
+    return "&" in text or _MARKS.search(text) is not None
+
+
+def bare(text: str) -> str:
+    """The signs alone."""
+    return _MARKS.sub("", unescape(text) if "&" in text else text)
+
+
+def unfinished(text: str) -> int:
+    """How much at its end may be the beginning of an entity, whose sign nobody knows yet."""
+    found = _UNFINISHED.search(text)
+    return len(text) - found.start() if found else 0
+
+
+class Bared(msgspec.Struct, frozen=True, kw_only=True):
+    """The signs, and from where to where each of them stood."""
+
+    signs: str
+    places: tuple[tuple[int, int], ...]
+
+
+def bared(text: str) -> Bared:
+    found = list(_signs(text))
+    return Bared(
+        signs="".join(sign for sign, _ in found), places=tuple(place for _, place in found)
+    )
+
+
+def _signs(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    for found in _SIGN.finditer(text):
+        for sign in bare(found[0]):
+            yield sign, found.span()
