@@ -280,7 +280,11 @@ async def test_a_question_that_fails_while_others_are_given_up_is_not_waited_for
     await world.stop()
     world.more_doors = [SimulatedPlatform(world.service, account="other")]
     gateway = GatewaySettings(crash_recovery=CrashRecovery.SUSPEND)
-    world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
+    allowed = world.settings.platforms["simulated"]
+    accounts = msgspec.structs.replace(allowed, accounts={"other": allowed})
+    world.settings = msgspec.structs.replace(
+        world.settings, gateway=gateway, platforms={"simulated": accounts}
+    )
     await world.start()
     world.levers[Replay.NEVER].go.clear()
     world.model.say([call(Replay.NEVER)])
