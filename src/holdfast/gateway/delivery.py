@@ -188,6 +188,8 @@ class Delivery:
         account = address.platform, address.account
         if (address.platform, address.account, address.chat_id) in self._chats:
             return False
+        if self._account_gate(address).held:
+            return False
         if not self._closed and not self._reached(account):
             return False
         if isinstance(passing, ReplyStream):

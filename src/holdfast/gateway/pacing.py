@@ -16,6 +16,10 @@ class Gate:
         """Nobody passes for so long; a hold never shortens another."""
         self._until = max(self._until, self._clock.monotonic() + seconds)
 
+    @property
+    def held(self) -> bool:
+        return self._until > self._clock.monotonic()
+
     async def passed(self) -> None:
         wait = self._until - self._clock.monotonic()
         if wait > 0:
