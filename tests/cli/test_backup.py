@@ -100,6 +100,9 @@ def test_a_home_that_was_lost_is_made_of_its_backup(cli: Cli, home: Path, tmp_pa
     assert "answer 2" in cli("sessions", "show", "s_c0", **again).stdout
     assert (tmp_path / "fresh" / "holdfast.toml").exists()
     assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o700
+    assert restored.stdout.endswith("Start it:  holdfast run\n")
+    other = cli("restore", "--home", str(tmp_path / "other"), told["path"], "--yes")
+    assert other.stdout.endswith(f"Start it:  holdfast run --home {tmp_path / 'other'}\n")
 
 
 def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> None:
@@ -107,6 +110,7 @@ def test_a_person_is_asked_before_a_home_is_changed(cli: Cli, home: Path) -> Non
     content = (home / "state.db").read_bytes()
     refused = cli("restore", "latest", stdin="n\n")
     assert refused.returncode == exits.FAILED and "Restore holdfast-" in refused.stderr
+    assert "--yes" in refused.stderr  # whoever has no terminal, and meant it
     assert (home / "state.db").read_bytes() == content
 
 
@@ -117,6 +121,9 @@ def test_what_cannot_be_done_says_what_to_do(cli: Cli, home: Path, tmp_path: Pat
     file.write_text("mine")
     assert "exists already" in cli("backup", "create", "--to", str(file)).stderr
     assert file.read_text() == "mine"
+    zipped = cli("backup", "create", "--to", str(tmp_path / "mine.zip"))
+    assert zipped.returncode == exits.FAILED and "FILE.tar.gz" in zipped.stderr
+    assert not (tmp_path / "mine.zip").exists()
     empty = cli("backup", "create", HOLDFAST_HOME=str(tmp_path / "none"))
     assert empty.returncode == exits.FAILED and "nothing to back up" in empty.stderr
 

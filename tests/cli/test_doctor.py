@@ -88,6 +88,17 @@ def test_a_damaged_database_is_told_and_left_alone(cli: Cli, paths: Paths) -> No
     assert [path.read_bytes() for path in (paths.db, paths.home / "state.db-wal")] == torn
 
 
+def test_of_many_faults_of_a_file_the_first_are_told(cli: Cli, paths: Paths) -> None:
+    """K3: SQLite has a line for every page that it misses, and a person has one screen."""
+    content = paths.db.read_bytes()
+    pages = len(content) // 4096 + 40  # of which the last forty belong to nothing
+    grown = content[:28] + pages.to_bytes(4, "big") + content[32:] + bytes(40 * 4096)
+    paths.db.write_bytes(grown)
+    [told] = findings(cli("doctor", "--json", *QUICK), "database")
+    assert told["what"].count("never used") == 3
+    assert told["what"].endswith("; and 37 more")
+
+
 def test_a_search_that_cannot_work_is_told(cli: Cli, paths: Paths) -> None:
     (paths.home / "search.db").mkdir()
     looked = cli("doctor", "--json", *QUICK)

@@ -38,7 +38,8 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     assert jobs("stop", number) == f"Job {number} is not at work.\n"
     assert jobs("rm", number) == f"Job {number} is removed.\n"
     gone = cli("jobs", "show", number, **shared.where)
-    assert gone.returncode == exits.FAILED and "there is no job" in gone.stderr
+    assert gone.returncode == exits.FAILED
+    assert gone.stderr == f"error: There is no job {number}; `holdfast jobs list` has all.\n"
 
 
 def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> Non
     assert refused.returncode == exits.FAILED
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
     empty = cli("jobs", "add", "", "x", **shared.where)
-    assert empty.returncode == exits.FAILED and "when" in empty.stderr
+    assert empty.returncode == exits.USAGE and "WHEN is empty." in empty.stderr
 
 
 def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess, cli: Cli) -> None:

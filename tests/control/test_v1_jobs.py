@@ -44,6 +44,7 @@ async def test_what_cannot_be_a_job_is_refused_with_what_was_understood(v1: V1) 
         ({"to": "origin"}, None, "This was not asked in a chat"),
         ({"to": "home"}, None, "There is no home channel"),
         ({"to": "web:x"}, None, "'web:x' is no place to tell it"),
+        ({"to": "house:x"}, None, "'house:x' is no place to tell it"),
         ({"text": " "}, None, "It is not said what the job is to do."),
         ({"overlap": "wait"}, "overlap", "overlap"),
     ):

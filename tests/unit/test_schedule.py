@@ -138,6 +138,7 @@ def test_a_date_comes_once(text: str, moment: tuple[int, ...]) -> None:
         ("every 999999 weeks", "“every 999999 weeks” is more than ten years."),
         ("61 * * * *", "'61 * * * *' is no cron expression: bad minute"),
         ("0 0 30 2 *", "'0 0 30 2 *' is no cron expression: bad day-of-month"),
+        ("0 9 * *", "a cron expression has five fields (minute hour day month weekday), and this"),
         ("@often", "I do not understand “@often”. There are @hourly"),
         ("", "It is not said when."),
     ],

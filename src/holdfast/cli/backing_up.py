@@ -22,6 +22,7 @@ from holdfast.store.backup.gathering import DATABASE
 from holdfast.store.backup.plan import PLAN, finish
 
 _PURPOSE = "holdfast backup"
+_ENDINGS = (".tar.gz", ".tgz")
 _ANSWERS_WITHIN = 120.0  # seconds without a line from the gateway: another copy may be in front
 
 
@@ -80,6 +81,11 @@ def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
     path = Path(to).expanduser().absolute()
     if path.is_dir() or to.endswith("/") or not path.suffixes:
         return path, None
+    if not path.name.endswith(_ENDINGS):
+        raise HoldfastError(
+            f"{path} is no folder, and no name for a backup, which is a FILE.tar.gz. For a folder "
+            f"that is to be made, say {path}/"
+        )
     if path.exists():
         raise HoldfastError(f"{path} exists already; remove it or name another.")
     return path.parent, path

@@ -56,7 +56,7 @@ def list_backups(as_json: bool, folder: str | None) -> None:
     print_list(chosen_home(), folder=folder, as_json=as_json)
 
 
-@command.command("verify")
+@command.command("verify", short_help="Unpack backups, check their sums, open them.")
 @home_option
 @json_option
 @click.argument("names", metavar="[NAME|FILE]...", nargs=-1)

@@ -1,5 +1,6 @@
 """`--home`: understood before and after the command's name, resolved when it is needed."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,13 @@ def chosen_home() -> Path:
     from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
 
     return resolve_home(click.get_current_context().meta.get(_KEY))
+
+
+def as_option(home: Path) -> str:
+    """What a command that a person is told to type needs to be about this home; "": nothing."""
+    from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
+
+    return "" if home == resolve_home() else f" --home {shlex.quote(str(home))}"
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.choosing import Choice
+from holdfast.cli.home import as_option
 from holdfast.cli.private_files import set_variable, write_whole
 from holdfast.cli.toml_patch import CannotPatch, patch_table
 from holdfast.config import load, prepare_home
@@ -33,7 +34,7 @@ def install(home: Path, choice: Choice, *, test: bool, ask: bool) -> None:
     holder = read_holder(home)
     if holder is not None and holder.purpose == "gateway":
         click.echo("A gateway is running with what was there before: end it with Ctrl-C, then")
-    click.echo("Start it:  holdfast run")
+    click.echo(f"Start it:  holdfast run{as_option(home)}")
     if any(name not in HERE for name in config.settings.platforms):
         click.echo("Whoever writes to your bot gets a code:  holdfast pairing approve CODE")
 

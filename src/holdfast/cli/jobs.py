@@ -22,7 +22,7 @@ def command() -> None:
     """
 
 
-@command.command("add")
+@command.command("add", short_help="Have TEXT done at WHEN.")
 @home_option
 @json_option
 @click.argument("when")

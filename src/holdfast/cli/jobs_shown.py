@@ -1,6 +1,7 @@
 """Jobs as the command line makes, shows and changes them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -9,15 +10,20 @@ import msgspec
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_facts, print_json, print_table
 from holdfast.control.api_client import ApiClient
-from holdfast.control.client import GatewayDown
+from holdfast.control.client import ControlRefused, GatewayDown
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, RunView
 from holdfast.control.v1.views import Stopped
+from holdfast.core.errors import HoldfastError
 
 _PAGE = 1000
 _WIDEST = 60
+_NOT_FOUND = 404
 
 
 def make(api: ApiClient, given: Mapping[str, object], *, as_json: bool) -> None:
+    for name in ("when", "text"):
+        if not str(given[name]).strip():
+            raise click.UsageError(f"{name.upper()} is empty.")
     wanted = {name: value for name, value in given.items() if value is not None}
     job = api.post("/jobs", wanted, JobView)  # which checks it, and says what is wrong
     if as_json:
@@ -89,7 +95,8 @@ def print_runs(home: Path, number: int, *, limit: int, as_json: bool) -> None:
 
 
 def begin(api: ApiClient, number: int, *, as_json: bool) -> None:
-    run = api.post(f"/jobs/{number}/run", {}, RunView)
+    with _known(number):
+        run = api.post(f"/jobs/{number}/run", {}, RunView)
     if as_json:
         print_json(msgspec.to_builtins(run))
     else:
@@ -97,19 +104,33 @@ def begin(api: ApiClient, number: int, *, as_json: bool) -> None:
 
 
 def halt(api: ApiClient, number: int) -> None:
-    stopped = api.post(f"/jobs/{number}/stop", {}, Stopped).stopped
+    with _known(number):
+        stopped = api.post(f"/jobs/{number}/stop", {}, Stopped).stopped
     click.echo(f"Stopped: job {number}." if stopped else f"Job {number} is not at work.")
 
 
 def change(api: ApiClient, number: int, *, paused: bool) -> None:
     body = msgspec.json.encode(JobPaused(paused=paused))
-    job = msgspec.json.decode(api.send("PATCH", f"/jobs/{number}", body), type=JobView)
+    with _known(number):
+        job = msgspec.json.decode(api.send("PATCH", f"/jobs/{number}", body), type=JobView)
     click.echo(f"Job {number} is {'paused' if paused else f'due {moment(job.next_due)}'}.")
 
 
 def drop(api: ApiClient, number: int) -> None:
-    api.send("DELETE", f"/jobs/{number}")
+    with _known(number):
+        api.send("DELETE", f"/jobs/{number}")
     click.echo(f"Job {number} is removed.")
+
+
+@contextmanager
+def _known(number: int) -> Iterator[None]:
+    """A job that is not there is told in the words of the command line."""
+    try:
+        yield
+    except ControlRefused as refused:
+        if refused.status != _NOT_FOUND:
+            raise
+        raise HoldfastError(f"There is no job {number}; `holdfast jobs list` has all.") from None
 
 
 def _all(home: Path) -> list[JobView]:
@@ -127,7 +148,8 @@ def _one(home: Path, number: int) -> JobView:
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
-        return api_of(home).get(f"/jobs/{number}", JobView)
+        with _known(number):
+            return api_of(home).get(f"/jobs/{number}", JobView)
     except GatewayDown:
         from holdfast.cli.stored_jobs import stored_job  # noqa: PLC0415 - imports the store
 
@@ -138,7 +160,8 @@ def _runs(home: Path, number: int, limit: int) -> list[RunView]:
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
-        return api_of(home).get(f"/jobs/{number}/runs", list[RunView], {"limit": limit})
+        with _known(number):
+            return api_of(home).get(f"/jobs/{number}/runs", list[RunView], {"limit": limit})
     except GatewayDown:
         from holdfast.cli.stored_jobs import stored_runs  # noqa: PLC0415 - imports the store
 

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
+from holdfast.cli.confirming import confirm
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import moment, print_json, print_table
 from holdfast.control.api_client import ApiClient
@@ -60,7 +61,7 @@ def drop_all(api: ApiClient, *, owner: str | None, yes: bool) -> None:
     notebook = _chosen(api, owner)
     if not yes:
         question = f"Forget all {len(notebook.notes)} notes of {notebook.owner}?"
-        click.confirm(question, abort=True, err=True)
+        confirm(question)
     api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
     click.echo(f"All notes of {notebook.owner} are forgotten.")
 

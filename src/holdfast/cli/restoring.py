@@ -8,6 +8,8 @@ import msgspec
 
 from holdfast.cli.backup_place import shelf_of, told
 from holdfast.cli.bar import bar, share_bar
+from holdfast.cli.confirming import confirm
+from holdfast.cli.home import as_option
 from holdfast.cli.output import duration, moment, print_json
 from holdfast.config import prepare_home
 from holdfast.core.backup import Manifest
@@ -52,11 +54,7 @@ def save(home: Path, *, yes: bool, as_json: bool) -> None:
         raise HoldfastError(f"There is no {database}; `holdfast backup list` has the backups.")
     with HomeLock(home, purpose=PURPOSE):
         if not yes:
-            click.confirm(
-                f"Read what can be read of {database} into a new file, and set this one aside?",
-                abort=True,
-                err=True,
-            )
+            confirm(f"Read what can be read of {database} into a new file, and set this one aside?")
         saved, aside = saved_from(home)
     if as_json:
         print_json(msgspec.to_builtins(saved) | {"aside": [aside]})
@@ -82,7 +80,7 @@ def _ask(home: Path, backup: Path, manifest: Manifest) -> None:
         f"Restore {backup.name}, {age} old ({manifest.told()})?{aside} "
         "What was said since is not in it."
     )
-    click.confirm(question, abort=True, err=True)
+    confirm(question)
 
 
 def _tell(home: Path, restored: Restored) -> None:
@@ -93,9 +91,9 @@ def _tell(home: Path, restored: Restored) -> None:
     for name in restored.aside:
         click.echo(f"Set aside: {home / name}")
     if restored.placed:
-        click.echo(f"{restored.placed} other files were put back.")
+        click.echo(f"Other files that were put back: {restored.placed}.")
     if restored.left:
-        click.echo(f"{restored.left} other files were there already and stayed (--all).")
+        click.echo(f"Other files that were there already, and stayed (--all): {restored.left}.")
     if not manifest.secrets and not (home / ENV_FILE).exists():
         click.echo("Keys are not in it: put them into the environment or .env again.")
-    click.echo("Start it:  holdfast run")
+    click.echo(f"Start it:  holdfast run{as_option(home)}")

@@ -76,13 +76,15 @@ def run() -> None:
 def exit_code(error: HoldfastError) -> int:
     # Imported here: by now whatever raised the error has loaded these.
     from holdfast.config import ConfigError  # noqa: PLC0415 - not on the way of --help
-    from holdfast.control.client import GatewayDown  # noqa: PLC0415 - as above
+    from holdfast.control.client import GatewayDown, GatewayUnable  # noqa: PLC0415 - as above
     from holdfast.service import exits  # noqa: PLC0415 - as above
     from holdfast.service.lock import HomeInUse  # noqa: PLC0415 - as above
 
     match error:
         case ConfigError():
             return exits.CONFIG_EXIT
+        case GatewayUnable():
+            return exits.FAILED
         case GatewayDown():
             return exits.GATEWAY_DOWN
         case HomeInUse():

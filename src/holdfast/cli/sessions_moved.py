@@ -10,6 +10,7 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from holdfast.cli.confirming import confirm
 from holdfast.cli.names import find_session
 from holdfast.cli.output import print_json
 from holdfast.control.api_client import ApiClient
@@ -44,7 +45,7 @@ def delete(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None:
     for session in sessions:
         if not yes:
             question = f"Delete {session.id} ({session.messages} messages, {session.title!r})?"
-            click.confirm(question, abort=True, err=True)
+            confirm(question)
         api.send("DELETE", f"/sessions/{quote(session.id, safe='')}")
         click.echo(f"{session.id} is deleted.")
 

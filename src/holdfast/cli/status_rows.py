@@ -69,7 +69,7 @@ def _turns(snapshot: Snapshot, now: float) -> str:
         return ""
     told = [f"{n} {state}" for state, n in snapshot.turns.items() if n and state != "idle"]
     told += [f"{n} {kind} children" for kind, n in snapshot.children.items() if n]
-    told += [f"{snapshot.runs} of them runs of jobs"] if snapshot.runs else []
+    told += [f"{snapshot.runs} of them for jobs"] if snapshot.runs else []
     if snapshot.queued:
         oldest = "" if snapshot.queued_since is None else f" for {_ago(snapshot.queued_since, now)}"
         told.append(f"{snapshot.queued} queued{oldest}")

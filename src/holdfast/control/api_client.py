@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from holdfast.control.client import GatewayDown, refusal
+from holdfast.control.client import GatewayDown, GatewayUnable, refusal
 from holdfast.control.cut_line import why_cut
 from holdfast.control.v1.views import (
     AcceptedView,
@@ -149,9 +149,10 @@ def _typed(content: bytes, kind: type[T]) -> T:
 
 
 def _explained(content: bytes, status: int) -> Exception:
-    message = _message(content)
+    message, code = _message(content)
     if status == 503:
-        return GatewayDown(f"The gateway cannot answer at the moment: {message}")
+        kind = GatewayUnable if code == "store" else GatewayDown
+        return kind(f"The gateway cannot answer at the moment: {message}")
     if status == 401:
         return refusal(
             "the token is not its own. The gateway was started with another configuration than "
@@ -161,12 +162,13 @@ def _explained(content: bytes, status: int) -> Exception:
     return refusal(message, status)
 
 
-def _message(content: bytes) -> str:
+def _message(content: bytes) -> tuple[str, str]:
+    """What it says, for a person; and the code of that, if it has one."""
     try:
-        document: Any = msgspec.json.decode(content)
-        return str(document["error"]["message"])
+        error: Any = msgspec.json.decode(content)["error"]
+        return str(error["message"]), str(error.get("code", ""))
     except (msgspec.MsgspecError, KeyError, TypeError):
-        return content.decode("utf-8", "replace").strip()
+        return content.decode("utf-8", "replace").strip(), ""
 
 
 def _lost(method: str, target: str, error: Exception) -> GatewayDown:

@@ -11,13 +11,21 @@ from holdfast.control.cut_line import why_cut
 from holdfast.control.status_socket import (
     STATUS_TIMEOUT,
     GatewayDown,
+    GatewayUnable,
     connect,
     read_document,
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.service.paths import Paths
 
-__all__ = ["ControlClient", "ControlRefused", "GatewayDown", "read_status", "refusal"]
+__all__ = [
+    "ControlClient",
+    "ControlRefused",
+    "GatewayDown",
+    "GatewayUnable",
+    "read_status",
+    "refusal",
+]
 
 CONTROL_TIMEOUT = 15.0
 

@@ -13,6 +13,10 @@ class GatewayDown(HoldfastError):
     """No gateway answers for this home."""
 
 
+class GatewayUnable(GatewayDown):
+    """One is there and answers, and cannot do this: its store takes or gives nothing now."""
+
+
 def read_document(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> bytes:
     """The status document (`core.facts.Document`) as JSON; raises `GatewayDown` when nobody
     serves one."""

@@ -34,7 +34,8 @@ def runs_due(
     if job.spec.missed is Missed.ONCE:
         return runs  # which stand for the others, too
     if left_out or more:
-        count = f"{len(left_out)} due times" if left_out else "earlier due times"
+        many = "1 due time" if len(left_out) == 1 else f"{len(left_out)} due times"
+        count = many if left_out else "earlier due times"
         at = left_out[-1] if left_out else times[0] - 1
         runs.insert(0, _new(job, at, now=now, late_after=late_after, skipped=f"{count} missed"))
     return runs

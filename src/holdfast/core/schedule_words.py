@@ -29,6 +29,7 @@ _ADVERBS = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "mont
 
 _ZONE = re.compile(r"\s+in\s+([A-Z][\w+-]*(?:/[\w+-]+)+|UTC)\s*$")
 _CRON = re.compile(r"[\d*][\d*/,-]*(?:\s+[\w*/,#-]+){4}")
+_STARS = re.compile(r"[\d*/,#-]+(?:\s+[\d*/,#-]+)+")  # no words at all: cron was meant
 _AND = re.compile(r"\s*(?:,\s*and|,|and|&)\s*")
 _DATE = re.compile(r"(?:at |on )?(\d{4})-(\d{1,2})-(\d{1,2})(?:t|\s+at\s+|\s+)?")
 _MONTH_DAY = re.compile(r"(?:the )?(?:(\d{1,2})(?:st|nd|rd|th)?|(last day))\b")
@@ -66,7 +67,8 @@ def _cron(words: Words) -> str | None:
         if words.text in _ALIASES:
             return _ALIASES[words.text]
         raise words.lost(f"There are {', '.join(_ALIASES)}.")
-    return check_cron(words.text) if _CRON.fullmatch(words.text) else None
+    meant = _CRON.fullmatch(words.text) or ("*" in words.text and _STARS.fullmatch(words.text))
+    return check_cron(words.text) if meant else None
 
 
 def _recurring(words: Words, said: str, *, now: float, zone_name: str) -> Schedule:

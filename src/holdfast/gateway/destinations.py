@@ -2,6 +2,7 @@
 
 import msgspec
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId
 from holdfast.core.job import HOME, NOWHERE, ORIGIN, JobRefused, JobSpec, RunsIn
 from holdfast.core.outbox import Address
@@ -85,7 +86,11 @@ class Destinations:
     def _named(self, to: str) -> Address:
         platform, _, place = to.partition(":")
         chat, _, thread = place.partition("/")
-        doors = {door.name: door for door in self._doors if not door.capabilities.fetchable}
+        doors = {
+            door.name: door
+            for door in self._doors
+            if not door.capabilities.fetchable and door.name != HOUSE
+        }
         door = doors.get(platform)
         if door is None or not chat:
             known = ", ".join(sorted(doors)) or "none that sends"

@@ -24,7 +24,8 @@ class Backups:
             yield self._none(patient, settings)
             return
         age = max(0.0, time.time() - whole[0].made_at)
-        told = f"The newest of {len(whole)} backups in {place} is {duration(age)} old."
+        newest = f"newest of {len(whole)} backups" if len(whole) > 1 else "only backup"
+        told = f"The {newest} in {place} is {duration(age)} old."
         if settings.every_hours and age > _LATE * settings.every_hours * _HOUR:
             yield self._late(told)
         else:

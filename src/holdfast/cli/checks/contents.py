@@ -10,6 +10,8 @@ from holdfast.config import ConfigError, load
 from holdfast.core.errors import HoldfastError, StoreDamaged
 from holdfast.store.inspection import has_log
 
+_TOLD = 3  # faults of a damaged file: the first say as much as the hundredth
+
 
 class Configuration:
     name = "config"
@@ -65,7 +67,9 @@ class Database:
             older = " It is of an older version, and brought up by the next start."
             sound = "The database is sound: every page of it was read."
             return fine(sound + (older if found.behind else ""))
-        return damaged(patient, f"{patient.paths.db} is damaged: {'; '.join(found.problems[:3])}")
+        first, more = found.problems[:_TOLD], len(found.problems[_TOLD:])
+        told = "; ".join(first) + (f"; and {more} more" if more else "")
+        return damaged(patient, f"{patient.paths.db} is damaged: {told}")
 
     def _search(self, patient: Patient, found: Stored) -> Finding:
         if not found.search_problem:
