@@ -49,12 +49,13 @@ async def test_a_repeated_event_gets_the_row_there_was(world: World) -> None:
 
 
 async def test_a_stranger_is_not_let_in(world: World) -> None:
-    """Law 12: nobody is allowed until somebody is, and the refusal names the key."""
-    world.say("let me in", user="mallory")
+    """Law 12: nobody is allowed until somebody is; G3: they are told so, and it is refused."""
+    world.say("let me in", chat="mallory", user="mallory")
     world.say("hi", user="ann")
     world.model.say("hello ann")
-    assert await world.texts(1) == ["hello ann"]
-    assert await world.ledger() == {"answered": 1}
+    told = {each.outgoing.chat_id: each.text for each in await world.sent(2)}
+    assert told["home"] == "hello ann" and "I do not know you" in told["mallory"]
+    assert await world.ledger() == {"answered": 1, "refused": 1}
 
 
 async def test_closed_intake_takes_nothing(world: World) -> None:
