@@ -67,7 +67,7 @@ TOOLS_BY = {
         ("terminal", "process", "read", "write", "edit", "search", "todo", "fetch", "browser"),
         IN_SESSION,
     ),
-    **dict.fromkeys(("session_search", "memory", "delegate"), OWN),
+    **dict.fromkeys(("session_search", "memory", "delegate", "send_file"), OWN),
     "schedule": ASKS,
 }
 
@@ -238,5 +238,12 @@ def test_a_refusal_names_the_key_that_would_allow_it() -> None:
 async def test_every_tool_is_in_the_table(house: World, tmp_path: Path) -> None:
     """An agent can do no more than the person it works for: each tool says by what right."""
     notes = Notes(house.store, clock=Clock(), redact=Redaction([]), room=1000)
-    shop = Workshop(Settings(), home=tmp_path, store=house.store, notes=notes, clock=Clock())
+    shop = Workshop(
+        Settings(),
+        home=tmp_path,
+        store=house.store,
+        notes=notes,
+        clock=Clock(),
+        sends_files=True,
+    )
     assert {schema.name for schema in shop.toolbox.schemas} | {"browser"} == set(TOOLS_BY)

@@ -6,13 +6,14 @@ from holdfast.core.settings import RunnerSettings
 from holdfast.runner.sandbox import SPOOL, WORKSPACE
 from holdfast.service import exits
 from holdfast.tools.registry import default_tools
+from holdfast.tools.send_file import SendFile
 
 
 def test_the_page_has_every_tool_as_it_declares_itself(page: Pages) -> None:
     rows = page("docs/tools.md").named()
     declared = {
         tool.schema.name: [f"`{tool.toolset}`", f"`{tool.replay}`", f"`{tool.danger}`"]
-        for tool in default_tools(RunnerSettings())
+        for tool in (*default_tools(RunnerSettings()), SendFile())
     }
     assert {name: row[1:4] for name, row in rows.items() if name in declared} == declared
 
