@@ -22,6 +22,7 @@ _WRITTEN = Look()
 _NESTED = "│ "
 _READ = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # no address goes on into what is escaped
 _READ_FIRST = re.compile(r"(?:[#>-]|\d{1,9}(?=[.)]))")
+_TICKS = re.compile(r"`(?=`|$)")
 _LANGUAGE = re.compile(r"[a-zA-Z0-9_+.#-]+")
 _LIKE_AN_ADDRESS = re.compile(r"[a-z]+://|\w\.\w", re.IGNORECASE)
 
@@ -55,9 +56,8 @@ def _is_big(line: Line) -> bool:
 
 def _fenced(pre: Pre) -> str:
     language = pre.language if _LANGUAGE.fullmatch(pre.language) else ""
-    text = pre.text.replace("```", f"`{APART}`{APART}`")
-    if text.endswith("`"):
-        text += APART
+    # Three ticks within would close it, and so would one that touches those of its end.
+    text = _TICKS.sub(f"`{APART}", pre.text)
     return f"```{language}\n{text}\n```"
 
 

@@ -169,13 +169,14 @@ class _Flow:
         return [head, *pieces]
 
     def _table(self, table: Table, place: _Place) -> list[Piece]:
-        cells = [[words_of(cell).replace("\n", " ") for cell in row] for row in table.rows]
+        rows = [_to_its_last_words(row) for row in table.rows]
+        cells = [[words_of(cell).replace("\n", " ") for cell in row] for row in rows]
         drawn = aligned(cells)
         width = max(map(len, drawn.split("\n")), default=0)
-        linked = any(_has_link(cell) for row in table.rows for cell in row)
+        linked = any(_has_link(cell) for row in rows for cell in row)
         if self._look.monospace and width <= self._look.columns and not linked:
             return [Pre(text=drawn, quote=place.quote, indent=place.indent)]
-        return [self._row(row, place, head=not number) for number, row in enumerate(table.rows)]
+        return [self._row(row, place, head=not number) for number, row in enumerate(rows)]
 
     def _row(self, row: tuple[tuple[Inline, ...], ...], place: _Place, *, head: bool) -> Line:
         spans: list[Span] = []
@@ -241,6 +242,12 @@ def _is_airy(item: Item) -> bool:
     """It has more than a paragraph and a list below it."""
     rest = [block for block in item.blocks if not isinstance(block, Items)]
     return len(rest) > 1
+
+
+def _to_its_last_words(row: tuple[tuple[Inline, ...], ...]) -> tuple[tuple[Inline, ...], ...]:
+    while row and not words_of(row[-1]).strip():
+        row = row[:-1]
+    return row
 
 
 def _has_link(inlines: tuple[Inline, ...]) -> bool:

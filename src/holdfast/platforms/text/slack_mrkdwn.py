@@ -13,6 +13,7 @@ from holdfast.platforms.text.tree import Block, Style
 APART = "\u200b"
 _LOOK = Look(columns=64)
 _MARKS = {Style.STRIKE: "~", Style.ITALIC: "_", Style.BOLD: "*"}
+_TICKS = re.compile(r"`(?=`|$)")
 _WOULD_OPEN = re.compile(r"(?<!\w)([*_~`])(?=[^\s\u200b])")
 
 
@@ -28,8 +29,7 @@ def _piece(piece: Piece) -> str:
     quote = "> " if piece.quote else ""
     if isinstance(piece, Pre):
         # Three ticks within would close it, and so would one that touches those of its end.
-        text = escaped(piece.text).replace("```", f"`{APART}`{APART}`")
-        text += APART if text.endswith("`") else ""
+        text = _TICKS.sub(f"`{APART}", escaped(piece.text))
         return "\n".join(quote + line for line in f"```\n{text}\n```".split("\n"))
     ahead = quote + "│ " * (piece.quote - 1) + " " * piece.indent
     if piece.bullet is not None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
-from holdfast.platforms.text.flow import Line, Look, Piece, Pre, Span, flow
+from holdfast.platforms.text.flow import Line, Look, Piece, Pre, flow
 from holdfast.platforms.text.plain import shown
 from holdfast.platforms.text.reading import read
 from holdfast.platforms.text.styling import Run, runs
@@ -31,54 +31,57 @@ class XmppText(msgspec.Struct, frozen=True, kw_only=True):
 def render(text: str) -> XmppText:
     """Never empty where the text is not."""
     blocks = read(text)
-    pieces = flow(blocks, _LOOK)
-    if any(_is_read(piece) for piece in pieces):
+    lines = [_piece(piece) for piece in flow(blocks, _LOOK)]
+    styled = [line for line in lines if line is not None]
+    if len(styled) < len(lines):
         return XmppText(body=shown(blocks), styled=False)
-    return XmppText(body="\n".join(_piece(piece) for piece in pieces).strip())
+    return XmppText(body="\n".join(styled).strip())
 
 
 def fits(text: str, *, limit: int) -> bool:
     return len(render(text).body) <= limit
 
 
-def _is_read(piece: Piece) -> bool:
-    """A client would read words of it as marks."""
-    if isinstance(piece, Pre):
-        return any(line.lstrip("> ").startswith("```") for line in piece.text.split("\n"))
-    return piece.text.startswith(">") or any(
-        _is_mistaken(span, marked=bool(piece.heading or span.styles)) for span in piece.spans
-    )
-
-
-def _is_mistaken(span: Span, *, marked: bool) -> bool:
-    if span.code:
-        return "`" in span.text
-    if marked:  # any mark within it could be taken for the one that closes it
-        return _MARK.search(span.text) is not None
-    return _OPENS.search(span.text) is not None
-
-
-def _piece(piece: Piece) -> str:
+def _piece(piece: Piece) -> str | None:
+    """None: a client would read words of it as marks."""
     quote = "> " * piece.quote
     if isinstance(piece, Pre):
-        fenced = f"```\n{piece.text}\n```"
-        return "\n".join(quote + line for line in fenced.split("\n"))
+        return _fenced(piece, quote)
     ahead = quote + " " * piece.indent
     if piece.bullet is not None:
         ahead += _LOOK.mark(piece.bullet)
-    return (ahead + _line(piece)).rstrip()
+    line = _line(piece)
+    if line is None or (not ahead and line.startswith(">")):
+        return None
+    return (ahead + line).rstrip()
 
 
-def _line(line: Line) -> str:
+def _fenced(pre: Pre, quote: str) -> str | None:
+    lines = pre.text.split("\n")
+    if any(line.lstrip("> ").startswith("```") for line in lines):
+        return None
+    return "\n".join(quote + line for line in ("```", *lines, "```"))
+
+
+def _line(line: Line) -> str | None:
     written = ""
     pieces = list(runs(line.spans, bold=bool(line.heading)))
     for number, run in enumerate(pieces):
+        before = written + run.ahead
         after = run.behind + "".join(each.ahead + each.text for each in pieces[number + 1 :][:1])
-        free = not (written + run.ahead) or (written + run.ahead)[-1].isspace()
-        ends = not after or not after[0].isalnum()
-        marks = _marks(run) if free and ends else ""
-        written += run.ahead + marks + run.text + marks[::-1] + run.behind
+        stands_alone = (not before or before[-1].isspace()) and not after[:1].isalnum()
+        marks = _marks(run) if stands_alone else ""
+        if _is_mistaken(run, marks):
+            return None
+        written = before + marks + run.text + marks[::-1] + run.behind
     return written
+
+
+def _is_mistaken(run: Run, marks: str) -> bool:
+    if marks == "`":
+        return "`" in run.text
+    # Within marks, any other could be taken for the one that closes them.
+    return (_MARK if marks else _OPENS).search(run.text) is not None
 
 
 def _marks(run: Run) -> str:
