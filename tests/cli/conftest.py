@@ -45,8 +45,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
 class GatewayProcess:
     """Owns a gateway as a process of its own, which can be killed and started again."""
 
-    def __init__(self, tmp_path: Path) -> None:
-        self._environ = environment(tmp_path)
+    def __init__(self, tmp_path: Path, **variables: str) -> None:
+        self._environ = environment(tmp_path) | variables
         self.home = tmp_path / "home"
         self.where = {"HOLDFAST_HOME": str(self.home)}
         self._log = tmp_path / "gateway.stderr"
