@@ -43,6 +43,17 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, size: int) 
     await refused(path, "no SQLite database")
 
 
+async def test_a_file_that_was_emptied_is_not_made_anew(tmp_path: Path) -> None:
+    """K3: what a power cut or a careless hand leaves of a file. A home that never held anything
+    has no search, and begins."""
+    path = tmp_path / "state.db"
+    path.touch()
+    (tmp_path / "search.db").touch()
+    await refused(path, "is empty, and was not")
+    (tmp_path / "search.db").unlink()
+    await made(path)
+
+
 async def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     """K3: told by the application id."""
     path = tmp_path / "state.db"

@@ -98,6 +98,13 @@ def lost(path: Path, log: Path) -> StoreDamaged:
     )
 
 
+def emptied(path: Path, search: str) -> StoreDamaged:
+    return StoreDamaged(
+        f"{path} is empty, and was not: {search} beside it was made from what it held. Nothing was"
+        " written. `holdfast doctor` offers the newest good backup; to start afresh, remove both"
+    )
+
+
 def no_log(path: Path, mode: object) -> StoreUnusable:
     return StoreUnusable(
         f"{path} cannot keep a write-ahead log (journal mode is {mode}). The file system has"

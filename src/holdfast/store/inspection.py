@@ -8,6 +8,7 @@ import apsw
 from holdfast.store import faults
 
 APPLICATION_ID = 0x686F6C64  # "hold"
+SEARCH_FILE = "search.db"  # made from what a store holds, so never there before it
 _HEADER = 100
 _MAGIC = b"SQLite format 3\0"
 _FIRST_PAGE = 4096
@@ -25,8 +26,7 @@ def inspect(path: Path, *, known: int, vfs: str | None) -> None:
         raise faults.not_a_file(path)
     header, size = _header(path, vfs)
     if size == 0:
-        if has_log(path):
-            raise faults.lost(path, _log(path))
+        _inspect_empty(path)
         return
     if not header.startswith(_MAGIC) or len(header) < _HEADER:
         raise faults.no_database(path)
@@ -35,6 +35,14 @@ def inspect(path: Path, *, known: int, vfs: str | None) -> None:
     _inspect_header(path, header, known)
     if not has_log(path):
         _inspect_size(path, header, size)
+
+
+def _inspect_empty(path: Path) -> None:
+    """A new home, or one whose start was cut; but one that held something once was not empty."""
+    if has_log(path):
+        raise faults.lost(path, _log(path))
+    if path.exists() and path.with_name(SEARCH_FILE).exists():
+        raise faults.emptied(path, SEARCH_FILE)
 
 
 def _log(path: Path) -> Path:

@@ -15,14 +15,13 @@ from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.store import expiry_reads, reads
 from holdfast.store.checking import quick_check
+from holdfast.store.inspection import SEARCH_FILE
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
 from holdfast.store.reader import Reader
 from holdfast.store.search.index import SearchIndex
 from holdfast.store.touched import Touched
 from holdfast.store.writer import Writer
-
-SEARCH_FILE = "search.db"
 
 
 class SqliteStore(SqliteJournal, SqliteLibrary):
