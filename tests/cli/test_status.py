@@ -18,6 +18,7 @@ from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 from holdfast.cli.status_shown import shown
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.status_thread import StatusThread
+from holdfast.core.account import AccountState
 from holdfast.core.facts import (
     Document,
     Level,
@@ -190,6 +191,33 @@ def test_platforms_say_whether_a_round_trip_proves_them() -> None:
     assert "a:x connected, answered 3.0 s ago; it keeps messages for us" in text
     assert "b:x silent, answered 5 min ago; nothing is kept while we are away" in text
     assert "c:x not proven yet" in text
+
+
+def test_an_account_that_is_away_says_why_and_when_it_is_tried_next() -> None:
+    platforms = [
+        PlatformFacts(
+            name="a",
+            account="x",
+            backlog="until_acked",
+            proven_at=NOW - 40,
+            state=AccountState.AWAY,
+            error="there is nobody",
+            next_try=NOW + 16,
+        ),
+        PlatformFacts(
+            name="b", account="x", backlog="none", state=AccountState.PARKED, error="bad token"
+        ),
+        PlatformFacts(name="c", account="x", backlog="none", state=AccountState.PAUSED),
+        PlatformFacts(
+            name="d", account="x", backlog="none", proven_at=NOW - 300, alive_within=1740
+        ),
+    ]
+    text = shown(document(platforms=tuple(platforms)), now=NOW)
+    told = "a:x away, answered 40.0 s ago, tried again in 16.0 s: there is nobody; it keeps"
+    assert told in " ".join(text.split())
+    assert "b:x refused for good: bad token" in text
+    assert "c:x paused" in text
+    assert "d:x connected, answered 5 min ago" in text, "its door says that this is often enough"
 
 
 def test_the_last_restarts_say_why_who_how_many_and_how_long() -> None:

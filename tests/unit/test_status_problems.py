@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from holdfast.control.problems import problems
+from holdfast.core.account import AccountState
 from holdfast.core.facts import (
     PROVEN_FOR,
     Document,
@@ -194,3 +195,35 @@ def test_the_worst_comes_first() -> None:
     document = msgspec.structs.replace(FINE, state="hanging", loop=loop, machine=machine)
     levels = [problem.level for problem in problems(document, now=NOW)]
     assert levels == [Level.PROBLEM, Level.WARNING, Level.WARNING]
+
+
+def test_an_account_that_was_refused_is_told_at_once_and_one_that_is_paused_never() -> None:
+    parked = PlatformFacts(
+        name="telegram",
+        account="work",
+        backlog="until_acked",
+        state=AccountState.PARKED,
+        error="the token is bad",
+        remedy="Ask @BotFather for another",
+    )
+    paused = PlatformFacts(name="irc", account="a", backlog="none", state=AccountState.PAUSED)
+    problem = found(platforms=(parked, paused), since=NOW - 1)
+    assert set(problem) == {"platform_parked"}
+    told = problem["platform_parked"]
+    assert told.what == "telegram:work is refused for good: the token is bad."
+    assert told.remedy.startswith("Ask @BotFather for another; `holdfast platforms resume telegram")
+
+
+def test_an_account_that_is_away_says_when_it_is_tried_next() -> None:
+    away = PlatformFacts(
+        name="telegram",
+        account="work",
+        backlog="until_acked",
+        state=AccountState.AWAY,
+        error="there is nobody",
+        next_try=NOW + 20,
+        proven_at=NOW - 1,
+    )
+    told = found(platforms=(away,))["platform_silent"]
+    assert told.what == "telegram:work is not connected: there is nobody."
+    assert "next in 20 s" in told.remedy
