@@ -198,7 +198,10 @@ async def test_sessions_that_nobody_used_for_long_are_deleted(held: Held) -> Non
     held.world.runners.running[served] = [
         ProcessRow(session_id=served, id="p", command="serve", started_at=1.0)
     ]
-    held.clock.at += 31 * DAY
+    held.clock.at += 30 * DAY
+    await held.look()
+    assert await held.world.store.session(old) is not None
+    held.clock.at += DAY
     young = await held.said(chat="three")
     await held.look()
     store = held.world.store
@@ -206,3 +209,31 @@ async def test_sessions_that_nobody_used_for_long_are_deleted(held: Held) -> Non
     assert await store.session(young) is not None and await store.session(served) is not None
     files = [path.read_bytes() for path in held.world.path.parent.iterdir()]
     assert not any(b"bathyscaphe" in content for content in files)
+
+
+async def test_a_clock_that_is_set_ahead_takes_nothing_away(held: Held) -> None:
+    """G2: what it makes old is old when it says so for another day; and set back, it puts nothing
+    off for longer than usual."""
+    keeping = RetentionSettings(sessions_days=30, inbox_days=30, outbox_days=30)
+    await held.start(retention=keeping)
+    world, true = held.world, held.clock.at
+    session = await held.said()
+    old = await world.accept("/status", event_id="same")
+    await world.end_of(old)
+    held.clock.at = true + 120
+    await held.look()
+    held.clock.at = true + 4000 * DAY
+    await held.look()
+    held.clock.at = true + DAY
+    assert await held.look() <= held.clock.at + DAY
+    await world.stop()
+    held.clock.at = true + 4000 * DAY
+    await world.start()
+    held.clock.at += 120
+    await held.look()
+    assert await world.store.session(session) is not None
+    assert (await world.accept("/status", event_id="same")).duplicate
+    held.clock.at += DAY
+    await held.look()
+    assert await world.store.inbox_row(old.row.id) is None
+    assert await world.store.session(session) is None

@@ -12,6 +12,8 @@ log = logging.getLogger(__name__)
 
 _DAY = 86400.0
 _AFTER_START = 60.0  # seconds: whoever waits for a start does not wait for this
+_LOOKED_AT = "retention_looked_at"  # the time of the last look, in the store
+_GAP = 2 * _DAY  # between two looks, at the most, of a clock that is believed
 _AT_ONCE = 20  # sessions of one look: each takes files and processes with it
 
 Delete = Callable[[SessionId], Awaitable[None]]
@@ -40,10 +42,13 @@ class Retention:
     async def prune(self) -> float:
         """Do what is due; when to look again."""
         now = self._clock.now()
-        if now < self._next:
+        set_back = self._next > now + _DAY
+        if now < self._next and not set_back:
             return self._next
         # First, so that what fails is tried again tomorrow and not at once.
         self._next = now + _DAY
+        if not await self._believed(now):
+            return self._next
         settings = self._settings
         # Before the messages, which say whether they have ended.
         runs = await self._rows(self._store.prune_runs, now - settings.inbox_days * _DAY)
@@ -60,6 +65,21 @@ class Retention:
                 extra={"action": "pruned"},
             )
         return self._next
+
+    async def _believed(self, now: float) -> bool:
+        """Whether the clock has gone on as clocks do since the last look, which may have been that
+        of another process. One that was set ahead makes everything old, and what is taken away
+        then nobody brings back: it has to say the same a day later."""
+        last = await self._store.meta(_LOOKED_AT)
+        await self._store.set_meta(_LOOKED_AT, str(int(now)))
+        went_on = last is not None and last.isdigit() and 0 <= now - int(last) <= _GAP
+        if not went_on and last is not None:
+            log.info(
+                "Nothing is pruned before tomorrow: the clock has jumped, or this gateway was"
+                " away for days.",
+                extra={"action": "prune_put_off"},
+            )
+        return went_on
 
     async def _rows(self, prune: Callable[..., Awaitable[int]], before: float) -> int:
         total = 0
