@@ -18,6 +18,7 @@ T = TypeVar("T")
 _HEADERS = {"Content-Type": "application/json"}
 _CONNECT = 10.0  # seconds for a connection to come about
 _UPLOADS_TAKE = 6.0  # times as long as other calls may
+_TO_US = frozenset({200, 400, 403, 429})  # of answers: those to a bot that is known
 _PIECE = 64 * 1024
 _FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
 
@@ -57,7 +58,8 @@ class Moved(Refused):
 class BotApi:
     """One bot's line. It owns its connections while it is open, and says the token to nobody.
 
-    `alive` is told of each answer, and of each piece of a file: they came over the line.
+    `alive` is told of each answer to this bot, and of each piece of a file: they came over the
+    line.
     """
 
     def __init__(self, token: Secret, *, base_url: str, limit: float = 20.0) -> None:
@@ -104,7 +106,7 @@ class BotApi:
                 url, timeout=timeout, allow_redirects=False, **content
             ) as response:
                 body = await response.read()
-                if response.status < 500:
+                if response.status in _TO_US:
                     self._alive()
                 return _result(method, response.status, body, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:

@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.core.secret import Secret
+from holdfast.core.settings import Answers
 from holdfast.platforms.telegram.api import BadToken, BotApi, Held, Hooked
 from holdfast.platforms.telegram.door import TelegramSettings
 from holdfast.platforms.telegram.polling import GRACE, Polling
@@ -28,6 +29,7 @@ from holdfast.platforms.telegram.sending import LONGEST_MARK, Sending
 from holdfast.platforms.telegram.taking import Taking
 from holdfast.platforms.telegram.webhook import SIGN_OF_LIFE, Webhook
 from holdfast.platforms.telegram.wire import User
+from holdfast.platforms.text.telegram import fits
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +88,9 @@ class TelegramPlatform:
                     for task in tasks:
                         task.cancel()
 
+    def fits(self, text: str) -> bool:
+        return fits(text, limit=_LONGEST - LONGEST_MARK)
+
     async def send(self, outbound: Outbound) -> Receipt:
         return await self._sending.send(outbound)
 
@@ -107,11 +112,26 @@ class TelegramPlatform:
             me = await self._api.call("getMe", User)
             if self._settings.webhook:
                 await self._webhook.set()
+            self._look_into_privacy(me)
             return me
         except Throttled:
             raise
         except SendError as error:
             raise self._ended_by(error) from error
+
+    def _look_into_privacy(self, me: User) -> None:
+        everything = [
+            chat for chat, each in self._settings.chats.items() if each.answers is Answers.ALL
+        ]
+        if everything and not me.can_read_all_group_messages:
+            log.warning(
+                "@%s is to answer all that is said in %s, and Telegram gives it only commands and "
+                "replies there: say /setprivacy to @BotFather and choose Disable, then remove it "
+                "from the group and add it again, or make it an administrator.",
+                me.username,
+                ", ".join(everything),
+                extra={"action": "privacy_mode"},
+            )
 
     async def _receive(self, me: User, intake: Intake, errands: asyncio.TaskGroup) -> None:
         """Until the line breaks, which is told to whoever mends lines."""

@@ -9,6 +9,7 @@ class User(msgspec.Struct, frozen=True):
     first_name: str = ""
     last_name: str = ""
     username: str = ""
+    can_read_all_group_messages: bool = False  # of ourselves only: privacy mode is off
 
 
 class Chat(msgspec.Struct, frozen=True):

@@ -1,0 +1,71 @@
+"""What can be set about a bot: checked as strictly as the rest, and opened for each account."""
+
+import logging
+from pathlib import Path
+
+import pytest
+from tests.platforms.telegram.doors import door_to, until
+from tests.platforms.telegram.vendor import Vendor
+
+from holdfast.config import ConfigError, load
+from holdfast.core.settings import Answers, ChatSettings
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.process.doors import open_doors
+from holdfast.service.clock import SystemClock
+
+ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
+
+
+def written(home: Path, text: str) -> Path:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "holdfast.toml").write_text(text)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[platforms.telegram]\n", "token is missing: @BotFather gives one"),
+        ('[platforms.telegram]\ntoken = "123456:ABC"\n', "platforms.telegram.token"),
+        ('[platforms.telegram]\ntoken = "env:ONE"\nwebhok = "x"\n', "webhook"),
+        ('[platforms.telegram]\ntoken = "env:ONE"\nwebhook = "http://x"\n', "no https address"),
+        ('[platforms.telegram]\ntoken = "env:ONE"\npoll_seconds = 99\n', "poll_seconds"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(written(tmp_path / "home", text), ENVIRON)
+
+
+def test_each_account_is_a_bot_of_its_own(tmp_path: Path) -> None:
+    text = """
+[platforms.telegram]
+token = "env:ONE"
+[platforms.telegram.accounts.work]
+token = "env:TWO"
+webhook = "https://bot.example.org/"
+[platforms.telegram.accounts.old]
+enabled = false
+"""
+    config = load(written(tmp_path / "home", text), ENVIRON)
+    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    assert [(each.name, each.account) for each in doors] == [
+        ("telegram", "default"),
+        ("telegram", "work"),
+    ]
+    (route,) = doors[1].routes()  # type: ignore[attr-defined]
+    assert route.path == "/hooks/telegram/work"
+
+
+async def test_a_bot_that_cannot_hear_what_it_is_to_answer_says_so(
+    vendor: Vendor, base_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Privacy mode: Telegram gives a bot only commands and replies, unless it is switched off."""
+    chats = {"-100500": ChatSettings(answers=Answers.ALL)}
+    for hears in (False, True):
+        caplog.clear()
+        vendor.me["can_read_all_group_messages"] = hears
+        with caplog.at_level(logging.WARNING):
+            async with door_to(vendor, base_url, chats=chats).connect(RecordingIntake()):
+                await until(lambda: "getupdates" in vendor.calls)
+        assert ("/setprivacy" in caplog.text) is not hears
