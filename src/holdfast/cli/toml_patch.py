@@ -78,11 +78,14 @@ def _quoted(value: str) -> str:
 def _verify(before: str, after: str, table: str, values: Mapping[str, str | None]) -> None:
     try:
         wanted = tomllib.loads(before)
-        section = dict(wanted.get(table, {}))
-        section |= values
-        wanted[table] = {key: value for key, value in section.items() if value is not None}
+        *outer, name = table.split(".")
+        around = wanted
+        for each in outer:
+            around = around.setdefault(each, {})
+        section = {**around.get(name, {}), **values}
+        around[name] = {key: value for key, value in section.items() if value is not None}
         right = tomllib.loads(after) == wanted
-    except (tomllib.TOMLDecodeError, TypeError, ValueError):
+    except (tomllib.TOMLDecodeError, TypeError, ValueError, AttributeError):
         right = False
     if not right:
         raise CannotPatch(f"[{table}] is written in a way that cannot be changed safely")
