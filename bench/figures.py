@@ -34,6 +34,7 @@ class Figures:
             *self._stop_rows(),
             *self._status_rows(),
             *self._door_rows(),
+            *self._text_rows(),
             self._row("idle, resident", "MB", "idle", at_most, 60),
             self._row("one more cached agent", "kB", "agent", at_most, 50),
             self._row('the request for "hi"', "bytes", "request", at_most, 8000),
@@ -88,6 +89,13 @@ class Figures:
         return [
             self._row(f"status while {name.split()[1]}, longest", "ms", name, Limit.AT_MOST, 100)
             for name in states
+        ]
+
+    def _text_rows(self) -> list[Row]:
+        targets = {"1 kB": 2.5, "20 kB": 2.5, "no marks": 1.0}
+        return [
+            self._row(f"a reply of {text}", "ms", f"text {text}", Limit.PARSER_AT_MOST, target)
+            for text, target in targets.items()
         ]
 
     def _probe_rows(self) -> list[Row]:

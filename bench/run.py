@@ -22,6 +22,7 @@ from statuses import longest_answers
 from stopping import known, restart_seconds, ride_restart, stop_seconds, stop_with_turns
 from subjects import HOLDFAST, Subject, floor, gateway
 from table import Row, as_json, render
+from texts import text_costs
 
 Open = Callable[..., AbstractContextManager[Subject]]
 
@@ -47,6 +48,7 @@ class Bench:
             self._restarts,
             self._statuses,
             self._doors,
+            self._texts,
             self._version,
         ):
             began = time.perf_counter()
@@ -195,6 +197,11 @@ class Bench:
             )
         self._note("telegram", "gateway", costs["telegram"])
         self._note("telegram", "floor", costs["simulated"])
+
+    def _texts(self) -> None:
+        for text, (cost, parsed) in text_costs(rounds=self._plan.rounds).items():
+            self._note(f"text {text}", "gateway", cost)
+            self._note(f"text {text}", "floor", parsed)
 
     def _version(self) -> None:
         self._note("version", "floor", cpu_of([sys.executable, "-c", ""], times=10))

@@ -14,6 +14,7 @@ class Limit(StrEnum):
     CACHED_AT_MOST = "≤ {:g} x cached"  # the other column is the same with a cached agent
     BEFORE_AT_MOST = "≤ {:g} x before"  # the other column is the same before it all
     SIMULATED_AT_MOST = "≤ {:g} x simulated"  # the other column is the simulated platform
+    PARSER_AT_MOST = "≤ {:g} x parser"  # the other column is the parser's own HTML
     AT_MOST = "≤ {:g}"
     NONE = ""
 

@@ -1,0 +1,73 @@
+"""Texts: what it costs to render a reply, beside what its parser alone would take for HTML."""
+
+import time
+import timeit
+from collections.abc import Callable, Mapping
+from statistics import median
+
+from holdfast.platforms.text import discord, email, irc, matrix, plain, slack, telegram, xmpp
+
+_PARAGRAPH = """## What I found
+
+The **first run** took 41 s, the second *only* 12 s: `make test` keeps what it built. See
+[the log](https://example.org/logs/41_a) and https://example.org/runs/12 for both.
+
+- `core/` is read once, by two of them
+  - and not again
+- ~~nobody~~ somebody waits for the lock
+
+```python
+def waited(lock: Lock) -> float:
+    return lock.taken_at - lock.asked_at
+```
+
+| step | s |
+|---|---|
+| build | 29 |
+| test | 12 |
+
+> It was the same last week.
+
+"""
+_WORDS = "It went well, and nothing of it needs to be done again before tomorrow. "
+SIZES = {"1 kB": 1_000, "20 kB": 20_000}
+TARGETS: Mapping[str, Callable[[str], object]] = {
+    "telegram": telegram.render,
+    "discord": discord.render,
+    "slack": slack.render,
+    "matrix": matrix.render,
+    "email": email.render,
+    "irc": irc.render,
+    "xmpp": xmpp.render,
+    "plain": plain.render,
+}
+
+
+def text_costs(*, rounds: int) -> dict[str, tuple[float, float]]:
+    """By what is rendered: milliseconds of the dearest renderer, and of the parser's own HTML. The
+    last is a text without marks, as Telegram gets it: it is not parsed at all."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - the gateway's own start has not loaded it
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    found = {}
+    for name, size in SIZES.items():
+        text = (_PARAGRAPH * (size // len(_PARAGRAPH) + 1))[:size]
+        costs = [_ms(render, text, rounds=rounds) for render in TARGETS.values()]
+        found[name] = max(costs), _ms(parser.render, text, rounds=rounds)
+    text = (_WORDS * 20)[:1000]
+    cost = _ms(telegram.render, text, rounds=10 * rounds)
+    found["no marks"] = cost, _ms(parser.render, text, rounds=10 * rounds)
+    return found
+
+
+def _ms(render: Callable[[str], object], text: str, *, rounds: int) -> float:
+    """CPU, the median of some rounds, each with a text of its own: renderers remember the last."""
+    texts = iter([f"{text} {number}" for number in range(rounds + 1)])
+    render(next(texts))  # what is loaded when it is first used is no part of this
+    timer = timeit.Timer(lambda: render(next(texts)), timer=time.process_time)
+    return median(timer.repeat(rounds, 1)) * 1000
+
+
+if __name__ == "__main__":
+    for name, (cost, parsed) in text_costs(rounds=9).items():
+        print(f"{name:10} {cost:8.3f} ms   parser {parsed:8.3f} ms   ratio {cost / parsed:.2f}")
