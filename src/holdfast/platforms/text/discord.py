@@ -51,7 +51,8 @@ def _piece(piece: Piece) -> str:
 
 def _is_big(line: Line) -> bool:
     """Whether it is one of the headings that Discord has, where it has them."""
-    return 0 < line.heading <= 3 and line.quote < 2 and line.bullet is None
+    apart = line.quote < 2 and line.bullet is None and not line.indent
+    return apart and 0 < line.heading <= 3
 
 
 def _fenced(pre: Pre) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _DEEPEST = 40  # what is nested deeper is shown as it was written: a parser would leave it out
-_UNSEEN = re.compile("[\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+_SEEN = re.compile("[^\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 _HTML_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _TASK = re.compile(r"\[([ xX])\](?:\s|$)")
@@ -55,8 +55,14 @@ def read(text: str) -> tuple[Block, ...]:
     return _Reading(tokens).blocks() or _as_written(text)
 
 
+def unmarked(text: str) -> str | None:
+    """The text itself, for whoever shows it as it is; None: it has marks, or nothing to see."""
+    text = cleaned(text).strip()
+    return text if not has_marks(text) and _SEEN.search(text) else None
+
+
 def _as_written(text: str) -> tuple[Block, ...]:
-    if not _UNSEEN.sub("", text):
+    if not _SEEN.search(text):
         return (Paragraph((Words("…"),)),)
     paragraphs = [each.strip() for each in _BLANK_LINE.split(text)]
     return tuple(Paragraph(tuple(_lines(each))) for each in paragraphs if each)
@@ -71,7 +77,7 @@ def _lines(text: str) -> Iterator[Inline]:
 
 def _addressed(line: str) -> Iterator[Inline]:
     at = 0
-    for start, end in addresses(line):
+    for start, end in addresses(line) if "://" in line else ():
         yield Words(line[at:start])
         yield Link(href=line[start:end], children=(Words(line[start:end]),), bare=True)
         at = end
@@ -160,7 +166,7 @@ class _Reading:
 
 
 def _is_seen(inlines: tuple[Inline, ...]) -> bool:
-    return bool(_UNSEEN.sub("", words_of(inlines)))
+    return _SEEN.search(words_of(inlines)) is not None
 
 
 def _item(blocks: tuple[Block, ...]) -> Item:

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.capabilities import LengthUnit
 from holdfast.core.length import length
 from holdfast.platforms.text.flow import Line, Look, Piece, Pre, Span, flow
-from holdfast.platforms.text.reading import read
+from holdfast.platforms.text.reading import read, unmarked
 from holdfast.platforms.text.tree import Style
 
 LONGEST = 4096  # UTF-16 units of a message, "after entities parsing"
@@ -43,6 +43,8 @@ class TelegramText(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=4)  # what was measured is sent next
 def render(text: str) -> TelegramText:
     """Never empty where the text is not."""
+    if (plain := unmarked(text)) is not None:
+        return TelegramText(text=plain)
     writing = _Writing()
     for piece in flow(read(text), _LOOK):
         writing.piece(piece)
