@@ -238,9 +238,11 @@ class Delivery:
             return
         if parcel.begun is not None:  # and nothing of it was shown: it is one like any other
             self._streams.pop(parcel.id, None)
-        way = self._way(parcel, gate)
+        account = self._account_gate(parcel.address)
         while on_its_way:
-            await way.passed()
+            await gate.passed()
+            await account.passed()
+            await line.wait()
             on_its_way = await self._try(on_its_way, gate)
 
     def _has_parts(self, parcel: Parcel) -> bool:
