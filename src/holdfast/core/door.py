@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from holdfast.core.ports import Clock, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
+
+if TYPE_CHECKING:  # every command that reads the settings reads this, and needs none of those
+    from holdfast.core.ports import Clock, NewId, Platform
 
 DOORS = "holdfast.platforms"  # the group of entry points by which installed doors are found
 
@@ -33,8 +35,8 @@ class Opening(Generic[S]):
     # table: "token", "hooks.build.secret". One whose key is empty is not there.
     secrets: Mapping[str, Secret]
     folder: Path  # its own place in the home; nobody has made it yet
-    clock: Clock
-    new_id: NewId
+    clock: "Clock"
+    new_id: "NewId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class Door(Generic[S]):
     settings: type[S]
     # Makes the account and connects nothing. None: the process makes it itself, from more than
     # its settings, and it is there without being configured.
-    open: Callable[[Opening[S]], Platform] | None
+    open: "Callable[[Opening[S]], Platform] | None"
     # The keys that say together which account of the vendor this is. While one gateway of this
     # machine has it, no other takes it. Empty, or all of them unset: it may be shared.
     identity: tuple[str, ...] = ("token",)
