@@ -1,11 +1,15 @@
 """docs/simulated.md: every option and fault there is, and programs that run."""
 
+import asyncio
+import socket
 import subprocess
 import sys
 
-from tests.docs.conftest import Pages
+from tests.docs.conftest import REPO, Pages
 
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.platforms.simulated.server import serving
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Say
 
 
 def test_the_page_has_every_option_and_no_other(page: Pages) -> None:
@@ -21,6 +25,36 @@ def test_the_page_has_every_fault_and_no_other(page: Pages) -> None:
     assert {name for name in told if not name.startswith("--") and " " not in name} == set(
         Faults.__struct_fields__
     )
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        program = [sys.executable, "-m", "holdfast.platforms.simulated", "--port", port]
+        refused = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"127.0.0.1:{port} cannot be listened on: ")
+    assert "Traceback" not in refused.stderr
+
+
+async def test_a_bot_made_from_the_page_answers_whatever_goes_wrong() -> None:
+    """G2, I2: every route of a bot, and the faults that it meets on the way."""
+    service = ChatService()
+    async with serving(service) as base_url:
+        program = (sys.executable, "-W", "error", str(REPO / "examples/echo.py"), base_url)
+        bot = await asyncio.create_subprocess_exec(*program)
+        try:
+            service.set_faults(Faults(floods=1, retry_after=0.05, duplicates=1))
+            service.say(Say(chat="c", user="ann", text="one"))
+            await service.ledger_with(sent=1, edits=0, wait=30)
+            service.set_faults(Faults(lost_receipts=1))
+            service.say(Say(chat="c", user="ann", text="two"))
+            ledger = await service.ledger_with(sent=3, edits=0, wait=30)
+        finally:
+            bot.kill()
+            await bot.wait()
+    sent = [(each.outgoing.text, each.outgoing.maybe_repeated) for each in ledger.sent]
+    assert sent == [("one", False), ("two", False), ("two", True)]
 
 
 def test_the_program_of_the_page_runs(page: Pages) -> None:

@@ -2,7 +2,9 @@
 
 import argparse
 import asyncio
+import os
 import signal
+import sys
 import time
 
 import msgspec
@@ -54,7 +56,11 @@ def main() -> None:
     # A gateway remembers the ids of the service that ran before this one; a clock never gives
     # those again.
     service = ChatService(first_update_id=time.time_ns() // 1000, **about)
-    asyncio.run(_serve(service, port=port))
+    try:
+        asyncio.run(_serve(service, port=port))
+    except OSError as error:
+        why = os.strerror(error.errno or 0)
+        sys.exit(f"127.0.0.1:{port} cannot be listened on: {why}. Name another port with --port.")
 
 
 if __name__ == "__main__":
