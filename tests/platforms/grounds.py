@@ -1,0 +1,184 @@
+"""Grounds: each pretend vendor as the conformance suite meets it, with a door to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from enum import Enum, auto
+from typing import Any, Protocol
+
+from aiohttp import web
+from tests.platforms.telegram.bot_api import BotApi
+from tests.platforms.telegram.doors import door_to
+from tests.platforms.telegram.faults import BotApiError, Break, flood
+from tests.platforms.telegram.vendor import ANN, BOB, Json, Vendor
+
+from holdfast.core.outbox import Address
+from holdfast.core.ports import Platform
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
+from holdfast.platforms.simulated.server import serving
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Revise, Say
+
+
+class Trouble(Enum):
+    """What becomes of the next message."""
+
+    FLOOD = auto()  # wait for seven seconds
+    REFUSED = auto()
+    RECEIPT_LOST = auto()
+
+
+class Ground(Protocol):
+    """A vendor with one bot. Ann and Bob have a chat of two with it each."""
+
+    door: Platform
+
+    def say(self, text: str, *, bob: bool = False) -> str:
+        """The id of the message."""
+        ...
+
+    def revise(self, message_id: str, text: str) -> None: ...
+
+    def acked(self) -> int:
+        """How many messages of people the bot has acknowledged."""
+        ...
+
+    def texts(self) -> list[str]:
+        """What the bot's messages say now."""
+        ...
+
+    def trouble(self, trouble: Trouble) -> None: ...
+    def shut_out(self) -> None:
+        """The bot's credentials hold no longer."""
+        ...
+
+    def address(self) -> Address:
+        """The chat with Ann."""
+        ...
+
+
+class SimulatedGround:
+    def __init__(self, service: ChatService, door: Platform) -> None:
+        self.door = door
+        self._service = service
+
+    def say(self, text: str, *, bob: bool = False) -> str:
+        who = "bob" if bob else "ann"
+        return self._service.say(Say(chat=who, user=who, text=text))
+
+    def revise(self, message_id: str, text: str) -> None:
+        self._service.revise(Revise(message_id=message_id, text=text))
+
+    def acked(self) -> int:
+        return sum(each.acked for each in self._service.ledger().said)
+
+    def texts(self) -> list[str]:
+        return [each.text for each in self._service.ledger().sent]
+
+    def trouble(self, trouble: Trouble) -> None:
+        faults = {
+            Trouble.FLOOD: Faults(floods=1, retry_after=7.0),
+            Trouble.REFUSED: Faults(refusals=1),
+            Trouble.RECEIPT_LOST: Faults(lost_receipts=1),
+        }
+        self._service.set_faults(faults[trouble])
+
+    def shut_out(self) -> None:
+        self._service.set_faults(Faults(shut_out="the token was revoked"))
+
+    def address(self) -> Address:
+        return Address(platform="simulated", account="default", chat_id="ann")
+
+
+class TelegramGround:
+    def __init__(self, vendor: Vendor, door: Platform) -> None:
+        self.door = door
+        self._vendor = vendor
+        self._said: dict[str, Json] = {}
+        vendor.dm()
+
+    def say(self, text: str, *, bob: bool = False) -> str:
+        message = self._vendor.say(text, by=BOB if bob else ANN)
+        self._said[str(message["message_id"])] = message
+        return str(message["message_id"])
+
+    def revise(self, message_id: str, text: str) -> None:
+        self._vendor.revise(self._said[message_id], text)
+
+    def acked(self) -> int:
+        return len(self._vendor.updates.confirmed)
+
+    def texts(self) -> list[str]:
+        return self._vendor.texts()
+
+    def trouble(self, trouble: Trouble) -> None:
+        blocked = BotApiError(403, "Forbidden: bot was blocked by the user")
+        what = {
+            Trouble.FLOOD: flood(7),
+            Trouble.REFUSED: blocked,
+            Trouble.RECEIPT_LOST: Break.CUT_AFTER,
+        }
+        self._vendor.faults.add("sendMessage", what[trouble])
+
+    def shut_out(self) -> None:
+        self._vendor.token = "another"
+
+    def address(self) -> Address:
+        return Address(platform="telegram", account="default", chat_id=str(ANN["id"]))
+
+
+def _service() -> ChatService:
+    return ChatService(max_length=4096, edit=True, typing=True, buttons=True)
+
+
+@asynccontextmanager
+async def simulated() -> AsyncIterator[Ground]:
+    service = _service()
+    yield SimulatedGround(service, SimulatedPlatform(service, longest_pause=0.1))
+
+
+@asynccontextmanager
+async def simulated_over_http() -> AsyncIterator[Ground]:
+    service = _service()
+    async with serving(service) as base_url:
+        yield SimulatedGround(service, RemoteSimulatedPlatform(base_url, longest_pause=0.1))
+
+
+@asynccontextmanager
+async def telegram_polled() -> AsyncIterator[Ground]:
+    vendor = Vendor()
+    async with BotApi(vendor).serving() as base_url:
+        yield TelegramGround(vendor, door_to(vendor, base_url))
+
+
+@asynccontextmanager
+async def telegram_posted() -> AsyncIterator[Ground]:
+    vendor = Vendor()
+    async with BotApi(vendor).serving() as base_url:
+        door = door_to(vendor, base_url, webhook="https://bot.example.org")
+        app = web.Application()
+        app.add_routes(door.routes())
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        inside = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        vendor.proxies["https://bot.example.org"] = inside
+        try:
+            yield TelegramGround(vendor, door)
+        finally:
+            await runner.cleanup()
+
+
+GROUNDS: dict[str, Callable[[], AbstractAsyncContextManager[Ground]]] = {
+    "simulated": simulated,
+    "simulated over HTTP": simulated_over_http,
+    "telegram, polled": telegram_polled,
+    "telegram, posted": telegram_posted,
+}
+
+
+async def until(fact: Callable[[], Any]) -> None:
+    """Wait for what another task does; the test's own timeout ends a wait for nothing."""
+    while not fact():
+        await asyncio.sleep(0.005)
