@@ -375,6 +375,17 @@ async def test_a_reply_longer_than_a_message_is_several_numbered_parts(world: Wo
     assert [each.outgoing.delivery_id for each in sent] == [name, f"{name}.2", f"{name}.3"]
 
 
+async def test_a_reply_with_nothing_but_space_behind_its_limit_is_one_message(world: World) -> None:
+    """I3: the space is left away, and what is said is not refused for it."""
+    await world.stop()
+    world.service = ChatService(max_length=10)
+    await world.start()
+    world.model.say("a word" + "\n" * 40)
+    world.say("hi")
+    await ended(world, DeliveryState.SENT)
+    assert [each.text.strip() for each in world.service.ledger().sent] == ["a word"]
+
+
 async def test_a_long_reply_is_gone_on_with_at_the_part_that_was_cut(world: World) -> None:
     """I2, I4: without edits too; what has its receipt is not sent again after a crash."""
     await world.stop()

@@ -42,6 +42,11 @@ class Completing:
         """What each part says, with every secret taken out."""
         return messages_of(self._redact(parcel.text), platform)
 
+    def is_one_message(self, parcel: Parcel, platform: Platform) -> bool:
+        """As it stands. One that has to lose the space behind its words first is a part of them."""
+        text = self._redact(parcel.text)
+        return messages_of(text, platform) == (text,)
+
     async def complete(
         self, parcel: Parcel, platform: Platform, *, parts: Sequence[Part], shown: str, way: Way
     ) -> End:

@@ -257,7 +257,7 @@ class Delivery:
         if (begun := self._begun(parcel)) is not None and begun.parts:
             return True
         limited = platform.capabilities.max_length is not None
-        return limited and len(self._completing.texts(parcel, platform)) > 1
+        return limited and not self._completing.is_one_message(parcel, platform)
 
     def _begun(self, parcel: Parcel) -> Begun | None:
         """As it stands now: something may have been shown since its turn ended."""
