@@ -33,7 +33,7 @@ from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Faults
-from holdfast.store import reads
+from holdfast.store import approval_reads, reads
 from holdfast.tools.registry import Registry
 
 _STOP_TAKES = 26.5  # seconds: the deadlines of all phases
@@ -307,7 +307,7 @@ class Home:
         if not self.judge.asked or not self.up or not self._current().store.reader.open:
             return []
         return self._current().store.look(
-            reads.approvals, limit=1000, session_id=None, pending=False
+            approval_reads.approvals, limit=1000, session_id=None, pending=False
         )
 
     def asked_whom(self, approval: Approval) -> tuple[str, str, str]:

@@ -31,7 +31,7 @@ from holdfast.core.turn import TurnRow, TurnState
 from holdfast.gateway.commands.command import parse
 from holdfast.gateway.cut_notes import cut_note
 from holdfast.platforms.simulated.wire import Sent
-from holdfast.store import reads, rows
+from holdfast.store import outbox_reads, reads, rows
 
 Instant = Callable[[Home], Iterator[str]]
 
@@ -478,7 +478,7 @@ def _inbox(cursor: apsw.Cursor) -> list[InboxRow]:
 
 
 def _outbox(cursor: apsw.Cursor) -> list[DeliveryRow]:
-    return reads._deliveries(cursor, "1 = 1")
+    return outbox_reads._deliveries(cursor, "1 = 1")
 
 
 def _turns(cursor: apsw.Cursor) -> list[TurnRow]:

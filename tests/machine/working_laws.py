@@ -17,7 +17,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow, InboxState
 from holdfast.core.message import AssistantMessage, ToolMessage
 from holdfast.core.turn import LaneState, TurnState
-from holdfast.store import reads
+from holdfast.store import approval_reads, inbox_reads
 
 
 def approvals_end_once(home: Home) -> Iterator[str]:
@@ -37,7 +37,7 @@ def nothing_runs_unasked(home: Home) -> Iterator[str]:
     if not home.shell.ran or home.life is None or not home.life.store.reader.open:
         return
     asked = {approval.call_id: approval for approval in home.asked()}
-    rules = home.life.store.look(reads.standing_rules, principal=None, rule=None)
+    rules = home.life.store.look(approval_reads.standing_rules, principal=None, rule=None)
     for call_id, command in home.shell.ran.items():
         approval = asked.get(call_id)
         if command == HOPELESS:
@@ -139,7 +139,7 @@ def children_report_once(books: Books) -> Iterator[str]:
 def the_ledger_balances(books: Books) -> Iterator[str]:
     """G3: each message is counted once, by its end."""
     assert books.home.life is not None
-    ledger = books.home.life.store.look(reads.ledger)
+    ledger = books.home.life.store.look(inbox_reads.ledger)
     counted = Counter(row.state for row in books.inbox.values())
     if {state: number for state, number in ledger.items() if number} != counted:
         yield f"the ledger has {ledger}, the inbox {counted}"

@@ -17,7 +17,16 @@ from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
-from holdfast.store import child_reads, expiry_reads, job_reads, reads, session_reads
+from holdfast.store import (
+    approval_reads,
+    child_reads,
+    expiry_reads,
+    inbox_reads,
+    job_reads,
+    outbox_reads,
+    reads,
+    session_reads,
+)
 from holdfast.store.reader import Reader
 from holdfast.store.writes import busy, notes, pairing, standing, stopping, unsynced
 
@@ -112,37 +121,39 @@ class SqliteLibrary:
         return await self._read(reads.open_turns)
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
-        return await self._read(partial(reads.approval, approval_id=approval_id))
+        return await self._read(partial(approval_reads.approval, approval_id=approval_id))
 
     async def approvals(
         self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
     ) -> list[Approval]:
         return await self._read(
-            partial(reads.approvals, limit=limit, pending=pending, session_id=session_id)
+            partial(approval_reads.approvals, limit=limit, pending=pending, session_id=session_id)
         )
 
     async def standing_rules(
         self, *, principal: PrincipalId | None = None, rule: str | None = None
     ) -> list[StandingRule]:
-        return await self._read(partial(reads.standing_rules, principal=principal, rule=rule))
+        return await self._read(
+            partial(approval_reads.standing_rules, principal=principal, rule=rule)
+        )
 
     async def queued(self) -> list[InboxRow]:
-        return await self._read(reads.queued)
+        return await self._read(inbox_reads.queued)
 
     async def inbox_row(self, inbox_id: InboxId) -> InboxRow | None:
-        return await self._read(partial(reads.inbox_row, inbox_id=inbox_id))
+        return await self._read(partial(inbox_reads.row, inbox_id=inbox_id))
 
     async def answers(self, inbox_id: InboxId) -> list[DeliveryRow]:
-        return await self._read(partial(reads.answers, inbox_id=inbox_id))
+        return await self._read(partial(outbox_reads.answers, inbox_id=inbox_id))
 
     async def undelivered(self) -> list[DeliveryRow]:
-        return await self._read(reads.undelivered)
+        return await self._read(outbox_reads.undelivered)
 
     async def ledger(self) -> Mapping[InboxState, int]:
-        return await self._read(reads.ledger)
+        return await self._read(inbox_reads.ledger)
 
     async def outbox_ledger(self) -> Mapping[DeliveryState, int]:
-        return await self._read(reads.outbox_ledger)
+        return await self._read(outbox_reads.ledger)
 
     async def runners(self) -> list[RunnerRow]:
         return await self._read(reads.runners)
@@ -164,7 +175,7 @@ class SqliteLibrary:
 
     async def cursor(self, platform: str, account: str, name: str) -> str | None:
         return await self._read(
-            partial(reads.cursor_value, platform=platform, account=account, name=name)
+            partial(inbox_reads.cursor_at, platform=platform, account=account, name=name)
         )
 
     async def busy_mode(self, session_id: SessionId) -> BusyMode | None:

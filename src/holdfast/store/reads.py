@@ -1,35 +1,25 @@
 """What can be asked of the tables: plain functions over a cursor, each in one snapshot."""
 
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import quote
 
 import apsw
-import msgspec
 
-from holdfast.core.approval import Approval, StandingRule
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import HOUSE
 from holdfast.core.ids import (
-    ApprovalId,
-    DeliveryId,
-    InboxId,
-    PrincipalId,
     SessionId,
     SessionKey,
     TurnId,
 )
-from holdfast.core.inbox import InboxRow, InboxState
+from holdfast.core.inbox import InboxRow
 from holdfast.core.message import Record
-from holdfast.core.outbox import Begun, DeliveryRow, DeliveryState
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
-from holdfast.store import rows
-from holdfast.store.writes import inbox, streams, transcript
+from holdfast.store import approval_reads, inbox_reads, outbox_reads, rows
+from holdfast.store.writes import inbox, transcript
 
-# Named, because the planner would rather walk all that was ever accepted than sort a few.
-_OPEN_INBOX = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
 _BEYOND = 2**62  # past every seq
 
 
@@ -123,11 +113,6 @@ def records(
     return listed[::-1] if after is None else listed
 
 
-def inbox_of(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:
-    found = cursor.execute("SELECT id FROM inbox WHERE session_id = ?", (session_id,))
-    return [InboxId(row[0]) for row in found]
-
-
 def turn(cursor: apsw.Cursor, turn_id: TurnId) -> TurnRow | None:
     row = cursor.execute(f"SELECT {rows.TURN} FROM turns WHERE id = ?", (turn_id,)).fetchone()
     return None if row is None else rows.turn_row(row)
@@ -143,7 +128,7 @@ def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
 def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
     running: dict[str, list[InboxRow]] = {}
     for row in cursor.execute(
-        f"SELECT {rows.INBOX} FROM {_OPEN_INBOX} AND state = 'running' ORDER BY id"
+        f"SELECT {rows.INBOX} FROM {inbox_reads.OPEN} AND state = 'running' ORDER BY id"
     ).fetchall():
         running.setdefault(str(row[7]), []).append(rows.inbox_row(row))
     found = cursor.execute(
@@ -164,114 +149,10 @@ def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]
         ),
         usage=transcript.taken(cursor, turn.id).usage,
         model_steps=sum(step.kind == "model" for step in taken),
-        approvals=tuple(_approvals(cursor, "turn_id = ? ORDER BY number", turn.id)),
+        approvals=tuple(approval_reads.of_turn(cursor, turn.id)),
         left_as=None if left is None else LeftAs(str(left)),
-        stream=_stream(cursor, turn.id),
+        stream=outbox_reads.begun(cursor, turn.id),
     )
-
-
-def approval(cursor: apsw.Cursor, approval_id: ApprovalId) -> Approval | None:
-    found = _approvals(cursor, "id = ?", approval_id)
-    return found[0] if found else None
-
-
-def approvals(
-    cursor: apsw.Cursor, *, limit: int, pending: bool, session_id: SessionId | None
-) -> list[Approval]:
-    return _approvals(
-        cursor,
-        "(?1 = 0 OR state = 'pending') AND (?2 IS NULL OR session_id = ?2)"
-        " ORDER BY asked_at DESC, number DESC LIMIT ?3",
-        pending,
-        session_id,
-        limit,
-    )
-
-
-def _approvals(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Approval]:
-    found = cursor.execute(f"SELECT {rows.APPROVAL} FROM approvals WHERE {which}", bindings)
-    return [rows.approval(row) for row in found]
-
-
-def standing_rules(
-    cursor: apsw.Cursor, *, principal: PrincipalId | None, rule: str | None
-) -> list[StandingRule]:
-    found = cursor.execute(
-        f"SELECT {rows.RULE} FROM approval_rules WHERE (?1 IS NULL OR principal = ?1)"
-        " AND (?2 IS NULL OR rule = ?2) ORDER BY created_at, id",
-        (principal, rule),
-    )
-    return [rows.standing_rule(row) for row in found]
-
-
-def queued(cursor: apsw.Cursor) -> list[InboxRow]:
-    found = cursor.execute(
-        f"SELECT {rows.INBOX} FROM {_OPEN_INBOX} AND state = 'queued' ORDER BY id"
-    )
-    return [rows.inbox_row(row) for row in found]
-
-
-def inbox_row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:
-    row = cursor.execute(f"SELECT {rows.INBOX} FROM inbox WHERE id = ?", (inbox_id,)).fetchone()
-    return None if row is None else rows.inbox_row(row)
-
-
-def answers(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
-    """A row that was merged shares the answers of the row, or else the turn, it went into."""
-    seen: set[InboxId] = set()
-    row = inbox_row(cursor, inbox_id)
-    while row is not None and row.merged_into is not None and row.id not in seen:
-        seen.add(row.id)
-        row = inbox_row(cursor, row.merged_into)
-    if row is None:
-        return []
-    if row.state is InboxState.MERGED:
-        return _deliveries(cursor, "turn_id = ? AND kind = 'reply'", row.turn_id)
-    return _deliveries(cursor, "inbox_id = ?", row.id)
-
-
-def _deliveries(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
-    found = cursor.execute(
-        f"SELECT {rows.DELIVERY} FROM outbox WHERE {which} ORDER BY seq", bindings
-    )
-    return [rows.delivery_row(row) for row in found]
-
-
-def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
-    """What has its text and is not settled, each with its parts. A stream is its turn's."""
-    found = _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")
-    return [msgspec.structs.replace(row, parts=streams.read(cursor, row.id)) for row in found]
-
-
-def _stream(cursor: apsw.Cursor, turn_id: TurnId) -> Begun | None:
-    """The reply that a turn has begun to show, as far as it is known what was shown."""
-    found = cursor.execute(
-        "SELECT id FROM outbox WHERE turn_id = ? AND state = 'streaming'", (turn_id,)
-    ).fetchone()
-    if found is None:
-        return None
-    delivery_id = DeliveryId(str(found[0]))
-    return Begun(id=delivery_id, parts=streams.read(cursor, delivery_id))
-
-
-def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
-    """Every state has a figure; the two halves are counted on the two partial indexes."""
-    counts = dict.fromkeys(InboxState, 0)
-    for half in ("IS NULL", "IS NOT NULL"):
-        for state, count in cursor.execute(
-            f"SELECT state, count(*) FROM inbox WHERE ended_at {half} GROUP BY state"
-        ):
-            counts[InboxState(state)] += count
-    for state, count in cursor.execute("SELECT state, count FROM pruned"):
-        counts[InboxState(state)] += count
-    return counts
-
-
-def outbox_ledger(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
-    counts = dict.fromkeys(DeliveryState, 0)
-    for state, count in cursor.execute("SELECT state, count(*) FROM outbox GROUP BY state"):
-        counts[DeliveryState(state)] = count
-    return counts
 
 
 def runners(cursor: apsw.Cursor) -> list[RunnerRow]:
@@ -285,14 +166,6 @@ def processes(cursor: apsw.Cursor, session_id: SessionId) -> list[ProcessRow]:
         (session_id,),
     )
     return [rows.process_row(row) for row in found]
-
-
-def cursor_value(cursor: apsw.Cursor, platform: str, account: str, name: str) -> str | None:
-    row = cursor.execute(
-        "SELECT value FROM cursors WHERE platform = ? AND account = ? AND name = ?",
-        (platform, account, name),
-    ).fetchone()
-    return None if row is None else str(row[0])
 
 
 def meta(cursor: apsw.Cursor, key: str) -> str | None:

@@ -5,30 +5,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.approval import Approval, ApprovalState, Scope, StandingRule
 from holdfast.core.child import Child
 from holdfast.core.ids import (
-    ApprovalId,
     CallId,
-    DeliveryId,
     InboxId,
     PrincipalId,
-    RuleId,
     SessionId,
     SessionKey,
     TurnId,
 )
 from holdfast.core.inbox import BusyMode, Inbound, InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, Message, Record
-from holdfast.core.outbox import (
-    Address,
-    Choice,
-    DeliveryKind,
-    DeliveryRow,
-    DeliveryState,
-    OwedFile,
-    Part,
-)
+from holdfast.core.message import Message, Record
+from holdfast.core.outbox import Address, Choice, OwedFile
 from holdfast.core.reset import ResetReason
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.turn import StepKind, StepRow, TurnRow, TurnState, Usage
@@ -38,10 +26,6 @@ Row = tuple[Any, ...]
 _encoder = msgspec.json.Encoder()
 _message = msgspec.json.Decoder(Message)
 _inbound = msgspec.json.Decoder(Inbound)
-_address = msgspec.json.Decoder(Address)
-_choices = msgspec.json.Decoder(tuple[Choice, ...])
-_file = msgspec.json.Decoder(OwedFile)
-_principals = msgspec.json.Decoder(tuple[PrincipalId, ...])
 _child = msgspec.json.Decoder(Child)
 _RESET_REASONS = frozenset(ResetReason)
 
@@ -185,106 +169,6 @@ def step_row(row: Row) -> StepRow:
         started_at=row[5],
         finished_at=row[6],
         usage=usage(row[7:]),
-    )
-
-
-# The last but one is the body of the assistant message that a delivery without a text refers to.
-DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state, attempts,
-    doubtful, resends, platform_message_id, error, expires_at, created_at,
-    CASE WHEN text IS NULL THEN (
-        SELECT m.body FROM steps p
-        JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
-        WHERE p.turn_id = outbox.turn_id AND p.kind = 'model'
-        ORDER BY p.seq DESC LIMIT 1
-    ) END, choices, file"""
-
-
-def delivery_row(row: Row) -> DeliveryRow:
-    return DeliveryRow(
-        seq=row[0],
-        id=DeliveryId(row[1]),
-        address=_address.decode(row[2]),
-        kind=DeliveryKind(row[3]),
-        text=_said(row[16]) if row[4] is None else row[4],
-        session_id=row[5],
-        turn_id=row[6],
-        inbox_id=row[7],
-        state=DeliveryState(row[8]),
-        attempts=row[9],
-        doubtful=bool(row[10]),
-        resends=row[11],
-        platform_message_id=row[12],
-        error=row[13],
-        expires_at=row[14],
-        created_at=row[15],
-        choices=() if row[17] is None else _choices.decode(row[17]),
-        file=None if row[18] is None else _file.decode(row[18]),
-    )
-
-
-def part(row: Row) -> Part:
-    return Part(
-        number=row[0],
-        state=DeliveryState(row[1]),
-        final=bool(row[2]),
-        doubtful=bool(row[3]),
-        resends=row[4],
-        platform_message_id=row[5],
-    )
-
-
-def _said(body: str | None) -> str:
-    message = None if body is None else _message.decode(body)
-    return message.text if isinstance(message, AssistantMessage) else ""
-
-
-# The last column: the message that asks was refused for good.
-APPROVAL = """id, session_id, asked_in, turn_id, call_id, number, tool, command, rule, why,
-    requester, approvers, delivery_id, asked_at, deadline, state, scope, said_by, words, ended_at,
-    state = 'pending' AND EXISTS (
-        SELECT 1 FROM outbox o WHERE o.id = approvals.delivery_id AND o.state = 'failed'
-    )"""
-
-
-def approval(row: Row) -> Approval:
-    return Approval(
-        id=ApprovalId(row[0]),
-        session_id=SessionId(row[1]),
-        asked_in=SessionId(row[2]),
-        turn_id=TurnId(row[3]),
-        call_id=CallId(row[4]),
-        number=row[5],
-        tool=row[6],
-        command=row[7],
-        rule=row[8],
-        why=row[9],
-        requester=PrincipalId(row[10]),
-        approvers=_principals.decode(row[11]),
-        delivery_id=DeliveryId(row[12]),
-        asked_at=row[13],
-        deadline=row[14],
-        state=ApprovalState(row[15]),
-        scope=Scope(row[16]),
-        by=row[17],
-        words=row[18],
-        ended_at=row[19],
-        unheard=bool(row[20]),
-    )
-
-
-RULE = "id, scope, session_id, principal, rule, why, said_by, created_at"
-
-
-def standing_rule(row: Row) -> StandingRule:
-    return StandingRule(
-        id=RuleId(row[0]),
-        scope=Scope(row[1]),
-        session_id=SessionId(row[2]),
-        principal=PrincipalId(row[3]),
-        rule=row[4],
-        why=row[5],
-        by=row[6],
-        created_at=row[7],
     )
 
 

@@ -13,7 +13,7 @@ from holdfast.core.facts import StoreFacts
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
-from holdfast.store import expiry_reads, reads
+from holdfast.store import expiry_reads, inbox_reads
 from holdfast.store.checking import quick_check
 from holdfast.store.inspection import SEARCH_FILE
 from holdfast.store.journal import SqliteJournal
@@ -85,7 +85,7 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         async with self._apart() as reader:
-            return await reader.read(partial(reads.inbox_of, session_id=session_id))
+            return await reader.read(partial(inbox_reads.of_session, session_id=session_id))
 
     async def check(self) -> list[str]:
         """What is wrong with the file, as SQLite's `quick_check` finds it; empty: nothing. If

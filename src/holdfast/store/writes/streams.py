@@ -8,7 +8,7 @@ import apsw
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId, SessionId
 from holdfast.core.outbox import NewDelivery, Part
-from holdfast.store import rows
+from holdfast.store import outbox_rows, rows
 
 
 def begin(cursor: apsw.Cursor, *, new: NewDelivery, at: float) -> None:
@@ -75,7 +75,7 @@ def read(cursor: apsw.Cursor, delivery_id: DeliveryId) -> tuple[Part, ...]:
         " WHERE delivery_id = ? ORDER BY number",
         (delivery_id,),
     )
-    return tuple(rows.part(row) for row in found)
+    return tuple(outbox_rows.part(row) for row in found)
 
 
 def drop(cursor: apsw.Cursor, gone: Sequence[Any]) -> None:

@@ -1,0 +1,58 @@
+"""What can be asked about deliveries: what is owed, and what became of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import DeliveryId, InboxId, TurnId
+from holdfast.core.inbox import InboxState
+from holdfast.core.outbox import Begun, DeliveryRow, DeliveryState
+from holdfast.store import inbox_reads, outbox_rows
+from holdfast.store.writes import streams
+
+
+def answers(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
+    """A row that was merged shares the answers of the row, or else the turn, it went into."""
+    seen: set[InboxId] = set()
+    row = inbox_reads.row(cursor, inbox_id)
+    while row is not None and row.merged_into is not None and row.id not in seen:
+        seen.add(row.id)
+        row = inbox_reads.row(cursor, row.merged_into)
+    if row is None:
+        return []
+    if row.state is InboxState.MERGED:
+        return _deliveries(cursor, "turn_id = ? AND kind = 'reply'", row.turn_id)
+    return _deliveries(cursor, "inbox_id = ?", row.id)
+
+
+def _deliveries(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[DeliveryRow]:
+    found = cursor.execute(
+        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE {which} ORDER BY seq", bindings
+    )
+    return [outbox_rows.delivery_row(row) for row in found]
+
+
+def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
+    """What has its text and is not settled, each with its parts. A stream is its turn's."""
+    found = _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")
+    return [msgspec.structs.replace(row, parts=streams.read(cursor, row.id)) for row in found]
+
+
+def begun(cursor: apsw.Cursor, turn_id: TurnId) -> Begun | None:
+    """The reply that a turn has begun to show, as far as it is known what was shown."""
+    found = cursor.execute(
+        "SELECT id FROM outbox WHERE turn_id = ? AND state = 'streaming'", (turn_id,)
+    ).fetchone()
+    if found is None:
+        return None
+    delivery_id = DeliveryId(str(found[0]))
+    return Begun(id=delivery_id, parts=streams.read(cursor, delivery_id))
+
+
+def ledger(cursor: apsw.Cursor) -> Mapping[DeliveryState, int]:
+    counts = dict.fromkeys(DeliveryState, 0)
+    for state, count in cursor.execute("SELECT state, count(*) FROM outbox GROUP BY state"):
+        counts[DeliveryState(state)] = count
+    return counts
