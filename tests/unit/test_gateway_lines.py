@@ -373,3 +373,41 @@ def test_no_account_delays_another(
     assert {held.state(door) for door in held.doors} == {AccountState.CLOSED}
     assert held.loop.errors == []
     held.loop.close()
+
+
+WORDS = st.sampled_from(["pause", "resume", "check", "lost", "refused", "break", "tick", "wait"])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(plan=st.lists(TROUBLE, min_size=1, max_size=4), words=st.lists(WORDS, max_size=12))
+def test_whatever_is_asked_of_an_account_the_last_word_holds(
+    plan: list[Any], words: list[str]
+) -> None:
+    """Every move is a legal one, or the household would break; and nothing is left behind."""
+    door = Fickle(*plan, None)
+    held = Board(door)
+    asked: list[asyncio.Task[Any]] = []
+    wanted = True
+    for word in words:
+        if word in ("pause", "resume", "check"):
+            wanted = {"pause": False, "resume": True}.get(word, wanted)
+            work = vars(Accounts)[word](held.accounts, "fickle", "a")
+            asked.append(held.loop.create_task(work))
+            held.loop.tick(2)  # in which it is written down
+        elif word == "lost":
+            held.accounts.lost("fickle", "a", LineLost("cut"))
+        elif word == "refused":
+            held.accounts.lost("fickle", "a", REFUSED)
+        elif word == "break":
+            door.breaks.set()
+            held.loop.tick(3)
+            door.breaks.clear()
+        else:
+            held.loop.tick(2) if word == "tick" else held.loop.wait(3)
+    held.loop.wait(200)
+    for task in asked:
+        held.run(task)
+    state = held.state(door)
+    assert (state is AccountState.PAUSED) is not wanted, state
+    assert door.open == (state is AccountState.CONNECTED) == len(held.there)
+    held.close()

@@ -21,8 +21,9 @@ _ENDS = frozenset({AccountState.PAUSED, AccountState.CLOSED})
 _FAILS = frozenset({AccountState.AWAY, AccountState.PARKED})
 MOVES: dict[AccountState, frozenset[AccountState]] = {
     AccountState.NEW: _ENDS | {AccountState.CONNECTING},
-    AccountState.CONNECTING: _ENDS | _FAILS | {AccountState.CONNECTED},
-    AccountState.CONNECTED: _ENDS | _FAILS,
+    # To what it was at: a pause was taken back before it had been let go.
+    AccountState.CONNECTING: _ENDS | _FAILS | {AccountState.CONNECTED, AccountState.CONNECTING},
+    AccountState.CONNECTED: _ENDS | _FAILS | {AccountState.CONNECTING},
     AccountState.AWAY: _ENDS | {AccountState.CONNECTING},
     AccountState.PARKED: _ENDS | {AccountState.CONNECTING},
     AccountState.PAUSED: frozenset({AccountState.CLOSED, AccountState.CONNECTING}),

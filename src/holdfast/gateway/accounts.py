@@ -1,11 +1,12 @@
 """Accounts: the lines of every platform account, opened, paused, looked at and closed."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 from holdfast.core.account import AccountState, NoSuchAccount
 from holdfast.core.child import HOUSE
-from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError
+from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError, Throttled
 from holdfast.core.facts import PlatformFacts
 from holdfast.core.ports import Platform, Probing
 from holdfast.gateway.connection import Ground
@@ -74,14 +75,13 @@ class Accounts:
                 f"platforms.{name}.enabled = false and restart."
             )
         await self._paused.add((name, account))
-        await line.pause()
-        return self._ground.doors.facts_of(line.platform)
+        return await self._within(line, line.pause())
 
     async def resume(self, name: str, account: str) -> PlatformFacts:
         """Also one that was refused, or that waits for its next try, is tried now."""
         line = self._line(name, account)
         await self._paused.remove((name, account))
-        return await self._tried(line)
+        return await self._within(line, line.resume())
 
     async def check(self, name: str, account: str) -> PlatformFacts:
         """Have a round trip now, or try to connect now, and say what came of it. A paused account
@@ -90,15 +90,16 @@ class Accounts:
         if line.standing.state is AccountState.CONNECTED:
             await self._probe(line)
         elif line.standing.state is not AccountState.PAUSED:
-            return await self._tried(line)
+            return await self._within(line, line.resume())
         return self._ground.doors.facts_of(line.platform)
 
-    async def _tried(self, line: Line) -> PlatformFacts:
+    async def _within(self, line: Line, change: Coroutine[Any, Any, None]) -> PlatformFacts:
+        """How it stands after the change, or on the way to it: a door may take its time."""
         try:
             async with asyncio.timeout(_PROBE):
-                await line.resume()
+                await change
         except TimeoutError:
-            pass  # it is being connected still, and that is what is told
+            pass
         return self._ground.doors.facts_of(line.platform)
 
     async def _probe(self, line: Line) -> None:
@@ -112,6 +113,8 @@ class Accounts:
             await line.replace(LineLost(f"no answer within {_PROBE:.0f} s"))
         except ConnectError as error:
             await line.replace(error)
+        except Throttled:
+            self._ground.doors.proven(platform.name, platform.account)  # that was an answer, too
         except SendError as error:
             await line.replace(LineLost(str(error)))
         else:

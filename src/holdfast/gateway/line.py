@@ -18,6 +18,7 @@ from holdfast.gateway.connection import Connection, Ground
 
 log = logging.getLogger(__name__)
 
+_ENDED = (AccountState.PAUSED, AccountState.CLOSED)
 _ELSEWHERE = "End the other one, pause this account, or give it credentials of its own"
 
 
@@ -50,10 +51,11 @@ class Line:
         self._stand(AccountState.CLOSED)
 
     async def pause(self) -> None:
-        """Returns when it has been let go of."""
+        """Returns when it has been let go of, or is not to be any more."""
         if not self._paused:
             self._paused = True
             self._asked.set()
+        while self._paused and self.standing.state not in _ENDED:
             await self._news.wait()
 
     async def resume(self) -> None:
