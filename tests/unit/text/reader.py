@@ -22,11 +22,12 @@ def signs(text: str) -> str:
     return _DRAWN.sub("", text)
 
 
-def seen(markdown: str, *, addresses: bool) -> str:
-    """The signs that a reader sees, in order. `addresses`: also where links go."""
+def seen(markdown: str, *, addresses: bool, mailboxes: bool = False) -> str:
+    """The signs that a reader sees, in order. `addresses`: also where links go; `mailboxes`: only
+    those to a mailbox."""
     if not markdown.strip():
         return "…"
-    reader = _Reader(addresses=addresses)
+    reader = _Reader(addresses=addresses, mailboxes=mailboxes)
     page = _PARSER.render(markdown)
     reader.feed(page)
     reader.close()
@@ -37,10 +38,11 @@ def seen(markdown: str, *, addresses: bool) -> str:
 
 
 class _Reader(HTMLParser):
-    def __init__(self, *, addresses: bool) -> None:
+    def __init__(self, *, addresses: bool, mailboxes: bool) -> None:
         super().__init__(convert_charrefs=True)
         self.found: list[str] = []
         self._addresses = addresses
+        self._mailboxes = mailboxes
         self._numbers: list[int | None] = []
         self._link: tuple[str, int] | None = None
         self._code = False
@@ -87,14 +89,18 @@ class _Reader(HTMLParser):
         self._item = False
         self.found.append(alt if alt.strip() else source)
         if self._link is None and alt.strip():
-            self._linked(alt, source, picture=True)
+            self._linked(alt, source)
 
-    def _linked(self, words: str, href: str, *, picture: bool = False) -> None:
+    def _linked(self, words: str, href: str) -> None:
         if not words:
             self.found.append(href)
             return
-        same = words in (href, href.removeprefix("mailto:"))
-        reached = re.match(r"(?i)https?://.|mailto:.", href)
-        auto = not picture and words == href
-        if href and not same and not auto and (self._addresses or not reached):
-            self.found.append(f"({href})")
+        box = re.sub("(?i)^mailto:", "", href)
+        if href and words not in (href, box) and self._written(href):
+            self.found.append(f"({box if re.match('(?i)mailto:.', href) else href})")
+
+    def _written(self, href: str) -> bool:
+        """A target that nobody can go to from there is written out."""
+        if re.match("(?i)mailto:.", href):
+            return self._addresses or self._mailboxes
+        return self._addresses or not re.match("(?i)https?://.", href)

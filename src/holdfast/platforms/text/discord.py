@@ -17,7 +17,7 @@ from holdfast.platforms.text.tree import Style
 
 LONGEST = 2000  # characters of a message
 APART = "\u200b"  # stands between two marks that would be read as one
-_LOOK = Look(bullets=("-",), columns=56)
+_LOOK = Look(bullets=("-",), columns=56, mailboxes=False)
 _WRITTEN = Look()
 _NESTED = "│ "
 _READ = re.compile(r"[\\*_~`|\[\]<>]|:(?=//)")  # no address goes on into what is escaped
@@ -123,10 +123,9 @@ def _code(text: str) -> str:
 def _link(run: Run, *, first: bool) -> str:
     address = run.span.href.replace("(", "%28").replace(")", "%29")
     if run.span.bare:
-        return f"<{run.text}>" if "://" in run.text else _escaped(run.text, first=first)
+        return f"<{run.text}>"
     words = _escaped(run.text, first=first)
-    if address.startswith("mailto:"):
-        return f"{words} ({_escaped(address.removeprefix('mailto:'), first=False)})"
     if _LIKE_AN_ADDRESS.search(run.text):
         return f"{words} (<{run.span.href}>)"
-    return _styled(f"[{words}](<{address}>)", run.span)
+    # Around the whole, an underscore of the address would be read as the end of a style.
+    return f"[{_styled(words, run.span)}](<{address}>)"

@@ -27,6 +27,7 @@ from holdfast.platforms.text.tree import (
 
 RULE = "─" * 12
 BAR = " │ "
+_MAILBOX = "mailto:"
 DONE, OPEN = "☑ ", "☐ "
 
 
@@ -75,7 +76,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     bullets: tuple[str, ...] = ("•", "◦", "▪")
     links: bool = True  # False: an address is written out behind its words
     columns: int = 64  # a table that is wider is not drawn, for its lines would be broken
-    monospace: bool = True  # False: nothing stands below each other, so no table is drawn
+    mailboxes: bool = True  # False: a link to one is none there
 
     def mark(self, bullet: Bullet) -> str:
         if bullet.number is not None:
@@ -174,7 +175,7 @@ class _Flow:
         drawn = aligned(cells)
         width = max(map(len, drawn.split("\n")), default=0)
         linked = any(_has_link(cell) for row in rows for cell in row)
-        if self._look.monospace and width <= self._look.columns and not linked:
+        if width <= self._look.columns and not linked:
             return [Pre(text=drawn, quote=place.quote, indent=place.indent)]
         return [self._row(row, place, head=not number) for number, row in enumerate(rows)]
 
@@ -221,13 +222,15 @@ def spans_of(
 
 
 def _link(link: Link, look: Look, styles: frozenset[Style]) -> Iterator[Span]:
-    if look.links:
+    mailbox = link.href.lower().startswith(_MAILBOX)
+    if look.links and (look.mailboxes or not mailbox):
         for span in spans_of(link.children, look, styles):
             yield msgspec.structs.replace(span, href=link.href, bare=link.bare)
         return
     yield from spans_of(link.children, look, styles)
     if not link.bare:
-        yield Span(text=f" ({link.href})", styles=styles)
+        address = link.href[len(_MAILBOX) :] if mailbox else link.href
+        yield Span(text=f" ({address})", styles=styles)
 
 
 def _bold(span: Span) -> Span:

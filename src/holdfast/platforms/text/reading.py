@@ -6,11 +6,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from holdfast.platforms.text.addresses import addresses
+from holdfast.platforms.text.inlines import inlines_of
 from holdfast.platforms.text.marks import cleaned, has_marks
 from holdfast.platforms.text.tree import (
     Block,
     Break,
-    Code,
     CodeBlock,
     Heading,
     Inline,
@@ -20,8 +20,6 @@ from holdfast.platforms.text.tree import (
     Paragraph,
     Quote,
     Rule,
-    Style,
-    Styled,
     Table,
     Words,
     words_of,
@@ -34,10 +32,7 @@ if TYPE_CHECKING:
 _DEEPEST = 40  # what is nested deeper is shown as it was written: a parser would leave it out
 _SEEN = re.compile("[^\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
-_HTML_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _TASK = re.compile(r"\[([ xX])\](?:\s|$)")
-_REACHED = re.compile(r"(?:https?://|mailto:)[^\s]+", re.IGNORECASE)
-_STYLES = {"strong": Style.BOLD, "em": Style.ITALIC, "s": Style.STRIKE}
 
 
 def read(text: str) -> tuple[Block, ...]:
@@ -122,7 +117,7 @@ class _Reading:
     def _block(self, token: "Token") -> Block | None:
         match token.type:
             case "inline":
-                inlines = _inlines(token)
+                inlines = inlines_of(token)
                 return Paragraph(inlines) if _is_seen(inlines) else None
             case "heading_open":
                 return self._heading(int(token.tag[1:]))
@@ -140,7 +135,7 @@ class _Reading:
         return None  # the tokens that open and close a paragraph
 
     def _heading(self, level: int) -> Block | None:
-        inlines = _inlines(self._next())
+        inlines = inlines_of(self._next())
         self._next()
         return Heading(level=level, inlines=inlines) if _is_seen(inlines) else None
 
@@ -157,7 +152,7 @@ class _Reading:
         cells: list[tuple[Inline, ...]] = []
         while (token := self._next()).type != "table_close":
             if token.type == "inline":
-                cells.append(_inlines(token))
+                cells.append(inlines_of(token))
             elif token.type == "tr_close":
                 rows.append(tuple(cells))
                 cells = []
@@ -183,99 +178,3 @@ def _code(token: "Token") -> CodeBlock | None:
     text = token.content.removesuffix("\n")
     language = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
     return CodeBlock(text=text, language=language) if text.strip() else None
-
-
-def _inlines(token: "Token") -> tuple[Inline, ...]:
-    return _Inlines(token.children or []).all()
-
-
-class _Inlines:
-    """Owns how far the tokens of one paragraph have been read, and whether that is in a link."""
-
-    def __init__(self, tokens: list["Token"]) -> None:
-        self._tokens = tokens
-        self._at = 0
-        self._in_link = False
-
-    def all(self, until: str = "") -> tuple[Inline, ...]:
-        found: list[Inline] = []
-        while self._at < len(self._tokens):
-            token = self._tokens[self._at]
-            self._at += 1
-            if token.type == until:
-                break
-            found.extend(self._inline(token))
-        return tuple(found)
-
-    def _inline(self, token: "Token") -> Iterator[Inline]:
-        match token.type:
-            case "text":
-                yield from _words(token.content)
-            case "softbreak" | "hardbreak":
-                yield Break()
-            case "code_inline":
-                yield from _code_span(token.content)
-            case "image":
-                yield from self._image(token)
-            case "link_open":
-                yield from self._link(token)
-            case _ if token.tag in _STYLES:
-                children = self.all(f"{token.type.removesuffix('_open')}_close")
-                if children:
-                    yield Styled(style=_STYLES[token.tag], children=children)
-
-    def _link(self, token: "Token") -> Iterator[Inline]:
-        self._in_link = True
-        children = self.all("link_close")
-        self._in_link = False
-        yield from _linked(str(token.attrs["href"]), children, bare=token.info == "auto")
-
-    def _image(self, token: "Token") -> Iterator[Inline]:
-        """Shown as a link to it: nobody can be made to load what an agent names."""
-        source, words = str(token.attrs["src"]), _alt(token)
-        children = (Words(words),) if words.strip() else ()
-        if self._in_link:
-            yield from children or (Words(source),)
-        else:
-            yield from _linked(source, children, bare=False)
-
-
-def _alt(image: "Token") -> str:
-    """The words that stand for a picture, without their marks."""
-    found = []
-    for token in image.children or []:
-        if token.type == "image":
-            found.append(_alt(token))
-        elif token.type in ("text", "code_inline"):
-            found.append(token.content)
-        elif token.type in ("softbreak", "hardbreak"):
-            found.append(" ")
-    return "".join(found)
-
-
-def _linked(href: str, children: tuple[Inline, ...], *, bare: bool) -> Iterator[Inline]:
-    words = words_of(children).strip()
-    if not words:
-        children, words, bare = (Words(href),), href, True
-    if not href:
-        yield from children
-    elif _REACHED.fullmatch(href):
-        bare = bare or words in (href, href.removeprefix("mailto:"))
-        yield Link(href=href, children=children, bare=bare)
-    else:  # a file, a heading of the same page: no chat can go there, but it says which
-        yield from children
-        if words != href:
-            yield Words(f" ({href})")
-
-
-def _code_span(text: str) -> Iterator[Inline]:
-    yield Code(text) if text.strip() else Words(text)
-
-
-def _words(text: str) -> Iterator[Inline]:
-    """Line ends are often written as HTML where Markdown has no room for them: in tables."""
-    for number, piece in enumerate(_HTML_BREAK.split(text)):
-        if number:
-            yield Break()
-        if piece:
-            yield Words(piece)

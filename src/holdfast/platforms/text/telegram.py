@@ -19,7 +19,7 @@ from holdfast.platforms.text.tree import Style
 
 LONGEST = 4096  # UTF-16 units of a message, "after entities parsing"
 MOST_ENTITIES = 100  # what comes after them is not shown as such
-_LOOK = Look(columns=48)  # about what a phone shows of a line of code
+_LOOK = Look(columns=48, mailboxes=False)  # about what a phone shows of a line of code
 _NESTED = "│ "  # "blockquote entities can't be nested"
 _STYLES = {Style.BOLD: "bold", Style.ITALIC: "italic", Style.STRIKE: "strikethrough"}
 _LOUD = ("text_link", "pre", "code", "blockquote")  # what a reader misses most
