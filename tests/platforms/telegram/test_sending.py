@@ -172,12 +172,12 @@ async def test_an_edit_changes_the_message_and_twice_is_once(
 
 
 async def test_a_file_goes_out_as_what_it_is(vendor: Vendor, door: TelegramPlatform) -> None:
-    files = {"chart.png": PNG, "hello.ogg": b"OggS", "report.pdf": b"%PDF"}
+    files = {"chart.png": PNG, "hello.ogg": b"OggS", 'résumé "x".pdf': b"%PDF"}
     for name, data in files.items():
         await door.send(outbound("see *here*", file=SentFile(name=name, data=data)))
     picture, voice, document = vendor.sent
     assert ("photo" in picture, "voice" in voice, "document" in document) == (True, True, True)
-    assert document["document"]["file_name"] == "report.pdf"
+    assert document["document"]["file_name"] == "résumé _x_.pdf"
     assert [each["caption"] for each in vendor.sent] == ["see *here*"] * 3
     assert [data for _, data in vendor.files.values()] == list(files.values())
 

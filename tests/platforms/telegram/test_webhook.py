@@ -78,6 +78,9 @@ async def test_what_does_not_know_the_secret_is_sent_away(
         for headers in ({}, {HEADER: "guessed"}):
             async with http.post(PATH, json=forged, headers=headers) as response:
                 assert response.status == 401
+        secret = {HEADER: vendor.webhook["secret"]}
+        async with http.post(PATH, data=b"not an update", headers=secret) as response:
+            assert response.status == 400
         await until(lambda: vendor.updates.confirmed)
     assert [each.text for each in intake.tried] == ["real"]
     assert vendor.webhook["url"] == OUTSIDE + PATH

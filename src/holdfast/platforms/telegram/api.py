@@ -90,12 +90,12 @@ class BotApi:
         self, method: str, kind: type[T], /, *, field: str, file: SentFile, **arguments: Any
     ) -> T:
         """The same with a file, as a form; what is no text in it is JSON."""
-        form = aiohttp.FormData()
+        form = aiohttp.FormData(quote_fields=False)  # else people would read a name as %C3%A9
         for name, value in arguments.items():
             if value is not None:
                 text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
                 form.add_field(name, text)
-        form.add_field(field, file.data, filename=file.name)
+        form.add_field(field, file.data, filename=_plain(file.name))
         return await self._post(method, kind, self._limit * _UPLOADS_TAKE, data=form)
 
     async def _post(self, method: str, kind: type[T], limit: float, **content: Any) -> T:
@@ -120,7 +120,7 @@ class BotApi:
         try:
             file = await self.call("getFile", File, file_id=file_id)
             return await self._fetch(file.file_path, most=most)
-        except OutcomeUnknown as error:  # asking again does no harm
+        except (OutcomeUnknown, Throttled) as error:  # asking again does no harm
             raise NotConnected(str(error)) from error
         except Refused as error:
             raise NoAttachment(str(error)) from error
@@ -148,6 +148,11 @@ class BotApi:
         if self._http is None:
             raise NotConnected("the bot is not connected to Telegram; nothing was sent")
         return self._http
+
+
+def _plain(name: str) -> str:
+    """A name that can stand in a header of the form."""
+    return "".join(c if c.isprintable() and c not in '"\\' else "_" for c in name)
 
 
 def _nobody() -> None:

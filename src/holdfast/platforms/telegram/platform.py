@@ -145,6 +145,8 @@ class TelegramPlatform:
                 await self._poll(reader, taking, intake)
         except SendError as error:
             intake.lost(self.name, self.account, self._ended_by(error))
+        finally:
+            taking.leave()
 
     async def _poll(self, reader: Reader, taking: Taking, intake: Intake) -> None:
         polling = Polling(self._api, taking, hold=self._settings.poll_seconds)

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from holdfast.core.attachment import Attachment
-from holdfast.core.errors import NotAllowed, NotMeant, SendError
+from holdfast.core.errors import NotAllowed, NotConnected, NotMeant, SendError
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
 from holdfast.platforms.telegram.api import BotApi
@@ -39,7 +39,8 @@ class Taking:
         self._intake = intake
         self._most = most  # bytes of one file
         self._errands = errands
-        self._tries: Counter[int] = Counter()  # of updates that were not taken at once
+        self._failed: Counter[int] = Counter()  # tries at the files of updates
+        self._left = False
 
     async def take(self, raw: msgspec.Raw | bytes, *, kept: bool) -> int:
         """The number of the update, which may be confirmed now: it is durable, or nothing to keep.
@@ -61,9 +62,17 @@ class Taking:
             return number
         inbound = self._reader.inbound(update, kept=kept)
         if inbound is not None:
-            await self._hand_over(update, inbound)
-        self._tries.pop(number, None)
+            try:
+                await self._hand_over(update, inbound)
+            except NotConnected:
+                self._failed[number] += 1
+                raise
+        self._failed.pop(number, None)
         return number
+
+    def leave(self) -> None:
+        """The connection ends: nothing more is done on the side."""
+        self._left = True
 
     async def _hand_over(self, update: Update, inbound: Inbound) -> None:
         reply = ""
@@ -82,14 +91,13 @@ class Taking:
                 error,
                 extra={"action": "update_not_allowed"},
             )
-        if update.callback_query is not None:
+        if update.callback_query is not None and not self._left:
             self._errands.create_task(self._answer(update.callback_query, reply))
 
     def _attached(self, update: Update) -> tuple[Attachment, ...]:
         if update.said is None or not self._most:
             return ()
-        self._tries[update.update_id] += 1
-        last_try = self._tries[update.update_id] >= _TRIES
+        last_try = self._failed[update.update_id] + 1 >= _TRIES
         return attached_to(update.said, self._api, most=self._most, last_try=last_try)
 
     async def _answer(self, query: CallbackQuery, text: str) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
+import msgspec
 from aiohttp import web
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
@@ -91,6 +92,8 @@ class Webhook:
         except (StoreError, IntakeClosed, NotConnected) as error:
             log.warning("An update is not taken: %s", error, extra={"action": "feed_paused"})
             return web.Response(status=503, headers=_LATER)
+        except msgspec.MsgspecError as error:
+            return web.Response(status=400, text=f"this is no update: {error}\n")
         return web.Response()
 
 
