@@ -111,13 +111,10 @@ def _escaped(text: str, *, first: bool) -> str:
 def _code(text: str) -> str:
     if not text.strip("` "):  # nothing but what would close it
         return _escaped(text, first=True)
-    marks = "`"
-    while marks in text:
-        marks += "`"
-    # A tick at either end would be counted with the marks.
+    # Three ticks anywhere would open a block, and one at either end is counted with the marks.
+    marks = "``" if "`" in text else "`"
     ahead = APART if text.startswith("`") else ""
-    behind = APART if text.endswith("`") else ""
-    return f"{marks}{ahead}{text}{behind}{marks}"
+    return f"{marks}{ahead}{_TICKS.sub(f'`{APART}', text)}{marks}"
 
 
 def _link(run: Run, *, first: bool) -> str:
