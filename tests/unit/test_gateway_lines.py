@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.machine.held_loop import HeldClock, HeldLoop
 
@@ -380,6 +380,8 @@ WORDS = st.sampled_from(["pause", "resume", "check", "lost", "refused", "break",
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(plan=st.lists(TROUBLE, min_size=1, max_size=4), words=st.lists(WORDS, max_size=12))
+@example(plan=[None], words=["wait", "pause", "check"])  # which does not take the pause back
+@example(plan=[None], words=["wait", "pause", "resume"])
 def test_whatever_is_asked_of_an_account_the_last_word_holds(
     plan: list[Any], words: list[str]
 ) -> None:

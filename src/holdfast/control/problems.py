@@ -100,12 +100,16 @@ def _platforms(document: Document, now: float) -> Iterator[Problem]:
             yield _silent(platform, now)
 
 
+def refusal_of(platform: PlatformFacts) -> str:
+    return f"{platform.name}:{platform.account} is refused for good: {platform.error}."
+
+
 def _parked(platform: PlatformFacts) -> Problem:
     name = f"{platform.name}:{platform.account}"
     return Problem(
         level=Level.WARNING,
         code="platform_parked",
-        what=f"{name} is refused for good: {platform.error}.",
+        what=refusal_of(platform),
         remedy=f"{platform.remedy.rstrip('.')}; `holdfast platforms resume {name}` tries it again.",
     )
 

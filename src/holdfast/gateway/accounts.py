@@ -89,8 +89,8 @@ class Accounts:
         line = self._line(name, account)
         if line.standing.state is AccountState.CONNECTED:
             await self._probe(line)
-        elif line.standing.state is not AccountState.PAUSED:
-            return await self._within(line, line.resume())
+        else:
+            await self._within(line, line.try_now())
         return self._ground.doors.facts_of(line.platform)
 
     async def _within(self, line: Line, change: Coroutine[Any, Any, None]) -> PlatformFacts:

@@ -143,7 +143,8 @@ class Feeds:
             changes.wake.set()
 
     def stirred(self) -> None:
-        """The gateway itself is not what it was: it stops, is to stop, or has come further."""
+        """The gateway itself is not what it was: it stops, is to stop, has come further, or an
+        account of it stands otherwise."""
         for changes in self._changes:
             changes.gateway = True
             changes.wake.set()

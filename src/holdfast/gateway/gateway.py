@@ -172,6 +172,7 @@ class Gateway:
             tasks=self._tasks,
             opened=self.delivery.connected,
             gone=self.delivery.gone,
+            stirred=self.house.feeds.stirred,
         )
         return Accounts(ground, Paused(parts.store, clock=parts.clock))
 

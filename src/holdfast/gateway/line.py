@@ -59,9 +59,16 @@ class Line:
             await self._news.wait()
 
     async def resume(self) -> None:
-        """Try it now, unless it is connected; returns when it is known what came of that."""
-        if self._paused or self.standing.state in (AccountState.AWAY, AccountState.PARKED):
+        """It is wanted again; returns when it is known what came of that."""
+        if self._paused:
             self._paused = False
+            self._asked.set()
+            await self._news.wait()
+        await self.try_now()
+
+    async def try_now(self) -> None:
+        """Try it, unless it is connected or paused; returns when it is known what came of that."""
+        if self.standing.state in (AccountState.AWAY, AccountState.PARKED):
             self._asked.set()
             await self._news.wait()
         await self.settled()
@@ -180,6 +187,7 @@ class Line:
             failures=failures,
         )
         self._ground.doors.stands(self.platform, self.standing)
+        self._ground.stirred()
         self._news.set()
         self._news = asyncio.Event()
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from aiohttp import web
 
+from holdfast.control.problems import refusal_of
 from holdfast.control.v1.endpoint import Call, Media, NoQuery
 from holdfast.control.v1.live import live_of
 from holdfast.control.v1.refusals import bad
@@ -22,6 +23,7 @@ from holdfast.control.v1.views import (
     ToolEvent,
     VoidEvent,
 )
+from holdfast.core.account import AccountState
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import StoreError
 from holdfast.core.events import (
@@ -188,6 +190,9 @@ def _gateway(room: Room) -> GatewayEvent:
         phase=now.phase,
         turns=now.turns.get(LaneState.RUNNING, 0),
         pending=now.pending is not None,
+        refused=tuple(
+            refusal_of(each) for each in now.platforms if each.state is AccountState.PARKED
+        ),
     )
 
 

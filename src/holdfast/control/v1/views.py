@@ -330,13 +330,15 @@ class EndedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`gateway` event of `/events`: it stops, or is to. `turns`: how many run; `pending`: it
-    restarts once none does."""
+    """`gateway` event of `/events`: it stops, or is to, or an account stands otherwise than before.
+    `turns`: how many run; `pending`: it restarts once none does; `refused`: a sentence for each
+    account that waits for a person."""
 
     state: str
     phase: str
     turns: int
     pending: bool
+    refused: tuple[str, ...] = ()
 
 
 class DeletedEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,10 +189,10 @@ export class Page extends Observed {
     this.changed();
   }
 
-  /** How far a stop has come, or that one is to come. */
-  #stirred({ state, phase, turns, pending }) {
+  /** How far a stop has come, that one is to come, or which accounts are refused. */
+  #stirred({ state, phase, turns, pending, refused }) {
     if (!this.status) return;
-    this.status = { ...this.status, state, phase, pending, turns: { ...this.status.turns, running: turns } };
+    this.status = { ...this.status, state, phase, pending, refused, turns: { ...this.status.turns, running: turns } };
     this.changed();
   }
 
@@ -214,6 +214,8 @@ export class Page extends Observed {
   async #look() {
     try {
       this.status = await api.status();
+      const parked = this.status.problems.filter(({ code }) => code === "platform_parked");
+      this.status.refused = parked.map(({ what }) => what);
       if (!this.commands.length) this.commands = await api.commands();
       this.changed();
     } catch (failure) {

@@ -1,4 +1,4 @@
-// What everybody should know who looks at the page: the gateway restarts, or is away.
+// What everybody should know who looks at the page: the gateway restarts, or is away, or is not let in somewhere.
 import { html } from "../vendor/preact-htm.module.js";
 
 const KEPT = "what you write is kept and sent when the gateway is back.";
@@ -13,7 +13,8 @@ function told({ connected, status }) {
   // What is lost while it goes is away for the same reason.
   if (!connected) return `${going ?? "Reconnecting"}… ${KEPT}`;
   if (going) return status.turns.running ? `${going}: waiting for ${turns(status.turns.running)}` : `${going}…`;
-  return status?.pending ? "The gateway restarts as soon as nothing runs." : "";
+  if (status?.pending) return "The gateway restarts as soon as nothing runs.";
+  return status?.refused?.join(" ") ?? "";
 }
 
 const turns = (number) => (number === 1 ? "1 turn" : `${number} turns`);
