@@ -7,22 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.jobs_shown import print_jobs
 from holdfast.cli.root import exit_code
-from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
-from holdfast.control.v1.job_views import JobList
-from holdfast.core.secret import Secret
 from holdfast.service import exits
 from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
 
 
-class Unable(BaseHTTPRequestHandler):
-    """Says why it cannot, in the words of `/api/v1`: the code is the last part of the path."""
+class Refusing(BaseHTTPRequestHandler):
+    """Says that its store takes nothing, in the words of `/api/v1`."""
 
     def do_GET(self) -> None:
-        code = self.path.rpartition("/")[2]
-        body = f'{{"error": {{"message": "it is so", "code": "{code}"}}}}'.encode()
+        body = b'{"error": {"message": "it is so", "code": "store"}}'
         self.send_response(503)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -32,23 +28,20 @@ class Unable(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[ApiClient]:
-    with HTTPServer(("127.0.0.1", 0), Unable) as server, HomeLock(tmp_path) as lock:
+def home(tmp_path: Path) -> Iterator[Path]:
+    """The home of a gateway that refuses whatever it is asked."""
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server, HomeLock(tmp_path) as lock:
         lock.announce(f"http://127.0.0.1:{server.server_port}")
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield ApiClient(Paths(tmp_path), token=Secret("x"))
+        yield tmp_path
         server.shutdown()
         thread.join()
 
 
-@pytest.mark.parametrize(
-    ("code", "exits_with"), [("store", exits.FAILED), ("not_ready", exits.GATEWAY_DOWN)]
-)
-def test_a_store_that_takes_nothing_is_not_told_as_a_gateway_that_is_away(
-    api: ApiClient, code: str, exits_with: int
-) -> None:
-    """As of `status`: 3 is for a script that would start one, which is no help on a full disk."""
-    with pytest.raises(GatewayDown, match="cannot answer at the moment: it is so") as unable:
-        api.get(f"/{code}", JobList)
-    assert exit_code(unable.value) == exits_with
+def test_a_store_that_takes_nothing_is_not_told_as_a_gateway_that_is_away(home: Path) -> None:
+    """As of `status`: 3 is for a script that would start one, which is no help on a full disk. And
+    nobody reads the file beside a gateway that has it."""
+    with pytest.raises(GatewayDown, match="cannot answer at the moment: it is so") as told:
+        print_jobs(home, as_json=False)
+    assert exit_code(told.value) == exits.FAILED

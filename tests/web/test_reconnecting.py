@@ -127,6 +127,21 @@ def test_a_message_whose_receipt_was_lost_is_not_said_twice(
     )
 
 
+def test_a_gateway_whose_store_takes_nothing_says_why_and_has_it_when_it_can(
+    gateway: Served, visit: Visit
+) -> None:
+    """K2: on a full disk the page does not pretend that all is well, and keeps what was written."""
+    visitor = visit(gateway)
+    visitor.ask("first")
+    full = {"error": {"message": "the store failed: the disk is full", "code": "store"}}
+    visitor.page.route("**/messages", lambda route: route.fulfill(status=503, json=full), times=1)
+    visitor.say("when there is room")
+    visitor.page.get_by_text("Not taken yet, the store failed: the disk is full.").wait_for()
+    visitor.said.nth(1).wait_for()
+    visitor.until_idle()
+    assert said(visitor) == ["first", "when there is room"]
+
+
 def test_a_stream_that_repeats_itself_is_shown_once(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway)
     visitor.ask("[text the one answer]")

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_facts, print_json, print_table
 from holdfast.control.api_client import ApiClient
-from holdfast.control.client import ControlRefused, GatewayDown
+from holdfast.control.client import ControlRefused, GatewayDown, GatewayUnable
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, RunView
 from holdfast.control.v1.views import Stopped
 from holdfast.core.errors import HoldfastError
@@ -138,6 +138,8 @@ def _all(home: Path) -> list[JobView]:
 
     try:
         return _listed(api_of(home))
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored_jobs import stored_jobs  # noqa: PLC0415 - imports the store
 
@@ -150,6 +152,8 @@ def _one(home: Path, number: int) -> JobView:
     try:
         with _known(number):
             return api_of(home).get(f"/jobs/{number}", JobView)
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored_jobs import stored_job  # noqa: PLC0415 - imports the store
 
@@ -162,6 +166,8 @@ def _runs(home: Path, number: int, limit: int) -> list[RunView]:
     try:
         with _known(number):
             return api_of(home).get(f"/jobs/{number}/runs", list[RunView], {"limit": limit})
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored_jobs import stored_runs  # noqa: PLC0415 - imports the store
 

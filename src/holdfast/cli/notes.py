@@ -10,7 +10,7 @@ from holdfast.cli.confirming import confirm
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import moment, print_json, print_table
 from holdfast.control.api_client import ApiClient
-from holdfast.control.client import GatewayDown
+from holdfast.control.client import GatewayDown, GatewayUnable
 from holdfast.control.v1.views import NewNote, NotebookList, NotebookView, NoteView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.memory import About
@@ -83,6 +83,8 @@ def _all(home: Path) -> list[NotebookView]:
 
     try:
         return _listed(api_of(home))
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored_notes import stored_notebooks  # noqa: PLC0415 - imports the store
 

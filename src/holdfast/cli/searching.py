@@ -11,7 +11,7 @@ from holdfast.cli.gateway import api_of
 from holdfast.cli.harmless import safe
 from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_json
-from holdfast.control.client import GatewayDown
+from holdfast.control.client import GatewayDown, GatewayUnable
 from holdfast.control.v1.views import Found, SearchView
 
 _REBUILD_TAKES = 600.0  # seconds at the most: a long history is read from its beginning
@@ -43,6 +43,8 @@ def rebuild(home: Path, *, as_json: bool) -> None:
     try:
         api = api_of(home, timeout=_REBUILD_TAKES)
         state = api.post("/search/rebuild", {}, SearchView)
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored_search import rebuilt  # noqa: PLC0415 - imports the store
 
@@ -63,6 +65,8 @@ def _found(home: Path, asked: Asked) -> list[Found]:
         if asked.platform:
             query["platform"] = asked.platform
         return api.get("/search", list[Found], query)
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored_search import stored_found  # noqa: PLC0415 - imports the store
 

@@ -10,7 +10,7 @@ from holdfast.cli.harmless import safe
 from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_facts, print_json, print_table
 from holdfast.cli.steps import folded
-from holdfast.control.client import GatewayDown
+from holdfast.control.client import GatewayDown, GatewayUnable
 from holdfast.control.v1.views import (
     RecordView,
     SessionDetail,
@@ -63,6 +63,8 @@ def _list(home: Path, *, limit: int, offset: int, children: bool) -> SessionList
         if children:
             asked["children"] = "true"
         return api_of(home).get("/sessions", SessionList, asked)
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored import stored_sessions  # noqa: PLC0415 - imports the store
 
@@ -84,6 +86,8 @@ def _whole(home: Path, name: str) -> SessionDetail:
                 detail, records=page.records + detail.records, more=page.more
             )
         return detail
+    except GatewayUnable:
+        raise
     except GatewayDown:
         from holdfast.cli.stored import stored_session  # noqa: PLC0415 - imports the store
 

@@ -8,7 +8,8 @@ const AGAIN = 3000; // milliseconds, where the gateway is there and takes nothin
 /**
  * An entry: `message_id` (ours, so that sending twice is sending once), `session` (null until a
  * new chat has one; `name` finds it again), `text`, `mode`, `attachments`, `at`, and
- * `state`: "unsent" → "accepted" (with the gateway's `id`), or "refused" (with `error`).
+ * `state`: "unsent" (with `why`, where the gateway says so) → "accepted" (with the gateway's `id`),
+ * or "refused" (with `error`).
  */
 export class Outbox extends Observed {
   #sending = null;
@@ -83,12 +84,19 @@ export class Outbox extends Observed {
       try {
         await this.#deliver(entry);
       } catch (failure) {
-        if (failure.passing) setTimeout(() => this.flush(), AGAIN);
+        if (failure.passing) this.#wait(entry, failure);
         if (failure.passing || failure.unknownVisitor) return;
         if (failure.code === "message_id_reused") this.drop(entry.message_id); // it is there
         else this.#change(entry.message_id, { state: "refused", error: failure.message });
       }
     }
+  }
+
+  /** Tried again by itself. A gateway that is there and whose store takes nothing says why. */
+  #wait({ message_id, why }, { code, message }) {
+    const said = code === "store" ? message : undefined;
+    if (said !== why) this.#change(message_id, { why: said });
+    setTimeout(() => this.flush(), AGAIN);
   }
 
   async #deliver(entry) {

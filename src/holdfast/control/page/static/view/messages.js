@@ -44,13 +44,15 @@ export function Waiting({ entry, busy, onRetry, onDrop }) {
         ? html`<span class="error">${error}</span>
             <button type="button" class="link" onClick=${onRetry}>Try again</button>
             <button type="button" class="link" onClick=${onDrop}>Discard</button>`
-        : html`<${Spinner} /> ${fate(state, busy)}`}
+        : html`<${Spinner} /> ${fate(entry, busy)}`}
     </p>
   </article>`;
 }
 
-function fate(state, busy) {
-  if (state === "unsent") return "Sending… it is kept here until the gateway has it.";
+const KEPT = "It is kept here until the gateway has it.";
+
+function fate({ state, why }, busy) {
+  if (state === "unsent") return why ? `Not taken yet, ${why.replace(/\.$/, "")}. ${KEPT}` : `Sending… ${KEPT}`;
   return busy ? "Waiting for the running turn" : "Accepted";
 }
 
