@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.contract.conftest import World
 
@@ -15,6 +16,8 @@ from holdfast.core.settings import Answers, ChatSettings, PlatformSettings, Sett
 from holdfast.core.source import Author, ChatType, Source
 from holdfast.gateway.groups import IN_A_ROW, PAUSE, Groups, LoopFound, is_meant
 from holdfast.models.sound import user_text
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.service import ChatService
 
 OURS = Quote(text="as I said", ours=True)
 THEIRS = Quote(text="as I said", user_id="bob")
@@ -179,6 +182,32 @@ async def test_a_chat_can_be_open_to_everybody_and_answered_throughout(club: Wor
     say(club, "anything", chat="all", user="bob")
     say(club, "bot, me too", mentions=True, chat="open", user="eve")
     assert sorted(await club.texts(2)) == ["one", "two"]
+
+
+@pytest.mark.parametrize(("bots", "answers"), [(0, 1), (2, 5)])
+async def test_two_bots_that_hear_each_other_stop(tmp_path: Path, bots: int, answers: int) -> None:
+    """Each is answered so often in a row by the other, and nobody answers themselves."""
+    world = World(tmp_path / "state.db")
+    account = PlatformSettings(allow=("*",), chats={"club": ChatSettings(bots=bots)})
+    both = msgspec.structs.replace(account, accounts={"two": account})
+    world.settings = Settings(platforms={"simulated": both})
+    world.service = ChatService(relay=True)
+    world.more_doors = [SimulatedPlatform(world.service, account="two")]
+    world.model.say(*(f"answer {number}" for number in range(9)))
+    await world.start()
+    try:
+        say(world, "bot, tell the other one hello", mentions=True, user="ann")
+        await world.sent(answers)
+        # Each hears this after all that the other has said.
+        world.say("/usage", chat="ann", account="default")
+        world.say("/usage", chat="ann", account="two")
+        await world.sent(answers + 2)
+        await world.gateway.quiet()
+        await world.gateway.delivery.flush()
+        assert len(world.service.sent) == answers + 2
+        assert len(world.model.requests) == answers
+    finally:
+        await world.stop()
 
 
 async def test_a_loop_is_broken_with_one_word_about_it(club: World) -> None:

@@ -37,6 +37,7 @@ def _options() -> argparse.Namespace:
     add("--typing", action="store_true", help="show that bots write")
     add("--buttons", action="store_true", help="show the choices under a message")
     add("--settle", type=float, default=0.0, help="seconds in which parts of an album come")
+    add("--relay", action="store_true", help="let bots hear each other, and themselves")
     add("--busy-notices", action="store_true", help="tell chats what becomes of a message")
     add("--restart-notices", action="store_true", help="tell chats of restarts")
     add("--alive-within", type=float, default=0.0, help="seconds of silence a bot bears; 0: any")

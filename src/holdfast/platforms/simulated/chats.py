@@ -2,6 +2,7 @@
 
 import msgspec
 
+from holdfast.core.source import ChatType
 from holdfast.platforms.simulated.wire import Outgoing, Replied, Say, Sent
 
 
@@ -34,6 +35,11 @@ class Chats:
         self._place[message_id] = len(self.sent)
         self.sent.append(sent)
         return message_id
+
+    def kind_of(self, chat: str) -> ChatType:
+        """What people have said of the chat, the last time that they wrote in it."""
+        kinds = (say.chat_type for say in reversed(self.said.values()) if say.chat == chat)
+        return next(kinds, ChatType.GROUP)
 
     def sent_before(self, delivery_id: str) -> str | None:
         """The message that this delivery was taken as."""

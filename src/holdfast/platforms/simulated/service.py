@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected
+from holdfast.core.source import Author
 from holdfast.platforms.simulated.chats import Chats
 from holdfast.platforms.simulated.judging import Judging
 from holdfast.platforms.simulated.stream import Stream
@@ -206,9 +207,26 @@ class ChatService:
         answer = self._judging.of_message(outgoing, self.about, earlier=earlier)
         if answer.verdict in _TAKEN:
             answer = msgspec.structs.replace(answer, message_id=self._chats.post(outgoing))
+            self._relay(self._chats.sent[-1])
         self._attempts.append(Attempt(delivery_id=outgoing.delivery_id, verdict=answer.verdict))
         self._spoken.set()
         return answer
+
+    def _relay(self, sent: Sent) -> None:
+        """Where bots hear each other, as people do who are in one chat."""
+        outgoing = sent.outgoing
+        for account in tuple(self._streams) if self.about.relay else ():
+            own = account == outgoing.account
+            heard = Say(
+                chat=outgoing.chat_id,
+                user=outgoing.account,
+                text=outgoing.text,
+                account=account,
+                chat_type=self._chats.kind_of(outgoing.chat_id),
+                thread=outgoing.thread_id,
+                author=Author.OURSELVES if own else Author.BOT,
+            )
+            self._publish(sent.message_id, heard, UpdateKind.MESSAGE)
 
     def edit(self, edit: Edit) -> Answer:
         """A bot changes what it sent: what becomes of that, which is also in the ledger."""

@@ -184,6 +184,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     typing: bool = False
     settle: float = 0.0  # seconds within which the parts of one message come
     buttons: bool = False
+    relay: bool = False  # what a bot sends is given to all bots, to itself as its own
     busy_notices: bool = False  # False: what is sent is what answers, easy to count
     restart_notices: bool = False  # likewise
     alive_within: float = 0.0  # seconds after which a bot that hears nothing may doubt its line
