@@ -113,7 +113,7 @@ def test_a_file_without_its_beginning_still_gives_conversations(sound: Path, pat
 
 
 def test_what_is_in_the_log_is_saved_also_where_the_file_is_none_any_more(path: Path) -> None:
-    """K3: SQLite does not open it, so that the log is read without."""
+    """K3: SQLite opens no such file, and folds the log into it all the same."""
     left_in_the_log(path.parent, "late", "in the log")
     with_log = path.with_name("state.db-wal")
     whole = with_log.read_bytes()

@@ -4,6 +4,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -13,7 +14,6 @@ from holdfast.core.backup import said
 from holdfast.core.errors import StoreUnusable
 from holdfast.store import faults
 from holdfast.store.inspection import APPLICATION_ID
-from holdfast.store.salvage import log
 from holdfast.store.salvage.homeless import give_rows
 from holdfast.store.salvage.layout import layouts
 from holdfast.store.salvage.pages import Pages
@@ -67,28 +67,22 @@ def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
 
 
 def _copy(damaged: Path, work: Path) -> None:
-    """With the log folded in: by SQLite, which does not look into the pages, where it takes the
-    file for one at all."""
-    logged, beside = (each.with_name(each.name + "-wal") for each in (damaged, work))
+    """With the log folded in, by SQLite: it looks at no page for that, and does it as it closes
+    also where it takes the file for none."""
+    log = damaged.with_name(damaged.name + "-wal")
     shutil.copyfile(damaged, work)
-    if not logged.exists():
+    if not log.exists():
         return
-    shutil.copyfile(logged, beside)
-    try:
-        _fold(work)
-    except apsw.Error:
-        log.fold(logged, work)
+    shutil.copyfile(log, work.with_name(work.name + "-wal"))
+    with suppress(apsw.Error):
+        db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            db.pragma("user_version")  # before it has read, it does not know that there is a log
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            db.close()
     for suffix in ("-wal", "-shm"):
         work.with_name(work.name + suffix).unlink(missing_ok=True)
-
-
-def _fold(work: Path) -> None:
-    db = apsw.Connection(str(work), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        db.pragma("user_version")  # before it has read, it does not know that there is a log
-        db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    finally:
-        db.close()
 
 
 def _fill(new: Path, trees: Trees, version: int) -> Counter[str]:
