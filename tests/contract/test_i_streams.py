@@ -356,6 +356,21 @@ async def test_no_secret_passes_in_the_pieces_of_a_stream(world: World) -> None:
     assert not [text for text in everything if "hunt" in text]
 
 
+async def test_a_secret_through_which_a_message_would_be_cut_is_taken_out_first(
+    world: World,
+) -> None:
+    """Law 13: the gate stands before the cut, or half a secret would pass on either side of it."""
+    await world.stop()
+    world.secrets = [Secret("correct horse battery staple")]
+    world.service = ChatService(max_length=30)
+    await world.start()
+    world.model.say("The phrase is correct horse battery staple, as it always was.")
+    world.say("what is it?")
+    await ended(world, DeliveryState.SENT)
+    sent = "".join(each.text for each in world.service.ledger().sent)
+    assert sent == "The phrase is [redacted], as it always was."
+
+
 async def test_a_reply_longer_than_a_message_is_several_numbered_parts(world: World) -> None:
     """I4: in order, each sent once; the first is the one that grew."""
     await among_editors(world, max_length=20)
