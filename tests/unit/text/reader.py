@@ -45,6 +45,7 @@ class _Reader(HTMLParser):
         self._mailboxes = mailboxes
         self._numbers: list[int | None] = []
         self._link: tuple[str, int] | None = None
+        self._inner = 0
         self._code = False
         self._item = False
 
@@ -54,6 +55,8 @@ class _Reader(HTMLParser):
             self._numbers.append(int(given.get("start") or 1) if tag == "ol" else None)
         elif tag == "li":
             self._begin_item()
+        elif tag == "a" and self._link is not None:
+            self._inner += 1  # a link within a link is its words
         elif tag == "a":
             self._link = given["href"], len(self.found)
         elif tag == "img":
@@ -73,6 +76,8 @@ class _Reader(HTMLParser):
             self._numbers.pop()
         elif tag == "code":
             self._code = False
+        elif tag == "a" and self._inner:
+            self._inner -= 1
         elif tag == "a" and self._link is not None:
             (href, start), self._link = self._link, None
             self._linked("".join(self.found[start:]).strip(), href)

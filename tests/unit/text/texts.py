@@ -10,7 +10,11 @@ _INLINE = ["**bold** ", "*it* ", "_it_ ", "**b *both* b** ", "~~gone~~ ", "`code
 _LINKS = [
     *("[a link](https://e.org/a_b(c)?d=e&f) ", "<https://auto.org/x> ", "https://bare.org/_x_y "),
     *("[file](src/a.py) ", "![picture](https://e.org/p.png) ", "[m](mailto:a@e.org) "),
-    *("[![p](i.png)](https://e.org) ", "[](https://e.org) ", "(https://e.org/z(1)). "),
+    *(
+        "[![p](i.png)](https://e.org) ",
+        "[](https://e.org) ",
+        "[<https://in.org> it](https://e.org) ",
+    ),
 ]
 _BLOCKS = [
     *("\n", "\n\n", "\n- ", "\n  - ", "\n1. ", "\n> ", "\n> > ", "\n# ", "\n#### ", "\n---\n"),

@@ -64,6 +64,9 @@ class _Inlines:
                     yield Styled(style=_STYLES[token.tag], children=children)
 
     def _link(self, token: "Token") -> Iterator[Inline]:
+        if self._in_link:  # an address in angle brackets: its words say where it goes
+            yield from self.all("link_close")
+            return
         self._in_link = True
         children = self.all("link_close")
         self._in_link = False
