@@ -56,6 +56,8 @@ class Pages:
         self.version: int = struct.unpack_from(">I", header, 60)[0]
         self._free: int = struct.unpack_from(">I", header, 32)[0]
         self.count = file.seek(0, 2) // self.size
+        said: int = struct.unpack_from(">I", header, 28)[0]
+        self.cut_off = max(0, said - self.count)  # pages that the file had, and are not there
         self.taken: set[int] = set()
 
     def page(self, number: int) -> Page:

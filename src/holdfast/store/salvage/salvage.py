@@ -21,10 +21,13 @@ from holdfast.store.salvage.records import Value
 from holdfast.store.salvage.trees import Found, Tell, Trees
 from holdfast.store.schema import migrate, migrations
 
+_NOTHING = "nothing is known to be lost"
+
 
 class Salvaged(msgspec.Struct, frozen=True, kw_only=True):
     """`lost_pages` and `about_lost` (rows, by table) are of what was there and is not any more;
-    where a whole page is lost the rows are an estimate, from what others of its table hold."""
+    where a whole page is lost the rows are an estimate, from what others of its table hold, and
+    from the numbers that are missing. What was in pages that nothing leads to, nobody can count."""
 
     rows: Mapping[str, int]
     lost_pages: int
@@ -33,11 +36,11 @@ class Salvaged(msgspec.Struct, frozen=True, kw_only=True):
     def told(self) -> str:
         """In the words of a person."""
         lost = ", ".join(f"{count} {table}" for table, count in self.about_lost.items())
-        missing = f"about {lost} are lost" if lost else "nothing is known to be lost"
-        if self.lost_pages and not lost:
+        missing = [f"about {lost} are lost, perhaps more"] if lost else []
+        if self.lost_pages:
             pages = "1 page" if self.lost_pages == 1 else f"{self.lost_pages} pages"
-            missing = f"{pages} could not be read, with what was in them"
-        return f"{said(self.rows)} were saved; {missing}"
+            missing.append(f"{pages} could not be read, with what was in them")
+        return f"{said(self.rows)} were saved; {', and '.join(missing) or _NOTHING}"
 
 
 def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
@@ -61,7 +64,7 @@ def salvage(damaged: Path, new: Path, *, tell: Tell) -> Salvaged:
         )
     return Salvaged(
         rows=dict(kept),
-        lost_pages=sum(trees.lost.values()) + trees.unplaced,
+        lost_pages=sum(trees.lost.values()) + trees.unplaced + pages.cut_off,
         about_lost=_estimate(trees),
     )
 
@@ -103,6 +106,7 @@ def _fill(new: Path, trees: Trees, version: int) -> Counter[str]:
                     trees.broken[table] += 1
             _count_on(db, trees.sequences)
             kept["sessions"] += give_rows(db)
+            trees.gaps["messages"] = _gaps(db)
     finally:
         db.close()
     return kept
@@ -146,10 +150,20 @@ def _count_on(db: apsw.Connection, sequences: Mapping[str, int]) -> None:
         )
 
 
+def _gaps(db: apsw.Connection) -> int:
+    """Messages that are missing before others: those of a conversation are numbered from 1."""
+    missing = db.execute(
+        "SELECT total(last - held) FROM (SELECT max(seq) AS last, count(*) AS held FROM messages"
+        " GROUP BY session_id)"
+    ).get
+    return int(missing)
+
+
 def _estimate(trees: Trees) -> dict[str, int]:
     gone = Counter(trees.broken)
     for table, count in trees.lost.items():
         if trees.leaves[table] and table not in ("sqlite_schema", "sqlite_sequence"):
             gone[table] += round(count * trees.rows[table] / trees.leaves[table])
     gone.subtract(trees.regained)
+    gone |= trees.gaps
     return {table: count for table, count in gone.items() if count > 0}

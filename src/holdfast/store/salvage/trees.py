@@ -35,6 +35,7 @@ class Trees:
         self._bereft: set[str] = set()  # trees that have lost a page, indexes too
         self.broken: Counter[str] = Counter()  # rows in pages that were readable otherwise
         self.regained: Counter[str] = Counter()  # rows of those that an index had a copy of
+        self.gaps: Counter[str] = Counter()  # rows that others are numbered behind
         self.leaves: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
         self.sequences: dict[str, int] = {}
