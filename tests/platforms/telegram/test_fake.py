@@ -1,6 +1,7 @@
 """The pretend Bot API is one that python-telegram-bot understands: updates, sends and refusals."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import aiohttp.web
 import pytest
@@ -15,6 +16,14 @@ from telegram import (
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter
 from tests.platforms.telegram.faults import Break, flood
 from tests.platforms.telegram.vendor import ANN, BOB, Vendor
+
+
+@pytest.fixture
+async def ptb(vendor: Vendor, base_url: str) -> AsyncIterator[Bot]:
+    """python-telegram-bot, which nobody here wrote: what it understands was not shaped to us."""
+    bot = Bot(vendor.token, base_url=f"{base_url}/bot", base_file_url=f"{base_url}/file/bot")
+    async with bot:
+        yield bot
 
 
 async def test_an_update_is_given_until_a_higher_offset_confirms_it(
