@@ -1,4 +1,4 @@
-"""A real gateway with a bot, killed between the commit of a message and its confirmation."""
+"""A real gateway with a bot: killed before it could confirm a message, and posted to."""
 
 import asyncio
 import json
@@ -52,3 +52,15 @@ async def test_a_gateway_that_was_killed_before_it_could_confirm_answers_once(
 def answered(lone: Lone) -> int:
     """By what the gateway itself says of its ledger."""
     return int(lone.status()["snapshot"]["ledger"].get("answered", 0))
+
+
+async def test_updates_are_posted_to_the_gateways_own_listener(vendor: Vendor, lone: Lone) -> None:
+    """G1: by webhook, through a proxy; what is posted while the gateway starts is posted again."""
+    lone.variables["HOLDFAST_PLATFORMS_TELEGRAM_WEBHOOK"] = "https://bot.example.org"
+    await asyncio.to_thread(lone.start)
+    vendor.proxies["https://bot.example.org"] = lone.address
+    vendor.say("hello")
+    await asyncio.to_thread(lone.until, lambda: answered(lone) == 1)
+    await until(lambda: vendor.updates.confirmed and vendor.sent)
+    assert vendor.webhook["url"] == "https://bot.example.org/hooks/telegram/default"
+    assert "getupdates" not in vendor.calls
