@@ -53,6 +53,7 @@ async def read(http: aiohttp.ClientSession) -> Samples:
 async def test_the_page_is_one_that_prometheus_reads(http: aiohttp.ClientSession) -> None:
     samples = await read(http)
     assert ("holdfast_loop_lag_seconds", "") in samples
+    assert samples["holdfast_platform_connected", 'platform="api:default"'] == 1
     for state in InboxState:
         assert ("holdfast_messages", f'state="{state}"') in samples, "a zero is a figure too"
 

@@ -34,7 +34,7 @@ class Metrics:
             *_messages(snapshot),
             *_family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
             *_present(snapshot),
-            *_platforms(snapshot),
+            *_platforms(snapshot, now=document.started_at + document.uptime),
             *_store(snapshot),
             *_process(document),
         ]
@@ -62,12 +62,12 @@ def _present(now: Snapshot) -> Iterator[str]:
     yield from _single("holdfast_runners", "Runners that live.", now.runners)
 
 
-def _platforms(now: Snapshot) -> Iterator[str]:
-    proven = {
-        f"{platform.name}:{platform.account}": platform.proven_at
-        for platform in now.platforms
-        if platform.proven_at is not None
-    }
+def _platforms(snapshot: Snapshot, *, now: float) -> Iterator[str]:
+    named = {f"{each.name}:{each.account}": each for each in snapshot.platforms}
+    connected = {name: int(each.connected(now)) for name, each in named.items()}
+    text = "1 for each account that is proven to be connected, else 0."
+    yield from _family("holdfast_platform_connected", text, "platform", connected)
+    proven = {name: each.proven_at for name, each in named.items() if each.proven_at is not None}
     text = "When each platform last answered, in seconds since the epoch."
     yield from _family("holdfast_platform_proven_seconds", text, "platform", proven)
 
