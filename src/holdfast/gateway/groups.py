@@ -8,7 +8,7 @@ from holdfast.core.commands import BY_NAME
 from holdfast.core.errors import NotMeant
 from holdfast.core.inbox import Inbound
 from holdfast.core.settings import Answers, ChatSettings, Settings
-from holdfast.core.source import Author, ChatType
+from holdfast.core.source import Author, ChatType, Source
 from holdfast.gateway.commands.command import parse
 
 IN_A_ROW = 50  # messages of one person that are answered while nobody else speaks
@@ -27,7 +27,8 @@ class _Row(msgspec.Struct, kw_only=True):
     """What was said last in a chat without anybody else speaking."""
 
     voice: str
-    count: int = 0
+    count: int = 0  # of those that were taken in
+    told: bool = False  # why there are no more
     at: float = 0.0
 
 
@@ -41,25 +42,37 @@ class Groups:
 
     def hear(self, inbound: Inbound, *, now: float) -> None:
         """Returns where the message is to be answered if its writer may talk; raises `NotMeant`
-        where it is not, and `LoopFound`, once, where that is because it goes round."""
+        where it is not, and `LoopFound`, until the chat was told, where it goes round.
+
+        Nothing is counted here: a message that cannot be kept at the moment is brought again and
+        again, and is one message all the same."""
         source = inbound.source
         if source.author is Author.OURSELVES:
             raise NotMeant("it was written by this account itself")
-        place = source.platform, source.account, source.chat_id
-        chat = self._chats.get(place, _USUAL)
-        bot = source.author is Author.BOT
-        row = self._row(place, _BOTS if bot else source.user_id, now)
+        chat = self._chats.get(_place(source), _USUAL)
+        row = self._row(source, now)
         if source.chat_type is not ChatType.DM and not is_meant(inbound, chat.answers):
             raise NotMeant("it was not said to the agent")
-        row.count, row.at = row.count + 1, now
+        bot = source.author is Author.BOT
         most = chat.bots if bot else IN_A_ROW
-        if row.count <= most:
+        if row.count < most:
             return
-        if bot or row.count > most + 1:
-            raise NotMeant(f"{most} of one voice were answered in a row")
-        raise LoopFound(f"{most} of one person were answered in a row")
+        found = NotMeant if bot or row.told else LoopFound
+        raise found(f"{most} of one voice were answered in a row")
 
-    def _row(self, place: tuple[str, str, str], voice: str, now: float) -> _Row:
+    def kept(self, source: Source, *, now: float) -> None:
+        """A message from there was taken in, and will be answered."""
+        row = self._row(source, now)
+        row.count, row.at = row.count + 1, now
+
+    def told(self, source: Source, *, now: float) -> None:
+        """The chat has heard why there are no more answers."""
+        row = self._row(source, now)
+        row.told, row.at = True, now
+
+    def _row(self, source: Source, now: float) -> _Row:
+        place = _place(source)
+        voice = _BOTS if source.author is Author.BOT else source.user_id
         row = self._rows.pop(place, None)
         if row is None or row.voice != voice or not 0 <= now - row.at < PAUSE:
             row = _Row(voice=voice, at=now)
@@ -67,6 +80,10 @@ class Groups:
         if len(self._rows) > _MOST:
             del self._rows[next(iter(self._rows))]
         return row
+
+
+def _place(source: Source) -> tuple[str, str, str]:
+    return source.platform, source.account, source.chat_id
 
 
 def is_meant(inbound: Inbound, answers: Answers) -> bool:

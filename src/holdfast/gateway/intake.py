@@ -55,7 +55,10 @@ class Gatehouse:
         principal = await self._threshold.cross(inbound)
         if attached:
             inbound = await self._receiving.received(inbound, attached)
-        return await self.keep(inbound, principal)
+        accepted = await self.keep(inbound, principal)
+        if not accepted.duplicate:
+            self._threshold.crossed(inbound.source)
+        return accepted
 
     async def keep(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
         """Accept what was authorised, or what is the house's own word. Where the gateway is

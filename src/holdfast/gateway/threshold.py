@@ -3,7 +3,7 @@
 from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Clock
-from holdfast.core.source import Author, ChatType
+from holdfast.core.source import Author, ChatType, Source
 from holdfast.gateway.authorise import Action, Authority, Principal, principal_of
 from holdfast.gateway.groups import IN_A_ROW, PAUSE, Groups, LoopFound
 from holdfast.gateway.strangers import Strangers
@@ -32,12 +32,17 @@ class Threshold:
         durable by then, and the message is to be acknowledged."""
         source = inbound.source
         principal = principal_of(source)
-        if source.chat_type is not ChatType.DM or source.author is not Author.PERSON:
+        if _among_others(source):
             await self._hear(inbound, principal)
         if not self._authority.may(principal, Action.TALK, source):
             await self._strangers.turn_away(inbound)
             self._authority.authorise(principal, Action.TALK, source)
         return principal.id
+
+    def crossed(self, source: Source) -> None:
+        """What came from there is durable, and will be answered."""
+        if _among_others(source):
+            self._groups.kept(source, now=self._clock.now())
 
     async def _hear(self, inbound: Inbound, principal: Principal) -> None:
         try:
@@ -45,4 +50,10 @@ class Threshold:
         except LoopFound:
             if self._authority.may(principal, Action.TALK, inbound.source):
                 await self._strangers.refuse(inbound, _LOOP, reason=_REASON)
+                self._groups.told(inbound.source, now=self._clock.now())
             raise
+
+
+def _among_others(source: Source) -> bool:
+    """Whether somebody else than the agent may be meant, or something else than a person talks."""
+    return source.chat_type is not ChatType.DM or source.author is not Author.PERSON
