@@ -7,10 +7,13 @@ import pytest
 from tests.contract.conftest import Until, World
 from tests.contract.test_i_streams import ended, shown
 
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import DeliveryState
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Faults, Verdict
+from holdfast.store.sqlite import SqliteStore
 
 
 async def among(world: World, **about: Any) -> None:
@@ -55,6 +58,34 @@ async def test_what_a_crash_left_in_doubt_is_looked_up_by_the_successor(world: W
     world.service.set_faults(Faults())
     await ended(world, DeliveryState.SENT)
     assert len(world.service.ledger().sent) == 1
+
+
+class Stumbling(SqliteStore):
+    """A store that does not take the second attempt of a delivery, once."""
+
+    tried = 0
+
+    def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> asyncio.Future[None]:
+        self.tried += 1
+        if self.tried != 2:
+            return super().begin_attempt(delivery_id, at=at)
+        refused: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        refused.set_exception(StoreError("the disk is full"))
+        return refused
+
+
+async def test_a_store_that_fails_between_two_attempts_forgets_no_doubt(world: World) -> None:
+    """I2: the second is marked, whatever came between it and the first."""
+    await world.stop()
+    world.open_store = Stumbling
+    await world.start()
+    world.service.set_faults(Faults(lost_receipts=1))
+    world.model.say("hello")
+    world.say("hi")
+    await ended(world, DeliveryState.SENT)
+    sent = world.service.ledger().sent
+    assert [each.outgoing.maybe_repeated for each in sent] == [False, True]
+    assert world.store.tried == 3
 
 
 @pytest.mark.parametrize("edit", [True, False])

@@ -211,7 +211,7 @@ class Delivery:
     async def _drain(self, key: tuple[str, str, str], chat: _Chat) -> None:
         while chat.parcels:
             try:
-                await self._deliver(chat.parcels[0], chat.gate)
+                await self._deliver(chat)
             except StoreError as error:
                 # Sending what cannot be recorded would send it again after a restart.
                 log.error("A delivery waits for the store: %s", error, extra={"action": "outbox"})
@@ -221,8 +221,10 @@ class Delivery:
             chat.since = self._clock.now()
         del self._chats[key]  # no await since the queue was seen empty: nobody added to it
 
-    async def _deliver(self, parcel: Parcel | Passing, gate: Gate) -> None:
-        """Bring one parcel to its end: sent, failed, or for good unknown."""
+    async def _deliver(self, chat: _Chat) -> None:
+        """Bring the first parcel to its end: sent, failed, or for good unknown. What is known of
+        it by then stays in the queue: a store that fails between two attempts forgets no doubt."""
+        parcel, gate = chat.parcels[0], chat.gate
         if not isinstance(parcel, Parcel):
             await self._let_pass(parcel, gate)
             return
@@ -230,7 +232,6 @@ class Delivery:
             why = "expired with the process that owed it"
             await self._attempts.settle(parcel, DeliveryState.FAILED, error=why)
             return
-        on_its_way: Parcel | None = parcel
         line = self._line(parcel.address)
         await line.wait()  # what an account can do is known once it is connected
         if self._has_parts(parcel):
@@ -239,11 +240,14 @@ class Delivery:
         if parcel.begun is not None:  # and nothing of it was shown: it is one like any other
             self._streams.pop(parcel.id, None)
         account = self._account_gate(parcel.address)
-        while on_its_way:
+        while True:
             await gate.passed()
             await account.passed()
             await line.wait()
-            on_its_way = await self._try(on_its_way, gate)
+            following = await self._try(parcel, gate)
+            if following is None:
+                return
+            parcel = chat.parcels[0] = following
 
     def _has_parts(self, parcel: Parcel) -> bool:
         """Some of it is there already, or it is too long for one message."""
