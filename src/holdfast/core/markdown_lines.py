@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-_FENCE = re.compile(r"(?P<lead>[ >]*(?:(?:[-*+]|\d{1,9}[.)]) +)*[ >]*)(?P<marks>`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r"(?P<lead>(?:[ >]|(?:[-*+]|\d{1,9}[.)])(?= ))*+)(?P<marks>`{3,}|~{3,})(.*)")
 _ITEM = re.compile(r" *(?:[-*+]|\d{1,9}[.)])(?: +|$)")
 _QUOTE = re.compile(r" {0,3}(?:> ?)+")
 _RULE_OF_TABLE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")

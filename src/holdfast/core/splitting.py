@@ -186,7 +186,7 @@ def _within_line(text: str, row: Row, end: int) -> _Cut:
         start = row.at
     stop = text.find("\n", row.at)
     line = text[start : stop if stop != -1 else len(text)]
-    there = list(spans(line, offset=start))
+    there = spans(line, offset=start)
     low = max(end // 2, start)
     for pause in (_SENTENCE, _WORD):
         for at in _pauses(text, pause, low, end):

@@ -1,7 +1,6 @@
 """Disguise: the signs of a text as a reader sees them, once Markdown has taken its marks off."""
 
 import re
-from collections.abc import Iterator
 from html import unescape
 
 import msgspec
@@ -35,17 +34,15 @@ class Bared(msgspec.Struct, frozen=True, kw_only=True):
     """The signs, and from where to where each of them stood."""
 
     signs: str
-    places: tuple[tuple[int, int], ...]
+    places: list[tuple[int, int]]
 
 
 def bared(text: str) -> Bared:
-    found = list(_signs(text))
-    return Bared(
-        signs="".join(sign for sign, _ in found), places=tuple(place for _, place in found)
-    )
-
-
-def _signs(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    signs: list[str] = []
+    places: list[tuple[int, int]] = []
     for found in _SIGN.finditer(text):
-        for sign in bare(found[0]):
-            yield sign, found.span()
+        for sign in unescape(found[0]) if len(found[0]) > 1 else found[0]:
+            if not _MARKS.match(sign):
+                signs.append(sign)
+                places.append(found.span())
+    return Bared(signs="".join(signs), places=places)

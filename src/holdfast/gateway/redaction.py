@@ -7,6 +7,7 @@ from holdfast.core.secret import Secret
 from holdfast.gateway.disguise import bare, bared, is_disguised, unfinished
 
 MARK = "[redacted]"
+_MARKED = 16  # times as long as itself, at the most, is a value with all its marks
 _SHORTEST = 8  # a shorter value would tear holes into ordinary text
 
 
@@ -40,22 +41,28 @@ class Redaction:
         """Without the values that are there for a reader alone."""
         signs = bare(text)
         for value in self._bare:
-            while value in signs:
-                seen = bared(text)
-                at = seen.signs.find(value)
-                if at == -1:
-                    break
-                start, end = seen.places[at][0], seen.places[at + len(value) - 1][1]
-                text = text[:start] + MARK + text[end:]
-                signs = bare(text)
+            if value in signs:
+                text = _without(text, value)
         return text
 
     def _disguised(self, text: str) -> int:
         """How many characters at the end may become a value for a reader."""
-        open_end = unfinished(text)
-        seen = bared(text[: len(text) - open_end])
+        # What a command prints may be long; no value with its marks is.
+        near = text[-(_MARKED * len(self._bare[0]) + _MARKED) :]
+        open_end = unfinished(near)
+        seen = bared(near[: len(near) - open_end])
         held = max((_begun(value, seen.signs) for value in self._bare), default=0)
-        return len(text) - seen.places[-held][0] if held else open_end
+        return len(near) - seen.places[-held][0] if held else open_end
+
+
+def _without(text: str, value: str) -> str:
+    seen, kept, end = bared(text), [], 0
+    at = seen.signs.find(value)
+    while at != -1:
+        kept.append(text[end : seen.places[at][0]])
+        end = seen.places[at + len(value) - 1][1]
+        at = seen.signs.find(value, at + len(value))
+    return MARK.join((*kept, text[end:]))
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ import re
 # Anything that could be more than its letters; what has none of it needs no parser.
 _MARK = re.compile(
     r"[*_~`\[<&\\|]|://"
-    r"|^(?:[ ]*(?:[#>]|[-+](?:\s|$)|\d{1,9}[.)](?:\s|$)|=+\s*$|-+\s*$)|\s*\t|[ ]{4})",
+    r"|^(?:[ ]*(?:[#>]|[-+](?:\s|$)|\d{1,9}[.)](?:\s|$)|=+[ ]*$|-+[ ]*$)|[ ]*\t|[ ]{4})",
     re.MULTILINE,
 )
 # Control codes; halves of characters; signs that Unicode will never assign, which XML forbids.

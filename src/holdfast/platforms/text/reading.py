@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+_MOST_OPEN = 100  # brackets that nobody closes: the parser looks for the end of each anew
 _DEEPEST = 40  # what is nested deeper is shown as it was written: a parser would leave it out
 _SEEN = re.compile("[^\\s\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
@@ -39,7 +40,7 @@ def read(text: str) -> tuple[Block, ...]:
     """HTML in it is text, but for `<br>`. A text of which nothing would be seen is all seen, as it
     was written; where there is nothing to see, there are three dots: no platform takes nothing."""
     text = cleaned(text)
-    if not has_marks(text):
+    if not has_marks(text) or text.count("[") - text.count("]") > _MOST_OPEN:
         return _as_written(text)
     try:
         tokens = _parser().parse(text)
