@@ -260,7 +260,7 @@ def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
     held = board(door)
     for _ in range(10):
         held.loop.wait(50)
-        held.doors.proven("fickle", "a")
+        held.doors.alive("fickle", "a")
     assert len(door.attempts) == 1, "it has given signs of life"
     held.loop.wait(59)
     assert held.there == {"a"}
@@ -269,6 +269,15 @@ def test_a_half_open_line_is_noticed_and_replaced(board: Any) -> None:
     assert facts.error == "nothing was heard of it for 60 s"
     held.loop.wait(1)
     assert held.there == {"a"} and len(door.attempts) == 2
+
+
+def test_what_can_be_sent_proves_no_line_that_nothing_comes_in_by(board: Any) -> None:
+    door = Fickle(alive_within=60)
+    held = board(door)
+    for _ in range(4):
+        held.loop.wait(20)
+        held.doors.proven("fickle", "a")  # as delivery has it
+    assert len(door.attempts) == 2
 
 
 def test_where_silence_means_nothing_nobody_minds_it(board: Any) -> None:

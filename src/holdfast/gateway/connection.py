@@ -126,7 +126,7 @@ class Connection:
         if not within:
             return None
         assert self._since is not None, "only who has entered listens"
-        heard = self._ground.doors.heard(self._platform) or 0.0
+        heard = self._ground.doors.alive_at(self._platform) or 0.0
         return max(0.0, max(heard, self._since) + within - self._ground.clock.monotonic())
 
     def _notice_silence(self) -> None:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-import msgspec
-
 from holdfast.core.account import Standing
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.child import HOUSE
@@ -16,13 +14,6 @@ _GONE = Capabilities()
 _UNTRIED = Standing()
 
 
-class _Proof(msgspec.Struct, frozen=True):
-    """When an account last answered: for people, and for reckoning with."""
-
-    at: float
-    monotonic: float
-
-
 class Doors:
     """Owns which platform answers to which name and account, how each stands, and when each last
     proved that it is there: by a round trip, which a flag that somebody set once is not."""
@@ -30,7 +21,8 @@ class Doors:
     def __init__(self, platforms: Iterable[Platform], *, clock: Clock) -> None:
         self._platforms = {(p.name, p.account): p for p in platforms}
         self._clock = clock
-        self._proven: dict[tuple[str, str], _Proof] = {}
+        self._proven: dict[tuple[str, str], float] = {}
+        self._alive: dict[tuple[str, str], float] = {}  # on the clock that nobody sets
         self._standing: dict[tuple[str, str], Standing] = {}
         # Told when a door says that its line is gone.
         self.on_lost: Callable[[str, str, ConnectError], None] = lambda *_: None
@@ -44,18 +36,22 @@ class Doors:
 
     def proven(self, name: str, account: str) -> None:
         """Something went to the account's platform, and an answer came back."""
-        clock = self._clock
-        self._proven[name, account] = _Proof(clock.now(), clock.monotonic())
+        self._proven[name, account] = self._clock.now()
+
+    def alive(self, name: str, account: str) -> None:
+        """Its door says that its line lives. That something could be sent says less: what people
+        write may come another way, and that one may be dead."""
+        self._alive[name, account] = self._clock.monotonic()
+        self.proven(name, account)
 
     def proven_since(self, name: str, account: str, *, at: float) -> bool:
         """Whether an answer has come back from it after that."""
         proven = self._proven.get((name, account))
-        return proven is not None and proven.at > at
+        return proven is not None and proven > at
 
-    def heard(self, platform: Platform) -> float | None:
-        """When it last answered, on the clock that nobody sets; None: it never has."""
-        proven = self._proven.get((platform.name, platform.account))
-        return None if proven is None else proven.monotonic
+    def alive_at(self, platform: Platform) -> float | None:
+        """When its line last gave a sign of life, on the clock that nobody sets; None: never."""
+        return self._alive.get((platform.name, platform.account))
 
     def stands(self, platform: Platform, standing: Standing) -> None:
         self._standing[platform.name, platform.account] = standing
@@ -66,14 +62,14 @@ class Doors:
 
     def facts_of(self, platform: Platform) -> PlatformFacts:
         key = platform.name, platform.account
-        standing, proven = self._standing.get(key, _UNTRIED), self._proven.get(key)
+        standing = self._standing.get(key, _UNTRIED)
         return PlatformFacts(
             name=platform.name,
             account=platform.account,
             backlog=platform.capabilities.backlog,
             here=platform.capabilities.fetchable,
             alive_within=platform.capabilities.alive_within,
-            proven_at=None if proven is None else proven.at,
+            proven_at=self._proven.get(key),
             state=standing.state,
             since=standing.since,
             error=standing.why,

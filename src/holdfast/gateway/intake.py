@@ -94,7 +94,7 @@ class Gatehouse:
         return await self._house.store.cursor(platform, account, name)
 
     def proven(self, platform: str, account: str) -> None:
-        self._house.doors.proven(platform, account)
+        self._house.doors.alive(platform, account)
 
     def lost(self, platform: str, account: str, error: ConnectError) -> None:
         self._house.doors.on_lost(platform, account, error)
