@@ -135,6 +135,13 @@ def test_no_sign_is_taken_apart(sign: str) -> None:
         assert sum(part.count(sign) for part in parts) == 20, parts
 
 
+@pytest.mark.parametrize("sign", ["_a", "*a ", "`a``", "> ", "[a](", "[", "- ", "<", "~~a", "|\n"])
+def test_a_text_that_means_harm_takes_no_longer_than_another(sign: str) -> None:
+    """Law 14: with a square of its length, this would not end before the test is stopped."""
+    parts = split(sign * 30_000, 2000)
+    assert all(len(part) <= 2000 for part in parts)
+
+
 @given(st.text(max_size=40), st.integers(0, 60), st.sampled_from(LengthUnit))
 def test_a_reach_is_the_most_that_fits(text: str, limit: int, unit: LengthUnit) -> None:
     at = reach(text, limit, unit)

@@ -22,6 +22,7 @@ _LIKE_A_BLOCK = re.compile(
     re.MULTILINE,
 )
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
+_FAR = 5  # messages
 _LEAST = 16  # a limit below this leaves no room for marks
 
 
@@ -185,7 +186,8 @@ def _within_line(text: str, row: Row, end: int) -> _Cut:
     if start >= end:  # nothing but the mark of the quote would be left
         start = row.at
     stop = text.find("\n", row.at)
-    line = text[start : stop if stop != -1 else len(text)]
+    # A span that ends further away than that is taken for one that never does.
+    line = text[start : min(stop if stop != -1 else len(text), _FAR * end)]
     there = spans(line, offset=start)
     low = max(end // 2, start)
     for pause in (_SENTENCE, _WORD):
