@@ -24,7 +24,8 @@ T = TypeVar("T")
 COMMIT, READ = "COMMIT", "READ"
 WRITES = (
     *("accept", "decide", "begin", "reply", "started", "finished", "steer", "resume", "end"),
-    *("suspend", "settle_command", "begin_attempt", "settle"),
+    *("suspend", "settle", "begin_attempt", "attempt", "leave", "go_on", "ask", "add"),
+    *("plan", "skip", "change"),
 )
 FULL = "the disk is full; nothing of this was written"
 

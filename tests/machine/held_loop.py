@@ -4,6 +4,7 @@ every run of the same steps is the same run."""
 import asyncio
 import selectors
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -58,13 +59,27 @@ async def _ticks(ticks: int) -> None:
 
 
 class HeldClock:
-    """`core.ports.Clock` on the time of a held loop."""
+    """`core.ports.Clock` on the time of a held loop, and `Alarm` too: whoever sets the clock on the
+    wall is heard at once. What is monotonic nobody can set."""
 
     def __init__(self, loop: HeldLoop) -> None:
         self._loop = loop
+        self._ahead = 0.0
+        self._was_set = asyncio.Event()
 
     def now(self) -> float:
-        return 1_700_000_000.0 + self._loop.time()
+        return 1_700_000_000.0 + self._loop.time() + self._ahead
 
     def monotonic(self) -> float:
         return self._loop.time()
+
+    def put(self, seconds: float) -> None:
+        """Forward, or back."""
+        self._ahead += seconds
+        self._was_set.set()
+        self._was_set = asyncio.Event()
+
+    async def ring(self, at: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(at - self.now(), 0.0)):
+                await self._was_set.wait()

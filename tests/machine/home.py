@@ -3,147 +3,49 @@ people and programs did to them on record."""
 
 import asyncio
 import gc
-import itertools
-import shutil
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.machine.disk import SteppedStore, Weather
-from tests.machine.ends import Ends
-from tests.machine.held_loop import HeldClock, HeldLoop
-from tests.machine.parts import SHELL, ByWord, Door, Fetched, Lever, NoRunners, Shell, Voice
+from tests.machine.audience import Request, Watch
+from tests.machine.configs import Config
+from tests.machine.ground import Ground
+from tests.machine.life import Life
+from tests.machine.voice import Spoken
 
-from holdfast.agent.delegation import Delegate
 from holdfast.core.approval import Approval
 from holdfast.core.child import ChildKind
-from holdfast.core.crash import never
 from holdfast.core.errors import IntakeClosed, StoreError
-from holdfast.core.events import Event
-from holdfast.core.ids import ApprovalId, InboxId
+from holdfast.core.ids import ApprovalId, InboxId, SessionId
 from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Tool
-from holdfast.core.settings import Settings
+from holdfast.core.job import ChangeKind, Job, JobChange, JobId, JobRun, RunState
+from holdfast.core.settings import ApprovalMode
 from holdfast.core.source import place_of
 from holdfast.core.stopping import StopOrder
-from holdfast.core.tool import Replay
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.parts import Parts
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Faults
-from holdfast.store import approval_reads, reads
-from holdfast.tools.registry import Registry
+from holdfast.store import approval_reads, job_reads, reads
 
 _STOP_TAKES = 26.5  # seconds: the deadlines of all phases
 
 
-class Request:
-    """A program's message, and what its intake answered."""
+class Home(Ground):
+    """Owns the life that is, and the record of those that were."""
 
-    def __init__(self, inbound: Inbound) -> None:
-        self.inbound = inbound
-        self.task: asyncio.Task[Accepted] | None = None
-
-    @property
-    def accepted(self) -> Accepted | None:
-        task = self.task
-        if task is None or not task.done() or task.cancelled() or task.exception():
-            return None
-        return task.result()
-
-
-class Watch:
-    """Somebody who looks at a message until it ends, or until they have seen enough."""
-
-    def __init__(self, inbox_id: InboxId) -> None:
-        self.inbox_id = inbox_id
-        self.events: list[Event] = []
-        self.left = False  # by themselves, or with the gateway
-        self.task: asyncio.Task[None] | None = None
-
-
-class Life:
-    """One process: what dies with it."""
-
-    def __init__(self, home: "Home", settings: Settings) -> None:
-        self._ends = home.ends
-        self.store = SteppedStore(home.path, home.weather)
-        self.voice = Voice(home.complaints)
-        self.door = Door(home.service)
-        self.ready = False
-        self.dead = False
-        self.stopping = asyncio.Event()
-        self.hurried = asyncio.Event()
-        self.order: StopOrder | None = None  # None: a signal that nobody planned
-        self.leaving = False
-        tools: list[Tool] = [*home.levers.values(), Delegate(settings.delegate)]
-        self.gateway = Gateway(
-            Parts(
-                settings=settings,
-                store=self.store,
-                platforms=[self.door, Fetched()],
-                runners=NoRunners(),
-                toolbox=Registry(tools).for_toolsets({tool.toolset for tool in tools}),
-                lease=self.voice.lease,
-                model=ModelChoice(provider="local", name="scripted", why="a test"),
-                api_key=None,
-                secrets=[],
-                judge=home.judge,
-                clock=HeldClock(home.loop),
-                new_id=home.new_id,
-                crash=never,
-                progress=self._progress,
-            )
-        )
-        self.task = home.loop.create_task(self._live(), name="life")
-
-    def _progress(self, state: str) -> None:
-        # However it came to stop: also because it could not start. The dead say nothing.
-        if state == "close intake" and not self.dead:
-            self._ends.begins(self.store, self.gateway.lanes, self.order)
-
-    async def _live(self) -> None:
-        """As main does it; only the dead say no goodbye."""
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(self.store)
-                await stack.enter_async_context(self.gateway)
-                self.ready = True
-                await self.stopping.wait()
-                await self.gateway.stop(self.order, hurried=self.hurried)
-            except asyncio.CancelledError:
-                if self.dead:
-                    stack.pop_all()
-                raise
-
-
-class Home:
-    """Owns the loop, the file, the chat service, and the records."""
-
-    def __init__(self, folder: Path, empty: Path, *, idempotent: bool) -> None:
-        self.loop = HeldLoop()
-        asyncio.set_event_loop(self.loop)
-        self.path = folder / "state.db"
-        shutil.copy(empty, self.path)
-        self.weather = Weather()
-        self.service = ChatService(idempotent_send=idempotent)
-        self.shell = Shell()
-        self.levers: dict[str, Lever] = {replay: Lever(replay) for replay in Replay}
-        self.levers[SHELL] = self.shell
-        self.judge = ByWord()
-        self.approvals_ended: dict[ApprovalId, Approval] = {}
-        self.complaints: list[str] = []
+    def __init__(self, folder: Path, empty: Path, *, service: ChatService) -> None:
+        super().__init__(folder, empty, service=service)
+        self.life: Life | None = None
+        self.lives = 0
         self.requests: list[Request] = []
         self.watches: list[Watch] = []
         self.rows: dict[InboxId, str] = {}  # each row that was acknowledged: its event
-        self.life: Life | None = None
-        self.ends = Ends()
-        self._ids = itertools.count(1)
-
-    def new_id(self, prefix: str) -> str:
-        return f"{prefix}_{next(self._ids)}"
+        self.approvals_ended: dict[ApprovalId, Approval] = {}
+        self.runs_ended: dict[str, RunState] = {}
+        self.runs_when_paused: dict[JobId, set[str]] = {}
+        self.prompts: dict[SessionId, tuple[str, str]] = {}  # each with the shape it was made by
+        self.turned_away = False  # somebody may have been told to go
 
     @property
     def up(self) -> bool:
@@ -153,6 +55,16 @@ class Home:
     def ready(self) -> bool:
         """It takes messages."""
         return self.life is not None and self.life.ready and not self.life.leaving
+
+    @property
+    def busy(self) -> bool:
+        """There is something that its end could cut."""
+        if not self.ready:
+            return True
+        gateway = self.gateway
+        return bool(
+            len(gateway.lanes) or len(gateway.delivery) or self._current().store.writer.jobs
+        )
 
     @property
     def failed_to_start(self) -> bool:
@@ -165,12 +77,15 @@ class Home:
         assert self.life is not None
         return self.life.gateway
 
-    def start(self, settings: Settings) -> None:
+    def start(self, config: Config) -> None:
         assert self.life is None
-        self.loop.run_until_complete(self._start(settings))
+        self.shell.asks = config.approvals is not ApprovalMode.OFF
+        self.turned_away = self.turned_away or not config.bob
+        self.loop.run_until_complete(self._start(config))
 
-    async def _start(self, settings: Settings) -> None:
-        self.life = Life(self, settings)
+    async def _start(self, config: Config) -> None:
+        self.life = Life(self, config)
+        self.lives += 1
 
     def leave(self, order: StopOrder) -> None:
         """Ask it to go for that reason, and do not wait: turns may still finish, or park."""
@@ -262,6 +177,7 @@ class Home:
         self.weather.clear()
         self.service.set_faults(Faults())
         self.loop.bring(_until(lambda: self.ready or self.failed_to_start), within=100)
+        self.loop.bring(self._rest_jobs(), within=100)
         for _ in range(400):
             self._go_on()
             self.loop.wait(5)
@@ -269,10 +185,16 @@ class Home:
                 return
         raise AssertionError(f"left in peace, it does not settle: {waits}")
 
+    async def _rest_jobs(self) -> None:
+        """What is due for ever leaves nobody in peace."""
+        for job in self.jobs():
+            change = JobChange(job_id=job.id, kind=ChangeKind.PAUSE)
+            await self._current().store.change_job(change)
+
     def _go_on(self) -> None:
         for number, ask in enumerate(list(self._current().voice.asks)):
             if not ask.line.done():
-                ask.line.set_result(f"peace {number} .")
+                ask.line.set_result(Spoken(f"peace {number} ."))
         for lever in self.levers.values():
             for held in list(lever.held):
                 held.set()
@@ -316,6 +238,16 @@ class Home:
         assert session is not None, "a turn of it is open"
         platform, _, _, chat = place_of(session.route)
         return platform, chat, approval.requester.rsplit(":", 1)[-1]
+
+    def jobs(self) -> list[Job]:
+        """Every job that is in the file right now."""
+        if not self.up or not self._current().store.reader.open:
+            return []
+        return self._current().store.look(job_reads.jobs, principal=None, limit=1000, offset=0)
+
+    def runs(self, job_id: JobId) -> list[JobRun]:
+        """The newest first."""
+        return self._current().store.look(job_reads.runs, job_id=job_id, limit=1000)
 
     def close(self) -> None:
         if self.life is not None:

@@ -192,7 +192,10 @@ class Turn:
             self.leave(LeftAs.PARKED)
 
     def leave(self, how: LeftAs) -> None:
-        """See `TurnLog.leave`. What was said first holds: one that was marked is not parked."""
+        """See `TurnLog.leave`. What was said first holds: one that was marked is not parked. What
+        its chat sees of it stands still: it goes on elsewhere."""
+        if self._stream is not None:
+            self._stream.close()
         if self.left is None:
             self._log.leave(how)
         else:

@@ -11,6 +11,8 @@ from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.delegating import Delegating, asker_of
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.opening import owner_of
+from holdfast.gateway.sessions import SessionStore
 
 _UNDER_WAY = "Working on it in the background: {title}\nYou hear of it here when it is done."
 
@@ -21,9 +23,10 @@ class Background:
 
     name = "background"
 
-    def __init__(self, house: House, lanes: Lanes) -> None:
+    def __init__(self, house: House, lanes: Lanes, sessions: SessionStore) -> None:
         self._house = house
         self._lanes = lanes
+        self._sessions = sessions
 
     def begin(self, asked: Asked) -> Awaitable[None]:
         if not asked.argument:
@@ -47,10 +50,17 @@ class Background:
         await answer(house, row, _UNDER_WAY.format(title=title), session_id=parent)
 
     async def _opened(self, asked: Asked) -> SessionId:
-        """The session of a chat in which nothing was said yet, which is where the reply goes."""
+        """The session of a chat in which nothing was said yet, or whose last one cannot go on: that
+        is where the reply goes."""
         house, route = self._house, asked.row.route
         fresh = SessionId(house.new_id("s"))
         settled = self._lanes.point(route, fresh)
-        opened = await house.store.open_session(fresh, route=route, at=house.clock.now())
+        opened = await house.store.open_fresh(
+            fresh,
+            route=route,
+            principal=owner_of(asked.row, house.settings.sessions),
+            opening=self._sessions.opening_for(asked),
+            at=house.clock.now(),
+        )
         settled()
         return opened

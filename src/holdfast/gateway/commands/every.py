@@ -65,7 +65,7 @@ def every_command(
         Status(house, lanes, lifecycle=lifecycle),
         MemoryCommand(house),
         Model(house, sessions),
-        Background(house, lanes),
+        Background(house, lanes, sessions),
         Approve(house, approving),
         ApprovalsCommand(house, approvals, operates=authority.operates),
         Busy(house, sessions),

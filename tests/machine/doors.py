@@ -1,0 +1,104 @@
+"""The doors of the machine: one that can be torn off its hinges, one whose replies are fetched, and
+the workbenches that nobody here needs."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from holdfast.core.bench import Bench
+from holdfast.core.capabilities import Capabilities
+from holdfast.core.ids import SessionId
+from holdfast.core.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports import Intake
+from holdfast.core.session import ProcessRow, RunnerRow
+from holdfast.platforms.simulated.feed import Feed
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Update
+
+
+class Door(SimulatedPlatform):
+    """The chat service's door. Torn off, nothing passes in either direction any more."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service)
+        self.torn = False
+        self._never = asyncio.Event()
+
+    def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
+        return _Feeding(Feed(self, intake=intake))
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        await self._pass()
+        return await super().send(outbound)
+
+    async def edit(self, change: Change) -> None:
+        await self._pass()
+        await super().edit(change)
+
+    async def typing(self, address: Address) -> None:
+        await self._pass()
+        await super().typing(address)
+
+    async def updates(self) -> Sequence[Update]:
+        await self._pass()
+        return await super().updates()
+
+    async def ack(self, up_to: int) -> None:
+        await self._pass()
+        await super().ack(up_to)
+
+    async def _pass(self) -> None:
+        if self.torn:
+            await self._never.wait()
+
+
+class _Feeding(AbstractAsyncContextManager[None]):
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._feed.run(), name="feed")
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+
+class Fetched:
+    """A platform whose replies are fetched, as the API's are; the machine is its client."""
+
+    name = "api"
+    account = "default"
+    capabilities = Capabilities(fetchable=True)
+
+    def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
+        return _Nothing()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise AssertionError("a fetched reply is never sent")
+
+
+class _Nothing(AbstractAsyncContextManager[None]):
+    async def __aexit__(self, *exc: object) -> None:
+        return None
+
+
+class NoRunners:
+    """The workbenches of a gateway whose tools need none."""
+
+    name = "runner"
+
+    def bench(self, session_id: SessionId, *, shell: str = "") -> Bench:
+        return None  # type: ignore[return-value]  # no tool here touches it
+
+    async def adopt(
+        self, known: Sequence[RunnerRow], *, wanted: Collection[SessionId]
+    ) -> list[SessionId]:
+        return []
+
+    async def end(self, session_id: SessionId) -> None: ...
+    async def detach(self) -> None: ...
+    async def end_all(self) -> None: ...
+    async def processes(self, session_id: SessionId) -> list[ProcessRow]:
+        return []
