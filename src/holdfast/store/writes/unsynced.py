@@ -13,7 +13,9 @@ def owe(cursor: apsw.Cursor, end: EndTurn) -> None:
     if end.memory is None:
         return
     cursor.executemany(
-        "INSERT INTO unsynced (turn_id, provider, session_id, owner) VALUES (?, ?, ?, ?)",
+        # Two that go by one name share what they are owed: that must keep no turn from ending.
+        "INSERT INTO unsynced (turn_id, provider, session_id, owner) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
         [
             (end.turn_id, provider, end.session_id, end.memory.owner)
             for provider in end.memory.providers
