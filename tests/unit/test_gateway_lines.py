@@ -391,6 +391,7 @@ WORDS = st.sampled_from(["pause", "resume", "check", "lost", "refused", "break",
 @given(plan=st.lists(TROUBLE, min_size=1, max_size=4), words=st.lists(WORDS, max_size=12))
 @example(plan=[None], words=["wait", "pause", "check"])  # which does not take the pause back
 @example(plan=[None], words=["wait", "pause", "resume"])
+@example(plan=[None], words=["pause", "wait", "resume", "pause"])
 def test_whatever_is_asked_of_an_account_the_last_word_holds(
     plan: list[Any], words: list[str]
 ) -> None:
@@ -404,7 +405,6 @@ def test_whatever_is_asked_of_an_account_the_last_word_holds(
             wanted = {"pause": False, "resume": True}.get(word, wanted)
             work = vars(Accounts)[word](held.accounts, "fickle", "a")
             asked.append(held.loop.create_task(work))
-            held.loop.tick(2)  # in which it is written down
         elif word == "lost":
             held.accounts.lost("fickle", "a", LineLost("cut"))
         elif word == "refused":

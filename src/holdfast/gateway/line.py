@@ -94,8 +94,11 @@ class Line:
             await self._news.wait()
 
     async def _rest(self) -> None:
-        log.info("%s is paused.", self.name, extra={"action": "platform_paused"})
-        self._stand(AccountState.PAUSED)
+        if self.standing.state is AccountState.PAUSED:
+            self._tell()  # it was resumed and paused in one moment: whoever waits is to know
+        else:
+            log.info("%s is paused.", self.name, extra={"action": "platform_paused"})
+            self._stand(AccountState.PAUSED)
         await self._asked.wait()
 
     async def _connection(self) -> Exception | None:
@@ -188,6 +191,9 @@ class Line:
         )
         self._ground.doors.stands(self.platform, self.standing)
         self._ground.stirred()
+        self._tell()
+
+    def _tell(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
