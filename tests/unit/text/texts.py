@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
 _WORDS = ["word ", "two words ", "snake_case ", "3 * 4 * 5 ", "1. ", "a", "Ä", "é", "😀", "👍🏽 "]
 _INLINE = ["**bold** ", "*it* ", "_it_ ", "**b *both* b** ", "~~gone~~ ", "`code` ", "`` a`b `` "]
