@@ -178,3 +178,10 @@ def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
     names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
     door = find_door("simulated")
     assert door is not None and door.settings.__module__.startswith("holdfast.")
+
+
+def test_variables_reach_an_installed_door_too(given: Load, pigeon: Path) -> None:
+    config = given("", {"HOLDFAST_PLATFORMS_PIGEON_ROOM": "loft"})
+    assert accounts(config) == ["pigeon:default"]
+    with pytest.raises(ConfigError, match="HOLDFAST_PLATFORMS_PIDGEON_ROOM: no key has this name"):
+        given("", {"HOLDFAST_PLATFORMS_PIDGEON_ROOM": "loft"})

@@ -1,7 +1,7 @@
 """HOLDFAST_… variables: one for each key, over what the file says."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import inspect
@@ -12,8 +12,10 @@ from holdfast.config.draft import Draft
 from holdfast.config.error import ConfigError, KeyPath, explain, is_secret, nearest
 from holdfast.config.platforms import ACCOUNTS, PLATFORMS, door_of, shape_of, shape_of_account
 from holdfast.config.shape import Node, describe, plain, shape
+from holdfast.core.door import BUILT_IN
 
 PREFIX = "HOLDFAST_"
+_OF_PLATFORMS = f"{PREFIX}PLATFORMS_"
 APART = {
     "HOLDFAST_HOME": "the home directory",
     "HOLDFAST_CRASH_AT": "the crash point at which the fault tests kill the gateway",
@@ -54,10 +56,21 @@ def _names(draft: Draft, given: Collection[str]) -> Iterator[tuple[str, tuple[Ke
     for section in shape().fields:
         if isinstance(section.type, inspect.StructType):
             yield from _fields(section.type, (section.name,))
-    if any(name.startswith(variable_for((PLATFORMS,))) for name in given):
-        for name in known_doors():
-            if any(each.startswith(variable_for((PLATFORMS, name))) for each in given):
-                yield from _of_door(draft, name)
+    for name in _doors_meant([each for each in given if each.startswith(_OF_PLATFORMS)]):
+        yield from _of_door(draft, name)
+
+
+def _doors_meant(given: Collection[str]) -> list[str]:
+    """The doors whose keys these variables may be. Which doors are installed is asked only where
+    one of them is none of ours: it takes longer than all the rest of this."""
+
+    def meant(names: Iterable[str]) -> list[str]:
+        begins = {name: f"{variable_for((PLATFORMS, name))}_" for name in names}
+        return [name for name, own in begins.items() if any(g.startswith(own) for g in given)]
+
+    ours = meant(BUILT_IN)
+    known = tuple(f"{variable_for((PLATFORMS, name))}_" for name in ours)
+    return ours if all(name.startswith(known) for name in given) else meant(known_doors())
 
 
 def _of_door(draft: Draft, name: str) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
