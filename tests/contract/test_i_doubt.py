@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.contract.conftest import Until, World
 from tests.contract.test_i_streams import ended, shown
+from tests.faults.homes import backed_up, put_back
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
@@ -58,6 +59,30 @@ async def test_what_a_crash_left_in_doubt_is_looked_up_by_the_successor(world: W
     world.service.set_faults(Faults())
     await ended(world, DeliveryState.SENT)
     assert len(world.service.ledger().sent) == 1
+
+
+@pytest.mark.parametrize("text", ["short", "aaaaaaaaa bbbbbbbbb"])
+async def test_what_a_restored_backup_owes_is_marked_in_every_part(
+    world: World, until: Until, text: str
+) -> None:
+    """I2: it may have been delivered since the backup was made."""
+    await among(world, max_length=10)
+    world.service.set_faults(Faults(floods=1, retry_after=30.0))
+    world.model.say(text)
+    world.say("hi")
+    await until(lambda: bool(world.service.ledger().attempts))
+    await world.stop()
+    home = world.path.parent
+    backup = await asyncio.to_thread(backed_up, home)
+    await world.start()
+    await ended(world, DeliveryState.SENT)
+    await world.stop()
+    await asyncio.to_thread(put_back, home, backup)
+    await world.start()
+    await ended(world, DeliveryState.SENT)
+    marks = [each.outgoing.maybe_repeated for each in world.service.ledger().sent]
+    parts = len(text.split())
+    assert marks == [False] * parts + [True] * parts
 
 
 class Stumbling(SqliteStore):

@@ -63,7 +63,7 @@ class Completing:
                 final=True,
                 choices=parcel.choices if last else (),
             )
-            part = known.get(number, Part(number=number))
+            part = _in_doubt(known.get(number, Part(number=number)), parcel)
             if number == 1 and shown == text and part.state is DeliveryState.SENT:
                 part = await self._posting.stands(post, part)
             tries = _Tries(self._posting, post, platform, way)
@@ -127,6 +127,14 @@ class _Tries:
         part = msgspec.structs.replace(part, state=DeliveryState.FAILED)
         await self._posting.keep(self._post.delivery_id, part, error=self.error)
         return part
+
+
+def _in_doubt(part: Part, parcel: Parcel) -> Part:
+    """Of a delivery that may have arrived as a whole, such as one of a restored backup, so may
+    each part that is not known to stand somewhere."""
+    if parcel.doubtful and part.platform_message_id is None:
+        return msgspec.structs.replace(part, doubtful=True)
+    return part
 
 
 def _whole(parts: Sequence[Part]) -> End:
