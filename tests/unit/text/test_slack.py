@@ -106,3 +106,4 @@ def test_a_list_is_one_of_slacks_own() -> None:
         {"type": "text", "text": "b", "style": {"bold": True}}
     ]
     assert (second["style"], second["indent"]) == ("bullet", 1)
+    assert words_of(render("0. a\n1. b").blocks[0]) == "0. a1.b"

@@ -74,7 +74,7 @@ def _line(line: Line) -> str:
 
 
 def _touch(before: str, behind: str) -> bool:
-    """Two marks that would be counted as one longer mark, or an address that would go on."""
+    """Two marks that would be counted as one longer mark, or one that closes only before space."""
     return before in "*_~`" and (behind in "*_~`" or (before == "_" and behind.isalnum()))
 
 

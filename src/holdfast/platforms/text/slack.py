@@ -64,7 +64,7 @@ class _Elements:
             self._add("rich_text_preformatted", [{"type": "text", "text": piece.text}])
         elif not piece.spans and piece.bullet is None:
             self._gap = True
-        elif piece.bullet is not None and not piece.quote:
+        elif piece.bullet is not None and _is_listed(piece, piece.bullet):
             self._gap = False
             self._item(piece, piece.bullet)
         else:
@@ -87,7 +87,7 @@ class _Elements:
     def _words(self, line: Line) -> None:
         kind = "rich_text_quote" if line.quote else "rich_text_section"
         spans = _spans(line)
-        if line.quote and (ahead := _ahead(line)):
+        if (line.quote or line.bullet) and (ahead := _ahead(line)):
             spans = [_text(ahead), *spans]
         if kind == self._kind:
             self._found[-1]["elements"] += [_text("\n\n" if self._gap else "\n"), *spans]
@@ -101,6 +101,11 @@ class _Elements:
 
     def done(self) -> list[Json]:
         return self._found
+
+
+def _is_listed(line: Line, bullet: Bullet) -> bool:
+    """Whether Slack has a list for it: not in a quote, and none that counts from nought."""
+    return not line.quote and bullet.number != 0
 
 
 def _ahead(line: Line) -> str:
