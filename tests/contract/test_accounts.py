@@ -206,6 +206,25 @@ async def test_a_check_is_a_round_trip_and_a_line_that_has_none_is_replaced(
     await until(lambda: two.facts().connected(two.clock.now()))
 
 
+async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhile_is_lost(
+    two: Two, until: Until
+) -> None:
+    """Law 9, G1: nobody tells a door that its line is half-open; the silence does."""
+    two.work = ChatService(alive_within=0.5)
+    door = SimulatedPlatform(two.work, account="work", poll_wait=0.05, send_timeout=0.2)
+    two.more_doors = [door]
+    await two.start()
+    await until(lambda: two.facts().state is AccountState.CONNECTED)
+    two.work.set_faults(Faults(half_open=True))
+    two.say_at_work("is anybody there?")
+    await until(lambda: two.facts().failures > 1)
+    assert not two.facts().connected(two.clock.now())
+    two.model.say("yes")
+    two.work.set_faults(Faults())
+    assert await two.sent_at_work(1) == ["yes"]
+    assert two.facts().connected(two.clock.now())
+
+
 async def test_what_is_served_here_is_not_paused_and_what_is_nowhere_is_told(two: Two) -> None:
     await two.start()
     with pytest.raises(NotPausable, match="enabled = false"):
