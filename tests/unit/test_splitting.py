@@ -112,6 +112,18 @@ def test_emphasis_longer_than_a_message_is_closed_and_set_again(mark: str) -> No
     assert all(part.startswith(mark) and part.rstrip().endswith(mark) for part in parts)
 
 
+def test_emphasis_over_several_lines_is_not_cut_between_them_where_it_can_be_helped() -> None:
+    text = "some words before it\nand **these are bold\nover two lines** and\nthese are not"
+    for limit in range(45, 75):
+        assert all(part.count("**") % 2 == 0 for part in split(text, limit)), limit
+
+
+def test_a_fence_in_a_list_is_closed_within_its_item() -> None:
+    text = "1. so:\n\n   ```py\n" + "".join(f"   line {n}\n" for n in range(12)) + "   ```\n"
+    first, *more = split(text, 80)
+    assert first.endswith("\n   ```") and more[0].startswith("```py\nline ")
+
+
 def test_a_link_is_not_cut_where_it_can_be_helped() -> None:
     link = "[a link of some words](https://example.org/where/it/goes)"
     for limit in range(len(link) + 2, 100):

@@ -76,11 +76,12 @@ class _Lines:
     def _fenced(self, opening: re.Match[str]) -> None:
         lead, self._marks, self._table = opening["lead"], opening["marks"], ""
         quote = quote_of(lead)
+        indent = 0 if quote else len(lead)
         language = _LANGUAGE.match(opening[3].strip())
         self._fence = Open(
-            close=quote + self._marks,
+            close=quote + " " * indent + self._marks,
             again=quote + self._marks + (language[0] if language else "") + "\n",
-            indent=0 if quote else len(lead),
+            indent=indent,
             fence=True,
         )
 

@@ -124,17 +124,18 @@ def _moved_left(text: str, columns: int) -> str:
 
 
 def _cut(text: str, end: int) -> _Cut:
-    """The best place in the second half of what fits: before a block, a line, a sentence, a word;
-    behind one of these in its first half where a fence or a link would be cut through."""
-    near = list(_rows_until(text, end))
+    """The best place in the second half of what fits: before a block, else before a line of the
+    last one, behind a sentence or a word of its last line, through a word."""
     if end < _LEAST:
         return _Cut(at=_blank_before(text, end))
-    found = _before_row(near, end // 2, end, lambda row: row.fresh)
-    if found is None and near[-1].open.fence:
-        found = _within_fence(near, end)
-    if found is None:
-        found = _before_row(near, end // 2, end, lambda row: not row.open.fence)
-    return found or _within_line(text, near[-1], end)
+    near = list(_rows_until(text, end))
+    if found := _before_row(near, end, lambda row: row.fresh):
+        return found
+    if near[-1].open.fence:
+        return _within_fence(near, end) or _through_fence(text, near[-1].open, end)
+    there = _spans_near(text, near, end)
+    found = _before_row(near, end, lambda row: not row.open.fence and not _around(there, row.at))
+    return found or _within_line(text, near[-1], there, end)
 
 
 def _rows_until(text: str, end: int) -> Iterator[Row]:
@@ -153,9 +154,17 @@ def _blank_before(text: str, end: int) -> int:
     return grapheme_start(text, end)
 
 
-def _before_row(near: list[Row], low: int, end: int, good: Callable[[Row], bool]) -> _Cut | None:
+def _spans_near(text: str, near: list[Row], end: int) -> list[Span]:
+    """Those of the block in which the reach ends. One that ends further away than a few messages
+    is taken for one that never does."""
+    start = next((row.at for row in reversed(near) if row.fresh and row.text.strip()), 0)
+    stop = text.find("\n\n", end)
+    return spans(text[start : min(stop if stop != -1 else len(text), _FAR * end)], offset=start)
+
+
+def _before_row(near: list[Row], end: int, good: Callable[[Row], bool]) -> _Cut | None:
     for row in reversed(near):
-        if low < row.at <= end and row.text.strip() and good(row):
+        if end // 2 < row.at <= end and row.text.strip() and good(row):
             if _UNDERLINE.fullmatch(row.text) and not row.fresh:
                 continue  # it makes a heading of the line before it
             return _Cut(at=row.at, again=row.open.again, indent=row.open.indent)
@@ -175,20 +184,14 @@ def _within_fence(near: list[Row], end: int) -> _Cut | None:
     return None
 
 
-def _within_line(text: str, row: Row, end: int) -> _Cut:
+def _within_line(text: str, row: Row, there: list[Span], end: int) -> _Cut:
     """Behind a sentence or a word of the last line, else through a word."""
-    if row.open.fence:
-        return _through_fence(text, row.open, end)
     if row.at == end:  # an empty line, or one that belongs to the one before it
         return _Cut(at=end)
     quote = quote_of(row.text)
     start = row.at + len(quote)
     if start >= end:  # nothing but the mark of the quote would be left
         start = row.at
-    stop = text.find("\n", row.at)
-    # A span that ends further away than that is taken for one that never does.
-    line = text[start : min(stop if stop != -1 else len(text), _FAR * end)]
-    there = spans(line, offset=start)
     low = max(end // 2, start)
     for pause in (_SENTENCE, _WORD):
         for at in _pauses(text, pause, low, end):
