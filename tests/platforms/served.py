@@ -31,6 +31,7 @@ class Served:
         """Start the process and wait for nothing."""
         environ = {
             "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
             "HOLDFAST_HOME": str(self.home),
             "HOLDFAST_GATEWAY_PORT": "0",
             "HOLDFAST_MODEL_PROVIDER": "local",
