@@ -71,6 +71,16 @@ async def test_a_vendor_that_knows_the_delivery_id_gets_every_answer_exactly_onc
         await check_laws(world, idempotent=True)
 
 
+async def test_a_vendor_that_can_be_asked_gets_every_answer_exactly_once(worlds: Worlds) -> None:
+    """I2: what was sent without a receipt is looked up by the successor, and not sent again."""
+    async with worlds("--lookup") as world:
+        await world.people.say(effect("a"))
+        await world.begin(P.SENT)
+        await world.dies()
+        await world.start()
+        await check_laws(world, idempotent=True)
+
+
 @pytest.mark.parametrize("point", RECOVERING)
 async def test_a_gateway_killed_while_it_recovers_loses_nothing(
     worlds: Worlds, point: CrashPoint
