@@ -9,6 +9,7 @@ from itertools import islice
 import apsw
 from tests.machine.books import Books, Instant, Law
 from tests.machine.home import Home
+from tests.machine.voice import VoiceClient
 
 from holdfast.core.ids import SessionId
 
@@ -31,6 +32,16 @@ def who_works_is_not_evicted(home: Home) -> Iterator[str]:
     for lane in home.gateway.lanes:
         if lane.turn is not None and lane.turn.agent.client is None:
             yield f"the turn of {lane.session_id} runs, and its agent was released"
+
+
+def who_was_helped_out_is_not_kept(home: Home) -> Iterator[str]:
+    """A5: an agent for which a stand-in had to answer ends with that turn."""
+    if not home.ready:
+        return
+    for session_id, entry in home.gateway.house.cache._entries.items():
+        client = entry.agent.client
+        if not entry.busy and isinstance(client, VoiceClient) and client.helped_out:
+            yield f"the agent of {session_id} was kept, though a stand-in had helped it out"
 
 
 def prompts_are_frozen(home: Home) -> Iterator[str]:
@@ -66,13 +77,14 @@ def _prompts(cursor: apsw.Cursor) -> list[tuple[SessionId, str, str]]:
 ALWAYS: Sequence[Instant] = (
     the_cache_keeps_its_bounds,
     who_works_is_not_evicted,
+    who_was_helped_out_is_not_kept,
     prompts_are_frozen,
     models_are_asked_with_the_frozen_prompt,
 )
 
 
 def agents_speak_with_the_chosen_model(books: Books) -> Iterator[str]:
-    """A5: a cached agent is never one of before /model, nor one that a stand-in has helped out."""
+    """A5: a cached agent is never one of before /model."""
     assert books.home.life is not None
     usual = books.home.life.config.model
     for session_id, entry in books.home.gateway.house.cache._entries.items():

@@ -40,7 +40,7 @@ class Living(Driven):
 
     @initialize(
         idempotent=st.booleans(),
-        edit=st.booleans(),
+        edit=st.sampled_from([True, True, False]),
         max_length=st.sampled_from([None, LONGEST]),
         typing=st.sampled_from([False, False, False, True]),
         talkative=st.booleans(),

@@ -43,7 +43,7 @@ class Thinking(Answering):
         self.home.loop.wait(seconds)
 
     @precondition(lambda self: self.home.ready)
-    @rule(place=PLACES, line=LINES, seconds=st.sampled_from([0, 0, 0.7, 3, 10]), ticks=TICKS)
+    @rule(place=PLACES, line=LINES, seconds=st.sampled_from([0, 0.7, 3, 10]), ticks=TICKS)
     def exchange(self, place: tuple[str, str], line: Line, seconds: float, ticks: int) -> None:
         """A message and what the model makes of it, for random answers seldom meet their asks."""
         self.write(*place, self.text(), 50)

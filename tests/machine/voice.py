@@ -97,6 +97,7 @@ class VoiceClient:
     def __init__(self, voice: Voice, name: str) -> None:
         self.name = name
         self.released = False
+        self.helped_out = False  # by a stand-in
         self._voice = voice
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
@@ -107,6 +108,7 @@ class VoiceClient:
             line = await ask.line
             if isinstance(line, Spoken):
                 async for event in _words(line):
+                    self.helped_out = self.helped_out or isinstance(event, FellBack)
                     yield event
         yield Completed(_said(line, self.name), usage)
 
