@@ -46,6 +46,8 @@ async def test_damage_that_is_found_beside_serving_stops_the_writing(path: Path)
         for _ in range(2):
             with pytest.raises(StoreDamaged, match="holdfast doctor"):
                 await store.set_meta("after", "it was found")
+        with pytest.raises(StoreDamaged):
+            await store.scrub()  # which would fold the log as well
         assert await store.meta("before") == "it was found"
         assert "damaged" in store.facts.error
     assert path.read_bytes() == torn  # not even the log is folded into it

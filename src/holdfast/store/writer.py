@@ -155,10 +155,16 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         if len(asides) < len(jobs):
             self._commit(db, [job for job in jobs if not isinstance(job, Aside)])
         for job in asides:
-            try:
-                job.work(db.cursor())
-            except apsw.Error as error:
-                self._fail([job], error)
+            self._do_aside(db, job)
+
+    def _do_aside(self, db: apsw.Connection, job: Job) -> None:
+        if self._damage is not None:
+            self._fail([job], self._damage)
+            return
+        try:
+            job.work(db.cursor())
+        except apsw.Error as error:
+            self._fail([job], error)
 
     def _commit(self, db: apsw.Connection, jobs: list[Job]) -> None:
         if self._damage is not None:
