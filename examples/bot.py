@@ -1,7 +1,8 @@
 """Runs a tiny bot on the simulated chat platform: Ann may talk to it, Mallory may not.
 
 The pretend vendor is a process of its own, as a real one would be; the gateway polls it for
-messages and sends its replies there. Nothing leaves this machine:
+messages and sends its replies there. What Mallory writes is read by nobody: she is given a code,
+with which whoever runs the gateway could let her in. Nothing leaves this machine:
 
     .venv/bin/python examples/bot.py "run date" "edit a file"
 """
@@ -62,11 +63,9 @@ async def converse(people: People, texts: list[str]) -> None:
     for text in texts:
         print(f"ann: {text}")
         await people.say(text, chat="home", user="ann")
-    ledger = await people.ledger(sent=len(texts), wait=60)
+    ledger = await people.ledger(sent=len(texts) + 1, wait=60)  # Mallory is given a code
     for sent in ledger.sent:
         print(f"bot, in {sent.outgoing.chat_id}: {sent.outgoing.text}")
-    heard = [sent for sent in ledger.sent if sent.outgoing.chat_id == "mallory's"]
-    print(f"mallory heard {len(heard)} replies")
 
 
 def furnish(home: str, *, vendor: str) -> None:
