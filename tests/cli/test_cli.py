@@ -64,6 +64,14 @@ def test_asking_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) 
     assert out.stdout == "[]\n"
 
 
+def test_a_start_that_fails_says_why_and_promises_nothing(cli: Cli, home: Path) -> None:
+    """K3: of a file that it may not open, nobody can say what is in it."""
+    (home / "state.db").write_text("my only novel, " * 20)
+    run = cli("run", "--port", "0")
+    assert run.returncode == exits.FAILED
+    assert "could not start" in run.stderr and "is owed" not in run.stderr
+
+
 def test_help_teaches_with_examples(cli: Cli) -> None:
     for args, example in (
         ([], "holdfast status"),

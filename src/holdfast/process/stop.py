@@ -130,7 +130,9 @@ class Stop:
         finally:
             if self.starting.done() and self.begun.store is None:
                 self.footing.ground.lock.release()
-        log.info("Stopped; all that is owed is in the store.", extra={"action": "stopped"})
+        # A start that failed has taken nothing, and may have had no store to owe anything from.
+        owed = "; all that is owed is in the store" if self._recorded else " before it had begun"
+        log.info("Stopped%s.", owed, extra={"action": "stopped"})
 
     async def _ask_for_successor(self) -> None:
         # From here on a signal is the supervisor's answer to what we ask, and no wish of anybody.
