@@ -118,6 +118,7 @@ class Trees:
         bereft = {name: each for name, each in self._layouts.items() if name in self._bereft}
         for page, owners in Strays(self._pages, bereft).found():
             if len(owners) > 1:
+                self.unplaced += 1
                 continue
             [owner] = owners
             self._pages.take(page)
@@ -125,13 +126,11 @@ class Trees:
                 self.broken[owner.table] += page.broken
             for entry in page.entries:
                 yield from self._sorted(owner.table, Found(owner, entry), copies)
-        self.unplaced += self._left()
+        if self.lost[_SCHEMA]:  # else what is gone is known as the loss of a tree
+            self.unplaced = self._left()
 
     def _left(self) -> int:
-        """Pages that hold something and were no part of anything; known only by this where the
-        list of trees is lost, else also as the loss of a tree."""
-        if not self.lost[_SCHEMA]:
-            return 0
+        """Pages that hold something and were no part of anything."""
         return sum(
             number not in self._pages.taken and not self._pages.empty(number)
             for number in range(2, self._pages.count + 1)
