@@ -7,6 +7,11 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from aiohttp import web
+from tests.platforms.slack import doors as slack_doors
+from tests.platforms.slack import faults as slack_faults
+from tests.platforms.slack import vendor as slack_vendor
+from tests.platforms.slack.posting import posting
+from tests.platforms.slack.web_api import WebApi
 from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.doors import door_to
 from tests.platforms.telegram.faults import BotApiError, Break, flood
@@ -128,6 +133,40 @@ class TelegramGround:
         return Address(platform="telegram", account="default", chat_id=str(ANN["id"]))
 
 
+class SlackGround:
+    def __init__(self, vendor: slack_vendor.Vendor, door: Platform) -> None:
+        self.door = door
+        self._vendor = vendor
+
+    def say(self, text: str, *, bob: bool = False) -> str:
+        message = self._vendor.say(text, by=slack_vendor.BOB if bob else slack_vendor.ANN)
+        return str(message["ts"])
+
+    def revise(self, message_id: str, text: str) -> None:
+        (message,) = [each for each in self._vendor.messages if each["ts"] == message_id]
+        self._vendor.revise(message, text)
+
+    def acked(self) -> int:
+        return len(self._vendor.acks)
+
+    def texts(self) -> list[str]:
+        return self._vendor.texts()
+
+    def trouble(self, trouble: Trouble) -> None:
+        what = {
+            Trouble.FLOOD: slack_faults.flood(7),
+            Trouble.REFUSED: slack_faults.SlackError("is_archived"),
+            Trouble.RECEIPT_LOST: slack_faults.Break.CUT_AFTER,
+        }
+        self._vendor.faults.add("chat.postMessage", what[trouble])
+
+    def shut_out(self) -> None:
+        self._vendor.token = "another"
+
+    def address(self) -> Address:
+        return slack_doors.address()
+
+
 def _service() -> ChatService:
     return ChatService(max_length=4096, edit=True, typing=True, buttons=True)
 
@@ -170,11 +209,29 @@ async def telegram_posted() -> AsyncIterator[Ground]:
             await runner.cleanup()
 
 
+@asynccontextmanager
+async def slack_by_socket() -> AsyncIterator[Ground]:
+    vendor = slack_vendor.Vendor()
+    async with WebApi(vendor).serving() as base_url:
+        yield SlackGround(vendor, slack_doors.door_to(vendor, base_url))
+
+
+@asynccontextmanager
+async def slack_posted() -> AsyncIterator[Ground]:
+    vendor = slack_vendor.Vendor()
+    async with WebApi(vendor).serving() as base_url:
+        door = slack_doors.door_to(vendor, base_url, posted=True)
+        async with slack_doors.listening(door) as url, posting(vendor, url):
+            yield SlackGround(vendor, door)
+
+
 GROUNDS: dict[str, Callable[[], AbstractAsyncContextManager[Ground]]] = {
     "simulated": simulated,
     "simulated over HTTP": simulated_over_http,
     "telegram, polled": telegram_polled,
     "telegram, posted": telegram_posted,
+    "slack, by socket": slack_by_socket,
+    "slack, posted": slack_posted,
 }
 
 

@@ -20,6 +20,8 @@ BUILT_IN: Mapping[str, str] = {
     "web": "holdfast.platforms.web_door:DOOR",
     "simulated": "holdfast.platforms.simulated.door:DOOR",
     "telegram": "holdfast.platforms.telegram.door:DOOR",
+    "discord": "holdfast.platforms.discord.door:DOOR",
+    "slack": "holdfast.platforms.slack.door:DOOR",
 }
 
 S = TypeVar("S", bound=PlatformSettings)

@@ -1,0 +1,56 @@
+"""Slack as a door: what can be set about an app."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.door import Door, Opening
+from holdfast.core.ports import Platform
+from holdfast.core.settings import PlatformSettings
+
+API = "https://slack.com/api"
+
+
+class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
+    token: str = ""  # a reference: the token of the app's bot, "xoxb-…"
+    app_token: str = ""  # a reference: for the socket, "xapp-…"
+    signing_secret: str = ""  # a reference: for events that Slack posts; then there is no socket
+    base_url: str = API
+    threads: bool = True  # in a channel, what is said to the bot opens a thread
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 50  # of one file; 0: none is taken
+
+    def __post_init__(self) -> None:
+        if not self.enabled:
+            return
+        if not self.token:
+            raise ValueError(
+                "token is missing: it stands under OAuth & Permissions of the app "
+                '(https://api.slack.com/apps); write token = "env:SLACK_BOT_TOKEN" and put it into '
+                "the environment or .env"
+            )
+        if not self.app_token and not self.signing_secret:
+            raise ValueError(
+                "app_token is missing: make one with the scope connections:write under Basic "
+                "Information of the app; or set signing_secret, where Slack is to post its events"
+            )
+        if self.app_token and self.signing_secret:
+            raise ValueError(
+                "app_token and signing_secret exclude each other: with the first, events come over "
+                "a socket; with the second, Slack posts them. Take one of them out"
+            )
+
+
+def _open(opening: Opening[SlackSettings]) -> Platform:
+    from holdfast.platforms.slack.platform import (  # noqa: PLC0415 - imports an HTTP client
+        SlackPlatform,
+    )
+
+    return SlackPlatform(
+        opening.secrets,
+        account=opening.account,
+        settings=opening.settings,
+        clock=opening.clock,
+    )
+
+
+DOOR = Door(name="slack", settings=SlackSettings, open=_open)

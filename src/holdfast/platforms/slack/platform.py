@@ -1,0 +1,222 @@
+"""The Slack platform: one app of a workspace, connected by hearing its events."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.capabilities import Backlog, Capabilities, Formatting
+from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, SendError, Throttled
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports import Clock, Intake
+from holdfast.core.secret import Secret
+from holdfast.core.settings import table_of
+from holdfast.platforms.slack.api import WebApi
+from holdfast.platforms.slack.door import SlackSettings
+from holdfast.platforms.slack.finding import SCOPES as HISTORY
+from holdfast.platforms.slack.finding import Finding
+from holdfast.platforms.slack.people import People
+from holdfast.platforms.slack.posted import Posted
+from holdfast.platforms.slack.reading import PLATFORM, Reader
+from holdfast.platforms.slack.refusals import BadToken, NoScope
+from holdfast.platforms.slack.sending import LONGEST_MARK, Sending
+from holdfast.platforms.slack.socket import PING, Socket
+from holdfast.platforms.slack.taking import Taking
+from holdfast.platforms.slack.wire import Identity
+from holdfast.platforms.text.slack import LONGEST, fits
+
+log = logging.getLogger(__name__)
+
+_SIGN_OF_LIFE = 60.0  # seconds between two questions, where events are posted
+_NEEDED = "chat:write"
+_PAGE = "https://api.slack.com/apps"
+
+
+def capabilities_of(settings: SlackSettings) -> Capabilities:
+    """Slack takes about one message a second in a chat, and has no idempotency key. Whether it can
+    be asked for what has arrived depends on what the app may do, and is known once connected."""
+    return Capabilities(
+        backlog=Backlog.UNTIL_ACKED,
+        max_length=LONGEST - LONGEST_MARK,
+        formatting=Formatting.MRKDWN,
+        edit=True,
+        edit_interval=1.5,
+        group_edit_interval=3.0,
+        buttons=True,
+        threads=True,
+        attachments_in=settings.max_file_mb > 0,
+        attachments_out=True,
+        alive_within=3 * PING if settings.app_token else 2 * _SIGN_OF_LIFE,
+    )
+
+
+class SlackPlatform:
+    """A door to one app. It owns its line while it is connected, and keeps nothing else."""
+
+    def __init__(
+        self,
+        secrets: Mapping[str, Secret],
+        *,
+        account: str,
+        settings: SlackSettings,
+        clock: Clock,
+    ) -> None:
+        self.name = PLATFORM
+        self.account = account
+        self.capabilities = capabilities_of(settings)
+        self._settings = settings
+        self._app_token = secrets.get("app_token")
+        self._api = WebApi(secrets["token"], base_url=settings.base_url)
+        self._sending = Sending(self._api)
+        self._finding = Finding(self._api)
+        self._posted = Posted(secrets.get("signing_secret"), account=account, clock=clock)
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        return self._posted.routes()
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        def alive() -> None:
+            intake.proven(self.name, self.account)
+
+        def turned_away(error: BadToken) -> None:
+            intake.lost(self.name, self.account, self._ended_by(error))
+
+        async with self._api.open(alive, turned_away):
+            taking = await self._greeted(intake)
+            receiving = self._by_socket if self._app_token is not None else self._by_posts
+            async with receiving(taking, intake, alive):
+                yield
+
+    def fits(self, text: str) -> bool:
+        return fits(text, limit=LONGEST - LONGEST_MARK)
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        return await self._sending.send(outbound)
+
+    async def edit(self, change: Change) -> None:
+        await self._sending.edit(change)
+
+    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return await self._finding.find(delivery_id, address)
+
+    async def probe(self) -> None:
+        try:
+            await self._api.ask("auth.test", Identity)
+        except BadToken as error:
+            raise self._ended_by(error) from error
+
+    async def _greeted(self, intake: Intake) -> Taking:
+        """Who we are, and what we may do here."""
+        try:
+            me = await self._api.ask("auth.test", Identity)
+        except Throttled:
+            raise
+        except SendError as error:
+            raise self._ended_by(error) from error
+        self._look_into_scopes()
+        reader = Reader(me, account=self.account, threads=self._settings.threads)
+        most = self._settings.max_file_mb * 2**20
+        return Taking(self._api, reader, People(self._api), intake=intake, most=most)
+
+    def _look_into_scopes(self) -> None:
+        scopes = self._api.scopes
+        self.capabilities = msgspec.structs.replace(self.capabilities, lookup=scopes >= HISTORY)
+        if scopes and _NEEDED not in scopes:
+            raise self._lacking(_NEEDED)
+        if not scopes >= HISTORY:
+            log.warning(
+                "The Slack app lacks the scopes %s: whether a message without a receipt has "
+                "arrived cannot be looked up, and it may be read twice.",
+                ", ".join(sorted(HISTORY - scopes)),
+                extra={"action": "scopes_missing"},
+            )
+
+    @asynccontextmanager
+    async def _by_socket(
+        self, taking: Taking, intake: Intake, alive: Callable[[], None]
+    ) -> AsyncIterator[None]:
+        assert self._app_token is not None, "there is a socket only with it"
+        socket = Socket(self._api, self._app_token, alive=alive)
+        try:
+            await self._opened(socket)
+            async with asyncio.TaskGroup() as errands:
+                tasks = [
+                    errands.create_task(self._listen(socket, intake), name="slack socket"),
+                    errands.create_task(socket.take_all(taking), name="slack envelopes"),
+                    errands.create_task(socket.ask_for_life(), name="slack pings"),
+                ]
+                try:
+                    yield
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            await socket.close()
+
+    async def _opened(self, socket: Socket) -> None:
+        try:
+            await socket.open()
+        except Throttled:
+            raise
+        except SendError as error:
+            raise self._ended_by(error, key="app_token") from error
+
+    async def _listen(self, socket: Socket, intake: Intake) -> None:
+        """Until the line breaks, which is told to whoever mends lines."""
+        try:
+            await socket.listen()
+        except ConnectError as error:
+            intake.lost(self.name, self.account, error)
+        except SendError as error:
+            intake.lost(self.name, self.account, self._ended_by(error, key="app_token"))
+
+    @asynccontextmanager
+    async def _by_posts(
+        self, taking: Taking, intake: Intake, alive: Callable[[], None]
+    ) -> AsyncIterator[None]:
+        self._posted.begin(taking)
+        try:
+            async with asyncio.TaskGroup() as errands:
+                asking = errands.create_task(self._ask_for_life(intake), name="slack signs of life")
+                try:
+                    yield
+                finally:
+                    asking.cancel()
+        finally:
+            self._posted.end()
+
+    async def _ask_for_life(self, intake: Intake) -> None:
+        while True:
+            await asyncio.sleep(_SIGN_OF_LIFE)
+            try:
+                await self._api.ask("auth.test", Identity)
+            except Throttled:
+                continue
+            except SendError as error:
+                intake.lost(self.name, self.account, self._ended_by(error))
+                return
+
+    def _ended_by(self, error: SendError, *, key: str = "token") -> ConnectError:
+        """What a broken line means for the account."""
+        if isinstance(error, NoScope):
+            return self._lacking(error.needed)
+        if isinstance(error, BadToken):
+            where = f"{table_of(self.name, self.account)}.{key}"
+            return ConnectRefused(
+                f"{error}: it is wrong, was revoked, or its app was removed",
+                remedy=f"take the token from {_PAGE} and set {where}",
+            )
+        return LineLost(str(error))
+
+    def _lacking(self, scope: str) -> ConnectRefused:
+        where = "Basic Information > App-Level Tokens" if scope.startswith("connections:") else ""
+        return ConnectRefused(
+            f"the Slack app lacks the scope {scope}",
+            remedy=f"add it under {where or 'OAuth & Permissions'} at {_PAGE}, and install the app "
+            "into the workspace again",
+        )

@@ -1,0 +1,165 @@
+"""The socket: envelopes come over it one by one, and each is acknowledged once it is durable.
+
+The vendor's own client takes every envelope in a task of its own and mends its line unseen; here
+what was said first is accepted first, and a line that breaks is told to whoever mends lines.
+https://docs.slack.dev/apis/events-api/using-socket-mode
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import aiohttp
+import msgspec
+
+from holdfast.core.errors import (
+    ConnectRefused,
+    IntakeClosed,
+    LineLost,
+    NotConnected,
+    StoreError,
+)
+from holdfast.core.secret import Secret
+from holdfast.platforms.slack.api import WebApi
+from holdfast.platforms.slack.taking import Kind, Taking
+from holdfast.platforms.slack.wire import Frame, Url
+
+log = logging.getLogger(__name__)
+
+PING = 15.0  # seconds between two signs of life that are asked for
+_HELLO = 10.0  # seconds for the first word of a socket
+_WAITING = 1000  # envelopes that are read and not taken: more stay with Slack
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_SWITCHED_OFF = "link_disabled"
+_FRAMES = {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG}
+
+
+class Socket:
+    """Owns the open socket, and the envelopes that wait to be taken."""
+
+    def __init__(
+        self, api: WebApi, app_token: Secret, *, alive: Callable[[], None], ping: float = PING
+    ) -> None:
+        self._api = api
+        self._app_token = app_token
+        self._alive = alive
+        self._ping = ping
+        self._line: aiohttp.ClientWebSocketResponse | None = None
+        self._waiting: asyncio.Queue[Frame] = asyncio.Queue(_WAITING)
+
+    async def open(self) -> None:
+        """Returns once Slack has said hello."""
+        address = await self._api.ask_with(self._app_token, "apps.connections.open", Url)
+        try:
+            self._line = await self._api.line.ws_connect(address.url, autoping=False)
+            async with asyncio.timeout(_HELLO):
+                hello = await self._frame(self._line)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            reason = str(error) or type(error).__name__
+            raise NotConnected(f"the socket of Slack did not open: {reason}") from error
+        if hello is None or hello.type != "hello":
+            raise NotConnected("the socket of Slack did not say hello")
+        if hello.num_connections > 1:
+            log.warning(
+                "This app has %d sockets open, and Slack brings each event to one of them: another "
+                "gateway with the same app token gets what then never comes here.",
+                hello.num_connections,
+                extra={"action": "socket_shared"},
+            )
+
+    async def listen(self) -> None:
+        """Until the line breaks, which is raised: `LineLost`, `NotConnected`, or `ConnectRefused`.
+        Slack replaces a socket every few hours and says so before: then the next one is opened."""
+        while (reason := await self._heard_out()) != _SWITCHED_OFF:
+            log.info("Slack replaces the socket (%s).", reason, extra={"action": "socket"})
+            await self.close()
+            await self.open()
+        raise ConnectRefused(
+            "Socket Mode was switched off for this app",
+            remedy="switch it on under Settings > Socket Mode at https://api.slack.com/apps",
+        )
+
+    async def take_all(self, taking: Taking) -> None:
+        """What was heard, in its order, until cancelled."""
+        while True:
+            frame = await self._waiting.get()
+            shown = await self._taken(frame, taking)
+            if shown is not None:
+                await self._acknowledge(frame, shown)
+
+    async def ask_for_life(self) -> None:
+        """Until cancelled. What answers is told to be alive as it is heard; what does not falls
+        silent, which is noticed by whoever watches lines."""
+        while True:
+            await asyncio.sleep(self._ping)
+            if self._line is not None:
+                with suppress(aiohttp.ClientError, ConnectionError):
+                    await self._line.ping()
+
+    async def close(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
+
+    async def _heard_out(self) -> str:
+        """Why Slack wants another socket opened. Raises `LineLost`."""
+        assert self._line is not None, "it was opened"
+        while True:
+            frame = await self._frame(self._line)
+            if frame is None:
+                raise LineLost("Slack has closed the socket")
+            if frame.type == "disconnect":
+                return frame.reason
+            if frame.envelope_id:
+                await self._waiting.put(frame)
+
+    async def _frame(self, line: aiohttp.ClientWebSocketResponse) -> Frame | None:
+        """The next that says something; None: there will be none."""
+        while True:
+            heard = await line.receive()
+            if heard.type not in _FRAMES:
+                return None
+            self._alive()
+            if heard.type is aiohttp.WSMsgType.PING:
+                await line.pong(heard.data)
+            elif heard.type is aiohttp.WSMsgType.TEXT:
+                try:
+                    return msgspec.json.decode(heard.data, type=Frame)
+                except msgspec.MsgspecError as error:
+                    log.warning("Slack said nonsense: %s", error, extra={"action": "event_unread"})
+
+    async def _taken(self, frame: Frame, taking: Taking) -> str | None:
+        """Once it is durable: what follows waits behind it, as it was said behind it. None: it
+        was a press or a command, which Slack calls failed after three seconds and brings once."""
+        for pause in _growing():
+            try:
+                return await taking.take(frame.type, frame.payload)
+            except (StoreError, IntakeClosed, NotConnected) as error:
+                log.warning(
+                    "What Slack brought (%s) is not taken: %s",
+                    frame.type,
+                    error,
+                    extra={"action": "feed_paused"},
+                )
+                if frame.type != Kind.EVENT:
+                    return None
+                await asyncio.sleep(pause)
+        raise AssertionError("the pauses have no end")
+
+    async def _acknowledge(self, frame: Frame, shown: str) -> None:
+        """Over the socket that is there by now. One that cannot be written to is not missed: what
+        is not acknowledged comes again, and counts once."""
+        answer: dict[str, object] = {"envelope_id": frame.envelope_id}
+        if shown:
+            answer["payload"] = {"text": shown}
+        if self._line is not None:
+            with suppress(aiohttp.ClientError, ConnectionError):
+                await self._line.send_str(msgspec.json.encode(answer).decode())
+
+
+def _growing() -> Iterator[float]:
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, _LONGEST_PAUSE)

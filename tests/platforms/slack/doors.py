@@ -1,0 +1,74 @@
+"""A Slack door to the pretend vendor, on a listener where it needs one, and what tests send."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from tests.platforms.slack.vendor import ANN, SIGNING_SECRET, Vendor, dm
+
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.secret import Secret
+from holdfast.platforms.slack.door import SlackSettings
+from holdfast.platforms.slack.platform import SlackPlatform
+from holdfast.service.clock import SystemClock
+
+PATH = "/hooks/slack/default"
+
+
+def door_to(
+    vendor: Vendor, base_url: str, *, posted: bool = False, **settings: Any
+) -> SlackPlatform:
+    way = {"signing_secret": "env:S"} if posted else {"app_token": "env:A"}
+    secrets = {"token": Secret(vendor.token)}
+    secrets |= (
+        {"signing_secret": Secret(SIGNING_SECRET)}
+        if posted
+        else {"app_token": Secret(vendor.app_token)}
+    )
+    return SlackPlatform(
+        secrets,
+        account="default",
+        settings=SlackSettings(token="env:T", base_url=base_url, **way, **settings),
+        clock=SystemClock(),
+    )
+
+
+@asynccontextmanager
+async def listening(door: SlackPlatform) -> AsyncIterator[str]:
+    """The door's routes on a listener; the address that Slack would post to."""
+    app = web.Application()
+    app.add_routes(door.routes())
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}{PATH}"
+    finally:
+        await runner.cleanup()
+
+
+def outbound(text: str, *, chat: str = dm(ANN), thread: str | None = None, **more: Any) -> Outbound:
+    place = address(chat, thread_id=thread)
+    return Outbound(delivery_id=DeliveryId("d1"), address=place, text=text, **more)
+
+
+def change(message_id: str, text: str, *, chat: str = dm(ANN)) -> Change:
+    return Change(
+        delivery_id=DeliveryId("d1"),
+        address=address(chat),
+        platform_message_id=message_id,
+        text=text,
+    )
+
+
+def address(chat: str = dm(ANN), **more: Any) -> Address:
+    return Address(platform="slack", account="default", chat_id=chat, **more)
+
+
+async def until(fact: Callable[[], object]) -> None:
+    """Wait for what another task does; the test's own timeout ends a wait for nothing."""
+    while not fact():
+        await asyncio.sleep(0.005)

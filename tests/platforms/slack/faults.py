@@ -1,0 +1,52 @@
+"""What goes wrong at the pretend Web API: refusals in the vendor's own words, and broken lines."""
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any
+
+
+class SlackError(Exception):
+    """https://docs.slack.dev/apis/web-api/#responses: "for failure results, the error property
+    will contain a short machine-readable error code"; the status is 200 all the same."""
+
+    def __init__(
+        self,
+        error: str,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.headers = dict(headers or {})
+        self.body = {"ok": False, "error": error, **more}
+
+
+def flood(seconds: int) -> SlackError:
+    """https://docs.slack.dev/apis/web-api/rate-limits#responding: "a HTTP 429 Too Many Requests
+    error, and a Retry-After HTTP header containing the number of seconds"."""
+    return SlackError("ratelimited", status=429, headers={"Retry-After": str(seconds)})
+
+
+class Break(Enum):
+    """How a line breaks, and whether the request was carried out by then."""
+
+    CUT_AFTER = auto()  # done, and the connection is reset before the answer
+    ERROR_AFTER = auto()  # done, and a proxy of the vendor's answers 502
+    TEXT_AFTER = auto()  # done, and something between answers 200 with a text
+
+
+class Faults:
+    """Owns what is to go wrong, by method, each once and in order."""
+
+    def __init__(self) -> None:
+        self._coming: dict[str, deque[SlackError | Break]] = {}
+
+    def add(self, method: str, *what: SlackError | Break) -> None:
+        self._coming.setdefault(method, deque()).extend(what)
+
+    def next(self, method: str) -> SlackError | Break | None:
+        coming = self._coming.get(method)
+        return coming.popleft() if coming else None
