@@ -1,7 +1,7 @@
 """Outgoing files: read from their workspace when they are sent, and looked through for secrets."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from holdfast.core.attachment import NoAttachment
 from holdfast.core.errors import Refused
@@ -10,6 +10,8 @@ from holdfast.core.outbox import OwedFile, SentFile
 from holdfast.gateway.redaction import Redaction
 
 LARGEST = 50 * 1024 * 1024  # bytes; no platform takes much more from a bot
+_LOOK = 64 * 1024  # bytes
+_WIDEST = 4  # bytes of one character
 
 ReadFile = Callable[[SessionId, str, int], bytes]
 """A file of the workspace of a session, as a whole, unless it is larger than so many bytes; it
@@ -35,8 +37,17 @@ class OutgoingFiles:
             data = read(file.workspace, file.path, LARGEST)
         except NoAttachment as error:
             raise Refused(str(error)) from error
-        text = data.decode("utf-8", "replace")
         # A file cannot be mended as a text can: with a hole in it, it is another file.
-        if self._redact(text) != text:
+        if any(self._redact(text) != text for text in _looks(data, self._redact.reach * _WIDEST)):
             raise Refused(f"{file.path!r} holds a secret of this gateway")
         return data
+
+
+def _looks(data: bytes, overlap: int) -> Iterator[str]:
+    """The text in pieces that begin before the last one ended, so that no cut divides a secret.
+
+    To search a text keeps every other thread from running until it is done, the event loop's too:
+    of a whole file that is seconds in which nobody is answered."""
+    step = max(_LOOK, overlap)
+    for start in range(0, len(data), step):
+        yield data[max(0, start - overlap) : start + step].decode("utf-8", "replace")

@@ -29,6 +29,11 @@ class Redaction:
             text = self._unmasked(text)
         return text
 
+    @property
+    def reach(self) -> int:
+        """How many characters a value may take up, with all its marks."""
+        return _MARKED * (1 + max(map(len, (*self._values, *self._bare)), default=0))
+
     def stream(self, text: str) -> tuple[str, str]:
         """What of a growing text can be shown, and what must wait for more of it."""
         text = self(text)

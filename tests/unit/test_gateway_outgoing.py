@@ -1,0 +1,52 @@
+"""Outgoing files: no secret in them is sent, and to look for one holds nobody up."""
+
+import pytest
+
+from holdfast.core.errors import Refused
+from holdfast.core.ids import SessionId
+from holdfast.core.outbox import OwedFile
+from holdfast.core.secret import Secret
+from holdfast.gateway.outgoing import OutgoingFiles
+from holdfast.gateway.redaction import Redaction
+
+KEY = "sk_live_4f9ac2e7"
+SHOWN = (KEY, KEY.replace("_", "\\_"), KEY.replace("_", "&#95;"))
+FILE = OwedFile(workspace=SessionId("ses_1"), path="notes/a.txt")
+
+
+class Watched(Redaction):
+    """Says how long the texts were that it was given."""
+
+    def __init__(self) -> None:
+        super().__init__([Secret(KEY)])
+        self.lengths: list[int] = []
+
+    def __call__(self, text: str) -> str:
+        self.lengths.append(len(text))
+        return super().__call__(text)
+
+
+def outgoing(data: bytes, redact: Redaction) -> OutgoingFiles:
+    return OutgoingFiles(lambda *_: data, redact=redact)
+
+
+async def test_a_large_file_is_looked_through_a_little_at_a_time() -> None:
+    """Law 14: a search keeps the event loop from turning for as long as its text is."""
+    redact = Watched()
+    data = b"\xc3\xa9 nothing to hide " * 300_000
+    assert (await outgoing(data, redact).get(FILE)).data == data
+    assert max(redact.lengths) < 128 * 1024
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize("behind", range(64 * 1024 - 24, 64 * 1024 + 2))
+async def test_no_place_in_a_file_hides_a_secret(shown: str, behind: int) -> None:
+    """Law 13: wherever one look ends and the next begins."""
+    data = b"x" * behind + shown.encode() + b"y" * 70_000
+    with pytest.raises(Refused, match="secret"):
+        await outgoing(data, Redaction([Secret(KEY)])).get(FILE)
+
+
+async def test_an_empty_file_can_be_sent() -> None:
+    sent = await outgoing(b"", Redaction([Secret(KEY)])).get(FILE)
+    assert (sent.name, sent.data) == ("a.txt", b"")
