@@ -4,9 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from enum import Enum, auto
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from aiohttp import web
+from tests.platforms.discord import doors as discord_doors
+from tests.platforms.discord import faults as discord_faults
+from tests.platforms.discord import rest as discord_rest
+from tests.platforms.discord import vendor as discord_vendor
 from tests.platforms.slack import doors as slack_doors
 from tests.platforms.slack import faults as slack_faults
 from tests.platforms.slack import vendor as slack_vendor
@@ -167,6 +173,41 @@ class SlackGround:
         return slack_doors.address()
 
 
+class DiscordGround:
+    def __init__(self, vendor: discord_vendor.Vendor, door: discord_doors.Counting) -> None:
+        self.door = door
+        self._vendor = vendor
+        self._said: dict[str, Json] = {}
+
+    def say(self, text: str, *, bob: bool = False) -> str:
+        message = self._vendor.say(text, by=discord_vendor.BOB if bob else discord_vendor.ANN)
+        self._said[message["id"]] = message
+        return str(message["id"])
+
+    def revise(self, message_id: str, text: str) -> None:
+        self._vendor.revise(self._said[message_id], text)
+
+    def acked(self) -> int:
+        return self.door.settled
+
+    def texts(self) -> list[str]:
+        return self._vendor.texts()
+
+    def trouble(self, trouble: Trouble) -> None:
+        what = {
+            Trouble.FLOOD: discord_faults.flood(7),
+            Trouble.REFUSED: discord_faults.blocked(),
+            Trouble.RECEIPT_LOST: discord_faults.Break.CUT_AFTER,
+        }
+        self._vendor.faults.append(what[trouble])
+
+    def shut_out(self) -> None:
+        self._vendor.token = "another"
+
+    def address(self) -> Address:
+        return discord_doors.address()
+
+
 def _service() -> ChatService:
     return ChatService(max_length=4096, edit=True, typing=True, buttons=True)
 
@@ -225,6 +266,15 @@ async def slack_posted() -> AsyncIterator[Ground]:
             yield SlackGround(vendor, door)
 
 
+@asynccontextmanager
+async def discord() -> AsyncIterator[Ground]:
+    vendor = discord_vendor.Vendor()
+    with TemporaryDirectory() as folder:
+        async with discord_rest.Rest(vendor).serving():
+            await discord_doors.known_to(Path(folder), vendor)
+            yield DiscordGround(vendor, discord_doors.door_to(vendor, Path(folder)))
+
+
 GROUNDS: dict[str, Callable[[], AbstractAsyncContextManager[Ground]]] = {
     "simulated": simulated,
     "simulated over HTTP": simulated_over_http,
@@ -232,6 +282,7 @@ GROUNDS: dict[str, Callable[[], AbstractAsyncContextManager[Ground]]] = {
     "telegram, posted": telegram_posted,
     "slack, by socket": slack_by_socket,
     "slack, posted": slack_posted,
+    "discord": discord,
 }
 
 

@@ -45,9 +45,11 @@ async def ground(request: pytest.FixtureRequest) -> AsyncIterator[Ground]:
         yield made
 
 
-def outbound(ground: Ground, text: str, *, maybe_repeated: bool = False) -> Outbound:
+def outbound(
+    ground: Ground, text: str, *, maybe_repeated: bool = False, delivery: str = "d1"
+) -> Outbound:
     return Outbound(
-        delivery_id=DeliveryId("d1"),
+        delivery_id=DeliveryId(delivery),
         address=ground.address(),
         text=text,
         maybe_repeated=maybe_repeated,
@@ -158,13 +160,14 @@ async def test_what_is_refused_for_good_says_so(ground: Ground) -> None:
 
 
 async def test_a_lost_receipt_leaves_it_open_whether_it_has_arrived(ground: Ground) -> None:
-    """I2: a reset after the body was written → unknown; sent again, it can say so."""
+    """I2: a reset after the body was written → unknown; sent again, it can say so, unless it is
+    known by its id: then it is there once."""
     async with ground.door.connect(RecordingIntake()):
         ground.trouble(Trouble.RECEIPT_LOST)
         with pytest.raises(OutcomeUnknown):
             await ground.door.send(outbound(ground, "hello"))
         await ground.door.send(outbound(ground, "hello", maybe_repeated=True))
-    assert len(ground.texts()) == 2
+    assert len(ground.texts()) == (1 if ground.door.capabilities.idempotent_send else 2)
 
 
 async def test_a_door_without_a_line_sends_nothing(ground: Ground) -> None:
@@ -195,7 +198,8 @@ async def test_a_message_of_the_greatest_length_is_taken_also_when_it_is_marked(
         assert most is not None
         signs = most // 2 if unit is LengthUnit.UTF16 else most // 4
         await ground.door.send(outbound(ground, "x" * most))
-        await ground.door.send(outbound(ground, "🦆" * signs, maybe_repeated=True))
+        repeated = outbound(ground, "🦆" * signs, maybe_repeated=True, delivery="d2")
+        await ground.door.send(repeated)
     assert len(ground.texts()) == 2
 
 
@@ -203,8 +207,8 @@ async def test_no_text_of_an_agent_is_refused_for_its_format(ground: Ground) -> 
     """Formatting: no input produces an invalid message, sent or edited, with buttons or without."""
     choices = (Choice(label="Yes", says="/approve ap_0123456789abcdef session"),)
     async with ground.door.connect(RecordingIntake()):
-        for text in NASTY:
-            message = outbound(ground, text)
+        for number, text in enumerate(NASTY):
+            message = outbound(ground, text, delivery=f"nasty{number}")
             await ground.door.send(message)
         asked = Outbound(
             delivery_id=DeliveryId("d2"),

@@ -1,0 +1,1 @@
+"""Discord: bots in chats of two, servers and threads."""

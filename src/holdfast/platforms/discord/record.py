@@ -1,0 +1,96 @@
+"""The record: what a bot has to know after a restart, and Discord does not tell.
+
+A bot is not told which chats of two it has: without the list, what is written there while nobody
+listens would be found by nobody. And most of what is said in a server is not for the agent, so
+no row of the inbox says that it was looked at: without the mark, all of it would be fetched again
+at each start.
+"""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    until: int  # everything before this snowflake was looked at, in every channel
+    dms: tuple[str, ...] = ()
+
+
+class Record:
+    """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
+    looks at some messages twice, and at none never."""
+
+    def __init__(self, path: Path, written: Written) -> None:
+        self._path = path
+        self._until = written.until
+        self._dms = dict.fromkeys(written.dms)
+        self._writing = asyncio.Lock()
+
+    @classmethod
+    async def load(cls, path: Path, *, beginning: int) -> "Record":
+        """A bot that was never here before has seen everything there is."""
+        written = await asyncio.to_thread(_read, path)
+        record = cls(path, written or Written(until=beginning))
+        if written is None:
+            await record.save()
+        return record
+
+    @property
+    def until(self) -> int:
+        return self._until
+
+    @property
+    def dms(self) -> tuple[str, ...]:
+        return tuple(self._dms)
+
+    async def know(self, channel_id: str) -> None:
+        """Durable when this returns: the first message of a chat is handed over after that."""
+        if channel_id not in self._dms:
+            self._dms[channel_id] = None
+            await self.save()
+
+    async def move(self, until: int) -> None:
+        if until > self._until:
+            self._until = until
+            await self.save()
+
+    async def save(self) -> None:
+        async with self._writing:
+            written = Written(until=self._until, dms=self.dms)
+            await asyncio.to_thread(_write, self._path, msgspec.json.encode(written))
+
+
+def _read(path: Path) -> Written | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Written)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        log.warning(
+            "%s makes no sense (%s) and is begun anew: what was written in Discord while the "
+            "gateway was down is not looked for this time.",
+            path,
+            error,
+            extra={"action": "record_unread"},
+        )
+        return None
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # else a crash of the machine could take the new name away
+    finally:
+        os.close(folder)

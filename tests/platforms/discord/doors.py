@@ -1,0 +1,88 @@
+"""A Discord door to the pretend vendor, and what tests hand it to send."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from tests.platforms.discord.vendor import ANN_DM, BOB_DM, BOT, Vendor
+
+from holdfast.core.attachment import Attachment
+from holdfast.core.errors import NotAllowed
+from holdfast.core.ids import DeliveryId
+from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.ports import Intake
+from holdfast.core.secret import Secret
+from holdfast.platforms.discord.door import DiscordSettings
+from holdfast.platforms.discord.platform import DiscordPlatform
+from holdfast.platforms.discord.record import Record
+from holdfast.service.clock import SystemClock
+
+
+def door_to(vendor: Vendor, folder: Path, **settings: Any) -> "Counting":
+    settings = {"token": "env:TOKEN", "menu": False, **settings}
+    return Counting(
+        Secret(vendor.token),
+        account="default",
+        settings=DiscordSettings(**settings),
+        folder=folder,
+        clock=SystemClock(),
+    )
+
+
+async def known_to(folder: Path, vendor: Vendor) -> None:
+    """The bot was here before: it has talked with both of its people."""
+    record = await Record.load(folder / f"{BOT['id']}.json", beginning=int(vendor.snowflake()))
+    await record.know(ANN_DM)
+    await record.know(BOB_DM)
+
+
+class Counting(DiscordPlatform):
+    """A door that counts what intake has settled: Discord itself is acknowledged nothing."""
+
+    settled = 0
+
+    def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
+        return super().connect(_Counted(intake, self))
+
+
+class _Counted:
+    def __init__(self, intake: Intake, door: Counting) -> None:
+        self._intake = intake
+        self._door = door
+        self.cursor, self.proven, self.lost = intake.cursor, intake.proven, intake.lost
+        self.end_of, self.watch = intake.end_of, intake.watch
+
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+        try:
+            accepted = await self._intake.accept(inbound, attached)
+        except NotAllowed:
+            self._door.settled += 1
+            raise
+        self._door.settled += 1
+        return accepted
+
+
+def address(channel: str = ANN_DM, **more: Any) -> Address:
+    return Address(platform="discord", account="default", chat_id=channel, **more)
+
+
+def outbound(text: str, *, name: str = "d1", to: Address | None = None, **more: Any) -> Outbound:
+    return Outbound(delivery_id=DeliveryId(name), address=to or address(), text=text, **more)
+
+
+def change(message_id: str, text: str) -> Change:
+    return Change(
+        delivery_id=DeliveryId("d1"),
+        address=address(),
+        platform_message_id=message_id,
+        text=text,
+    )
+
+
+async def until(fact: Callable[[], object]) -> None:
+    """Wait for what another task does; the test's own timeout ends a wait for nothing."""
+    while not fact():
+        await asyncio.sleep(0.005)

@@ -1,0 +1,32 @@
+"""What goes wrong at the pretend Discord: refusals in the vendor's own words, and broken lines."""
+
+from enum import Enum, auto
+from typing import Any
+
+
+class DiscordError(Exception):
+    """https://discord.com/developers/docs/reference#error-messages: a status, and JSON with a
+    `code` and a `message`."""
+
+    def __init__(self, status: int, code: int, message: str, **more: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"message": message, "code": code, **more}
+
+
+def flood(seconds: float, *, everywhere: bool = False) -> DiscordError:
+    """https://discord.com/developers/docs/topics/rate-limits#exceeding-a-rate-limit"""
+    more = {"retry_after": seconds, "global": everywhere}
+    return DiscordError(429, 0, "You are being rate limited.", **more)
+
+
+def blocked() -> DiscordError:
+    """topics/opcodes-and-status-codes#json-json-error-codes"""
+    return DiscordError(403, 50007, "Cannot send messages to this user")
+
+
+class Break(Enum):
+    """How a line breaks, and whether the request was carried out by then."""
+
+    CUT_AFTER = auto()  # done, and the connection is reset before the answer
+    ERROR_AFTER = auto()  # done, and a proxy of the vendor's answers 502

@@ -1,0 +1,199 @@
+"""A pretend Discord: its people, channels and messages, and the sessions that hear of them.
+
+https://discord.com/developers/docs is what each behaviour here goes by; a comment names the page.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from tests.platforms.discord.faults import Break, DiscordError
+
+Json = dict[str, Any]
+
+_EPOCH = 1_420_070_400_000
+
+
+def person(number: str, name: str, **more: Any) -> Json:
+    return {"id": number, "username": name, "discriminator": "0", "avatar": None, **more}
+
+
+ANN = person("1001", "ann", global_name="Ann")
+BOB = person("1002", "bob", global_name="Bob")
+BOT = person("9000", "holdfast", bot=True)
+APPLICATION = "9001"
+GUILD, TEXT, THREAD, ROLE = "500", "501", "502", "503"
+ANN_DM, BOB_DM = "601", "602"
+WHEN = "2026-01-01T00:00:00+00:00"
+
+
+class Session:
+    """One bot's session at the gateway: what it was told, by number, and who tells it now."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.told: list[Json] = []
+        self.tell: Callable[[Json], None] | None = None  # None: nobody is connected
+
+    def add(self, event: str, data: Json) -> None:
+        # topics/gateway#sending-events: `s` is the number of the event, in its session.
+        frame = {"op": 0, "t": event, "s": len(self.told) + 1, "d": data}
+        self.told.append(frame)
+        if self.tell is not None:
+            self.tell(frame)
+
+
+class Vendor:
+    """Owns everything that Discord knows."""
+
+    def __init__(self) -> None:
+        self.token = "MTk4.Cl2FMQ.token"
+        self.content_allowed = True  # whether the message content intent is switched on
+        self.messages: dict[str, list[Json]] = {TEXT: [], THREAD: [], ANN_DM: [], BOB_DM: []}
+        self.sessions: dict[str, Session] = {}
+        self.calls: list[str] = []  # "METHOD path"
+        self.bodies: list[Json] = []  # of messages that were sent or changed
+        self.callbacks: list[Json] = []  # to interactions
+        self.commands: list[Json] = []
+        self.files: dict[str, bytes] = {}
+        self.faults: deque[DiscordError | Break] = deque()  # of the next messages that are sent
+        self.page_faults: deque[DiscordError | Break] = deque()  # of the next looks into history
+        self.forbidden: set[str] = set()  # channels whose history the bot may not read
+        self.cut: Callable[[int], None] = lambda code: None  # the line, with that code
+        self.base_url = ""
+        self.joined_at = WHEN
+        self._numbers = count(1)
+
+    def snowflake(self) -> str:
+        # reference#snowflakes: milliseconds since 2015, then an increment.
+        return str(((int(time.time() * 1000) - _EPOCH) << 22) | (next(self._numbers) & 0xFFF))
+
+    def say(
+        self, text: str = "", *, by: Json = ANN, channel: str | None = None, **more: Any
+    ) -> Json:
+        """Somebody writes; those who are connected are told."""
+        where = channel or (ANN_DM if by["id"] == ANN["id"] else BOB_DM)
+        message = self.write(where, by, text, **more)
+        self.tell("MESSAGE_CREATE", {**message, **self._of_guild(where, by)})
+        return message
+
+    def write(self, channel: str, by: Json, text: str, **more: Any) -> Json:
+        # resources/message#message-object
+        message = {
+            "id": self.snowflake(),
+            "channel_id": channel,
+            "author": by,
+            "content": text,
+            "timestamp": WHEN,
+            "edited_timestamp": None,
+            "tts": False,
+            "mention_everyone": False,
+            "mentions": [],
+            "mention_roles": [],
+            "attachments": [],
+            "embeds": [],
+            "pinned": False,
+            "type": 0,
+            "flags": 0,
+            "components": [],
+            **more,
+        }
+        self.messages[channel].append(message)
+        return message
+
+    def revise(self, message: Json, text: str, *, stamp: str = "2026-01-01T00:01:00+00:00") -> None:
+        message |= {"content": text, "edited_timestamp": stamp}
+        where = message["channel_id"]
+        self.tell("MESSAGE_UPDATE", {**message, **self._of_guild(where, message["author"])})
+
+    def interact(self, kind: int, data: Json, *, by: Json = ANN, channel: str = ANN_DM) -> Json:
+        """interactions/receiving-and-responding#interaction-object"""
+        where = self.channel(channel)
+        interaction = {
+            "id": self.snowflake(),
+            "application_id": APPLICATION,
+            "type": kind,
+            "token": "a-token-of-its-own",
+            "version": 1,
+            "channel_id": channel,
+            "channel": where,
+            "data": data,
+            "attachment_size_limit": 10 * 2**20,
+            "entitlements": [],
+            "authorizing_integration_owners": {},
+            **self._of_guild(channel, by),
+        }
+        if "guild_id" not in interaction:
+            interaction["user"] = by
+        else:
+            interaction["member"] = {**interaction["member"], "user": by, "permissions": "0"}
+        self.tell("INTERACTION_CREATE", interaction)
+        return interaction
+
+    def tell(self, event: str, data: Json) -> None:
+        for session in self.sessions.values():
+            session.add(event, data)
+
+    def channel(self, number: str) -> Json:
+        """resources/channel#channel-object"""
+        last = self.messages[number][-1]["id"] if self.messages[number] else None
+        if number in (ANN_DM, BOB_DM):
+            who = ANN if number == ANN_DM else BOB
+            return {"id": number, "type": 1, "last_message_id": last, "recipients": [who]}
+        found = {"id": number, "name": "talk", "guild_id": GUILD, "last_message_id": last}
+        if number == THREAD:
+            meta = {"archived": False, "auto_archive_duration": 60, "archive_timestamp": WHEN}
+            thread = {"type": 11, "parent_id": TEXT, "owner_id": ANN["id"], "thread_metadata": meta}
+            return found | thread | {"member_count": 2, "message_count": 1}
+        return found | {"type": 0, "position": 0, "permission_overwrites": [], "parent_id": None}
+
+    def guild(self) -> Json:
+        """topics/gateway-events#guild-create: channels and active threads stand in it, without
+        the id of the guild."""
+        role = {"name": "holdfast", "permissions": "0", "position": 1, "color": 0, "hoist": False}
+        role |= {"managed": True, "mentionable": False, "colors": {"primary_color": 0}}
+        without = [{**self.channel(each)} for each in (TEXT, THREAD)]
+        for each in without:
+            del each["guild_id"]
+        return {
+            "id": GUILD,
+            "name": "family",
+            "owner_id": ANN["id"],
+            "roles": [{**role, "id": ROLE, "tags": {"bot_id": BOT["id"]}}],
+            "emojis": [],
+            "stickers": [],
+            "features": [],
+            "channels": without[:1],
+            "threads": without[1:],
+            "members": [],
+            "member_count": 3,
+            "joined_at": self.joined_at,
+            "large": False,
+            "unavailable": False,
+        }
+
+    def upload(self, name: str, data: bytes) -> Json:
+        self.files[name] = data
+        number = self.snowflake()
+        url = f"{self.base_url}/attachments/{name}"
+        return {"id": number, "filename": name, "size": len(data), "url": url, "proxy_url": url}
+
+    @property
+    def sent(self) -> list[Json]:
+        """The bot's messages, in the order in which they came about."""
+        every = [each for messages in self.messages.values() for each in messages]
+        ours = [each for each in every if each["author"]["id"] == BOT["id"]]
+        return sorted(ours, key=lambda message: int(message["id"]))
+
+    def texts(self) -> list[str]:
+        return [message["content"] for message in self.sent]
+
+    def _of_guild(self, channel: str, by: Json) -> Json:
+        """topics/gateway-events#message-create: the guild and the member are told with the event,
+        and are in no message that is fetched."""
+        if channel in (ANN_DM, BOB_DM):
+            return {}
+        member = {"nick": None, "roles": [], "joined_at": WHEN, "deaf": False, "mute": False}
+        return {"guild_id": GUILD, "member": {**member, "flags": 0}}
