@@ -1,5 +1,6 @@
 """What the machine has found, each led to step by step."""
 
+import msgspec
 from tests.machine.configs import PEACE
 from tests.machine.life_rules import Absence
 from tests.machine.lives import Lives
@@ -47,6 +48,22 @@ def test_a_reply_that_was_about_to_be_shown_stands_still_when_its_turn_is_left(
     lives.home.loop.wait(5)
     assert lives.home.life.task.done()
     assert lives.home.loop.errors == []
+    lives.teardown()
+
+
+def test_the_prompt_that_another_configuration_makes_of_an_open_turn_is_frozen_too(
+    machine: type[Lives],
+) -> None:
+    """A4: what the turn that goes on is asked with is what the session is asked with ever after,
+    on whatever day the next agent of it is built."""
+    lives = settled_in(machine)
+    lives.write("home", "ann", "hello", 50)
+    brief = msgspec.structs.replace(PEACE, instructions="Be brief.")
+    lives.die(absence=Absence(said=(), leap=172_800, config=brief, ticks=200))
+    assert lives.home.life is not None
+    [ask] = lives.home.life.voice.asks
+    assert "Be brief." in ask.system
+    assert [row.prompt for row in sessions(lives)] == [ask.system]
     lives.teardown()
 
 

@@ -42,6 +42,7 @@ class Agent:
         signature: str,
         prompt: str,
         prompt_shape: str = "",
+        prompt_kept: bool = True,
         toolbox: Toolbox,
         client: ModelClient,
         messages: Iterable[Message],
@@ -54,6 +55,7 @@ class Agent:
         self.signature = signature
         self.prompt = prompt
         self.prompt_shape = prompt_shape  # of the configuration that made it
+        self.prompt_kept = prompt_kept  # it is the one in the store, or on its way there
         self.toolbox = toolbox
         self.client: ModelClient | None = client
         self.messages: list[Message] = []

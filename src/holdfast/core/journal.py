@@ -97,6 +97,10 @@ class Journal(Protocol):
         """A turn that was left is run again by this process, and nothing is said of it."""
         ...
 
+    def keep_prompt(self, session_id: SessionId, *, prompt: str, shape: str) -> Awaitable[None]:
+        """Freeze the prompt that a configuration of another shape makes for a session."""
+        ...
+
     def record_note(
         self,
         turn_id: TurnId,

@@ -98,6 +98,7 @@ class Agents:
             close=self._close,
             prompt=prompt,
             prompt_shape=shape,
+            prompt_kept=bool(stands),
             toolbox=toolbox,
             client=self._lease(override),
             messages=(record.message for record in records),

@@ -91,6 +91,7 @@ class Beginning:
                 at=house.clock.now(),
             )
         )
+        agent.prompt_kept = True
         for row in rows[:-1]:
             house.watchers.merge(row.id, into=rows[-1].id)
         return turn
@@ -119,11 +120,20 @@ class Beginning:
             resumed=open_turn,
             fallen=aside.fallen,
         )
+        if not agent.prompt_kept:
+            await self._keep_prompt(agent)
         if open_turn.cut:
             await self._note_cut(turn, cut_note(open_turn.left_as or "crash"))
         elif open_turn.left_as is not None:
             await self._go_on(turn)
         return turn
+
+    async def _keep_prompt(self, agent: Agent) -> None:
+        """A4: no beginning of a turn freezes it, and it is not to be made a third time."""
+        await self._house.store.keep_prompt(
+            self._session_id, prompt=agent.prompt, shape=agent.prompt_shape
+        )
+        agent.prompt_kept = True
 
     async def _note_cut(self, turn: Turn, note: NoteMessage) -> None:
         house = self._house

@@ -46,6 +46,7 @@ from holdfast.store.writes import (
     notes,
     outbox,
     pairing,
+    sessions,
     standing,
     stopping,
     streams,
@@ -134,6 +135,10 @@ class SqliteJournal:
 
     def go_on_turn(self, turn_id: TurnId, *, session_id: SessionId, at: float) -> Future[None]:
         return self._submit(partial(turns.go_on, place=Place(session_id, turn_id, at)))
+
+    def keep_prompt(self, session_id: SessionId, *, prompt: str, shape: str) -> Future[None]:
+        keep = partial(sessions.keep_prompt, session_id=session_id, prompt=prompt, shape=shape)
+        return self._submit(keep)
 
     def record_note(
         self,
