@@ -10,6 +10,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.ports import Clock, Platform
+from holdfast.gateway.door_edge import DoorEdge
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.looking_up import looked_up
 from holdfast.gateway.outgoing import OutgoingFiles
@@ -64,17 +65,17 @@ class Attempts:
         file = None if parcel.file is None else await self._outgoing.get(parcel.file)
         await self._journal.begin_attempt(parcel.id, at=self._clock.now())
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
-        receipt = await platform.send(
-            Outbound(
-                delivery_id=parcel.id,
-                address=parcel.address,
-                text=self._redact(parcel.text),
-                choices=parcel.choices if platform.capabilities.buttons else (),
-                file=file,
-                # A platform that knows the delivery id takes it once: nothing to mark.
-                maybe_repeated=parcel.doubtful and not platform.capabilities.settles_doubt,
-            )
+        outbound = Outbound(
+            delivery_id=parcel.id,
+            address=parcel.address,
+            text=self._redact(parcel.text),
+            choices=parcel.choices if platform.capabilities.buttons else (),
+            file=file,
+            # A platform that knows the delivery id takes it once: nothing to mark.
+            maybe_repeated=parcel.doubtful and not platform.capabilities.settles_doubt,
         )
+        with DoorEdge(platform):
+            receipt = await platform.send(outbound)
         self._crash(CrashPoint.SENT)
         await self._arrived(parcel, platform, receipt)
 

@@ -3,6 +3,7 @@
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Receipt
 from holdfast.core.ports import LooksUp, Platform
+from holdfast.gateway.door_edge import DoorEdge
 
 
 async def looked_up(
@@ -11,5 +12,6 @@ async def looked_up(
     """The message it was taken as; None: it was not, or this platform cannot be asked. Raises a
     `SendError`; nothing is sent by asking."""
     if platform.capabilities.lookup and isinstance(platform, LooksUp):
-        return await platform.find(delivery_id, address)
+        with DoorEdge(platform):
+            return await platform.find(delivery_id, address)
     return None

@@ -28,6 +28,7 @@ from holdfast.core.outbox import (
     id_of_part,
 )
 from holdfast.core.ports import Clock, Editing, Platform
+from holdfast.gateway.door_edge import DoorEdge
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.looking_up import looked_up
 
@@ -64,9 +65,7 @@ class Posting:
         `outcome` for how the part stands then."""
         if part.platform_message_id is None:
             return await self._send(post, part, platform)
-        editor = editor_of(platform)
-        assert editor is not None, "what cannot be changed is said anew: `changeable`"
-        return await self._change(post, part, editor, part.platform_message_id)
+        return await self._change(post, part, platform, part.platform_message_id)
 
     async def _send(self, post: Post, part: Part, platform: Platform) -> Part:
         name, once = id_of_part(post.delivery_id, part.number), platform.capabilities.settles_doubt
@@ -74,17 +73,17 @@ class Posting:
             return await self._arrived(post, part, platform, found)
         await self._begin(post.delivery_id, part.number)
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
+        outbound = Outbound(
+            delivery_id=name,
+            address=post.address,
+            text=post.text,
+            choices=post.choices if platform.capabilities.buttons else (),
+            maybe_repeated=part.doubtful and not once,
+            part=part.number,
+        )
         try:
-            receipt = await platform.send(
-                Outbound(
-                    delivery_id=name,
-                    address=post.address,
-                    text=post.text,
-                    choices=post.choices if platform.capabilities.buttons else (),
-                    maybe_repeated=part.doubtful and not once,
-                    part=part.number,
-                )
-            )
+            with DoorEdge(platform):
+                receipt = await platform.send(outbound)
         except SendError as error:
             known = outcome(part, error, final=post.final)
             await self.keep(post.delivery_id, known, error=str(error))
@@ -107,15 +106,17 @@ class Posting:
         self._crash(CrashPoint.RECEIPT_COMMITTED)
         return sent
 
-    async def _change(self, post: Post, part: Part, editor: Editing, message_id: str) -> Part:
-        await editor.edit(
-            Change(
-                delivery_id=id_of_part(post.delivery_id, part.number),
-                address=post.address,
-                platform_message_id=message_id,
-                text=post.text,
-            )
+    async def _change(self, post: Post, part: Part, platform: Platform, message_id: str) -> Part:
+        editor = editor_of(platform)
+        assert editor is not None, "what cannot be changed is said anew: `changeable`"
+        change = Change(
+            delivery_id=id_of_part(post.delivery_id, part.number),
+            address=post.address,
+            platform_message_id=message_id,
+            text=post.text,
         )
+        with DoorEdge(platform):
+            await editor.edit(change)
         self._crash(CrashPoint.EDIT_SENT)
         return await self.stands(post, part) if post.final else part
 

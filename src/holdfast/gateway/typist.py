@@ -7,6 +7,7 @@ from collections.abc import Callable
 from holdfast.core.errors import NotConnected, SendError, Throttled
 from holdfast.core.outbox import Address
 from holdfast.core.ports import Platform, ShowsTyping
+from holdfast.gateway.door_edge import DoorEdge
 from holdfast.gateway.posting import Posting
 from holdfast.gateway.way import Way
 
@@ -38,7 +39,8 @@ class Typist:
             return
         try:
             async with asyncio.timeout(_PATIENCE):
-                await platform.typing(self.address)
+                with DoorEdge(platform):
+                    await platform.typing(self.address)
         except (Throttled, NotConnected) as error:
             way.blocked(error)
         except (SendError, TimeoutError) as error:
