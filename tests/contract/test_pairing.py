@@ -215,6 +215,26 @@ async def test_who_is_revoked_is_a_stranger_at_once_and_after_a_crash(door: Worl
         await door.gateway.pairing.revoke("eve")
 
 
+async def test_nobody_is_shielded_by_who_took_their_name_for_an_id(door: World) -> None:
+    """What somebody chose to be called keeps no other from being denied or sent away."""
+    eve = "simulated:default:eve"
+    await door.gateway.pairing.approve(await given_code(door), by=OPERATOR)
+    await door.sent(2)
+    mocking = await given_code(door, eve, sent=3)
+    await door.gateway.pairing.approve(mocking, by=OPERATOR)
+    await door.gateway.pairing.revoke(eve)
+    assert [each.principal for each in door.gateway.pairing.paired.people()] == [
+        f"simulated:default:{eve}"
+    ]
+
+
+async def test_a_message_without_a_writer_gets_no_code(door: World) -> None:
+    """It would let in whoever the platform has no id of."""
+    door.say("let me in", chat="nowhere", user="")
+    assert await quiet(door) == 0
+    assert door.gateway.pairing.pending() == []
+
+
 async def test_operators_decide_in_a_chat_and_nobody_else_does(door: World) -> None:
     """G5: what is decided commits with the end of the command's row."""
     code = await given_code(door)

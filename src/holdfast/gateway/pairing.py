@@ -161,8 +161,11 @@ def named(person: PairingRequest | PairedPerson) -> str:
 
 
 def _meant(name: str, names: list[PrincipalId], *, nobody: str) -> PrincipalId:
-    """By the whole name of a principal, or by the person's id where that is enough."""
-    found = [each for each in names if name in (each, each.split(":", 2)[-1])]
+    """By the whole name of a principal, or by the person's id where that is enough. Whoever is
+    called as somebody else's whole name is called by their own: ids are people's to choose."""
+    if name in names:
+        return PrincipalId(name)
+    found = [each for each in names if name == each.split(":", 2)[-1]]
     if len(found) == 1:
         return found[0]
     if found:

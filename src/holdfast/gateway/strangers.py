@@ -74,6 +74,8 @@ class Strangers:
         settings = self._house.settings.account(source.platform, source.account)
         if source.chat_type is not ChatType.DM or source.author is not Author.PERSON:
             return False
+        if not source.user_id:  # to let in nobody in particular would let in everybody like that
+            return False
         if settings is None or not settings.pairing or principal in self._asking:
             return False
         asked = self._paired.request_of(principal)
