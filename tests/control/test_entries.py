@@ -69,6 +69,7 @@ ROUTES: dict[str, dict[str, Who]] = {
         Who.OWNER,
     ),
     "platforms/telegram/webhook.py": {"post path_of": Who.DOOR},  # the vendor's secret header
+    "platforms/slack/posted.py": {"post path_of": Who.DOOR},  # the vendor's signature
 }
 
 

@@ -13,7 +13,8 @@ class Sockets:
     def __init__(self, vendor: Vendor) -> None:
         self._vendor = vendor
         self._open: list[web.WebSocketResponse] = []
-        self.pings = True  # False: the line is half-open, and nothing is answered
+        self.half_open = False  # True: it looks whole, and nothing is answered
+        self.pings = 0
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(autoping=False)
@@ -42,8 +43,10 @@ class Sockets:
 
     async def _hear(self, socket: web.WebSocketResponse) -> None:
         async for heard in socket:
-            if heard.type is WSMsgType.PING and self.pings:
-                await socket.pong(heard.data)
+            if heard.type is WSMsgType.PING:
+                self.pings += 1
+                if not self.half_open:
+                    await socket.pong(heard.data)
             elif heard.type is WSMsgType.TEXT:
                 # #acknowledge: "send a response that contains the same envelope_id".
                 self._vendor.acknowledge(heard.json())

@@ -199,12 +199,12 @@ class WebApi:
 async def _arguments(request: web.Request) -> Json:
     """https://docs.slack.dev/apis/web-api/#methods: a query, a form, or JSON; in the first two,
     what has a structure is JSON."""
-    args: Json = dict(request.query)
     if request.content_type == "application/json":
-        return args | dict(await request.json())
-    for key, value in (await request.post()).items():
-        args[key] = json.loads(str(value)) if key in _STRUCTURED else value
-    return args
+        return dict(request.query) | dict(await request.json())
+    flat = {**request.query, **await request.post()}
+    return {
+        key: json.loads(str(value)) if key in _STRUCTURED else value for key, value in flat.items()
+    }
 
 
 def _broken(request: web.Request, fault: Break | None) -> web.StreamResponse | None:

@@ -22,7 +22,8 @@ class Reader:
         self._threads = threads
 
     def said(self, event: Message) -> tuple[Message, Inbound] | None:
-        """The message that an event is about, with it in our words; None: nobody said anything.
+        """The message that an event is about, with it in our words; None: nobody said anything,
+        or only we did: each change of a reply that grows comes back to us.
 
         What mentions the app in a channel comes twice, as `message` and as `app_mention`, with
         event ids of their own: the name of the event is therefore that of the message, and of the
@@ -31,10 +32,13 @@ class Reader:
         message = _changed(event) if event.subtype == "message_changed" else event
         if message is None or message.subtype not in _SAID or not message.ts:
             return None
+        author = self._author(message)
+        if author is Author.OURSELVES:
+            return None
         chat, text = event.channel, message.text or ""
         version = f"/{message.edited.ts}" if message.edited is not None else ""
         return message, Inbound(
-            source=self._source(message, chat, kind=event.channel_type),
+            source=self._source(message, chat, kind=event.channel_type, author=author),
             event_id=self._event(f"{chat}/{message.ts}{version}"),
             message_id=message.ts,
             text=plain(text, me=self._me.user_id),
@@ -66,14 +70,7 @@ class Reader:
         )
 
     def commanded(self, command: Command) -> Inbound:
-        """`/holdfast stop` is `/stop`, and so is `/stop`, where the app has one; what begins with
-        no command of ours is said to the agent. Slack has no such commands in threads."""
-        own = command.command.lstrip("/").lower()
-        first = command.text.split(maxsplit=1)[0].lstrip("/").lower() if command.text else ""
-        if own in BY_NAME:
-            text = f"/{own} {command.text}".rstrip()
-        else:
-            text = f"/{command.text.lstrip('/')}" if first in BY_NAME else command.text
+        """Slack has no such commands in threads, so it is the chat's own conversation."""
         return Inbound(
             source=Source(
                 platform=PLATFORM,
@@ -85,14 +82,14 @@ class Reader:
             ),
             event_id=self._event(f"{command.channel_id}/command/{command.trigger_id}"),
             message_id=command.trigger_id,
-            text=plain(text, me=self._me.user_id),
+            text=plain(_commanded(command), me=self._me.user_id),
             mentioned=True,
         )
 
     def _event(self, name: str) -> str:
         return f"{self._me.team_id}/{name}"
 
-    def _source(self, message: Message, chat: str, *, kind: str) -> Source:
+    def _source(self, message: Message, chat: str, *, kind: str, author: Author) -> Source:
         chat_type = _kind(chat, kind)
         thread = _thread(message)
         if thread is None and self._threads and chat_type is not ChatType.DM:
@@ -105,7 +102,7 @@ class Reader:
             thread_id=thread,
             user_id=message.user or message.bot_id or "",
             user_name=message.username,
-            author=self._author(message),
+            author=author,
         )
 
     def _author(self, message: Message) -> Author:
@@ -127,6 +124,16 @@ class Reader:
         )
 
 
+def _commanded(command: Command) -> str:
+    """`/holdfast stop` is `/stop`, and so is `/stop`, where the app has one. What begins with no
+    command of ours is said to the agent, and nothing at all asks for help."""
+    own, words = command.command.lstrip("/").lower(), command.text.strip().lstrip("/")
+    if own in BY_NAME:
+        return f"/{own} {words}".rstrip()
+    first = words.split(maxsplit=1)[0].lower() if words else "help"
+    return f"/{words or first}" if first in BY_NAME else command.text
+
+
 def _changed(event: Message) -> Message | None:
     """How it reads now. Slack also tells of changes that nobody made: the preview of a link, the
     first answer in a thread."""
@@ -144,4 +151,4 @@ def _thread(message: Message) -> str | None:
 
 def _kind(chat: str, told: str) -> ChatType:
     """Not every event tells it; the name of a chat of two begins with a D."""
-    return ChatType.DM if told == "im" or (not told and chat.startswith("D")) else ChatType.GROUP
+    return ChatType.DM if told == "im" or chat.startswith("D") else ChatType.GROUP

@@ -1,0 +1,269 @@
+"""What people do in Slack, as the gateway is told of it, over the socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from tests.platforms.slack.doors import door_to, until
+from tests.platforms.slack.faults import SlackError
+from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
+from tests.platforms.slack.web_api import WebApi
+
+from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed, StoreError
+from holdfast.core.secret import Secret
+from holdfast.core.source import Author, ChatType
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.slack.api import WebApi as Line
+from holdfast.platforms.slack.socket import Socket
+from holdfast.platforms.slack.words import plain
+
+
+@pytest.fixture
+def intake() -> RecordingIntake:
+    return RecordingIntake()
+
+
+@asynccontextmanager
+async def connected(
+    vendor: Vendor, base_url: str, intake: RecordingIntake, **settings: Any
+) -> AsyncIterator[None]:
+    """Until all that was said is acknowledged."""
+    async with door_to(vendor, base_url, **settings).connect(intake):
+        yield
+        await until(lambda: not vendor.waiting)
+
+
+async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_it(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """G2: `message` and `app_mention` have event ids of their own, and are about one message."""
+    async with connected(vendor, base_url, intake):
+        said = vendor.say(f"<@{BOT_USER}> is &lt;this&gt; so?", chat=CHANNEL)
+    (inbound,) = intake.accepted
+    assert len(intake.tried) == 2
+    assert inbound.text == "is <this> so?"
+    assert inbound.mentioned
+    assert inbound.source.chat_type is ChatType.GROUP
+    assert inbound.source.user_name == "Ann"
+    assert inbound.source.thread_id == said["ts"]
+
+
+async def test_a_thread_is_a_place_of_its_own_and_knows_whose_it_is(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """Groups: what is said under a message of ours answers it."""
+    ours = vendor.post(CHANNEL, {"text": "who is in?"})
+    hers = vendor.say("lunch?", chat=CHANNEL)
+    async with connected(vendor, base_url, intake):
+        vendor.say("me", by=BOB, chat=CHANNEL, thread=ours["ts"])
+        vendor.say("yes", by=BOB, chat=CHANNEL, thread=hers["ts"])
+    lunch, me, yes = intake.accepted
+    assert (me.source.thread_id, yes.source.thread_id) == (ours["ts"], hers["ts"])
+    assert lunch.source.thread_id == hers["ts"]
+    assert me.quoted is not None and me.quoted.ours
+    assert yes.quoted is not None and not yes.quoted.ours
+    assert not any(each.mentioned for each in intake.accepted)
+
+
+async def test_without_threads_a_channel_is_one_place(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    async with connected(vendor, base_url, intake, threads=False):
+        vendor.say("hello", chat=CHANNEL)
+    assert intake.accepted[0].source.thread_id is None
+
+
+async def test_only_what_somebody_has_changed_is_a_change(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """G2: Slack also tells that a link was unfurled; nobody said anything by that."""
+    async with connected(vendor, base_url, intake):
+        said = vendor.say("see https://example.org")
+        vendor.revise(said, "see https://example.org", edited=False)
+        vendor.revise(said, "see nothing")
+        vendor.event(
+            {"type": "message", "subtype": "channel_join", "channel": CHANNEL, "ts": "1.1"}
+        )
+        vendor.event({"type": "reaction_added", "user": ANN})
+        vendor.event({"type": "message", "channel": 7})
+    assert [each.text for each in intake.tried] == ["see https://example.org", "see nothing"]
+
+
+async def test_bots_are_told_from_people_and_we_do_not_hear_ourselves(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """Loops: what the account itself wrote comes back to it, and so does each of its changes."""
+    async with connected(vendor, base_url, intake):
+        vendor.say("beep", chat=CHANNEL, by=BOB, bot_id="B0OTHER")
+        vendor.say("mine", chat=CHANNEL, by=BOT_USER, bot_id=BOT)
+        vendor.say("boop", chat=CHANNEL, by=BOB, subtype="bot_message", bot_id="B0HOOK")
+    assert [each.text for each in intake.tried] == ["beep", "boop"]
+    assert {each.source.author for each in intake.tried} == {Author.BOT}
+
+
+async def test_a_press_is_said_by_who_pressed_in_the_thread_of_its_message(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """Buttons: each press is an event of its own, acknowledged after the commit."""
+    asked = vendor.post(CHANNEL, {"text": "may I?", "thread_ts": "1790000000.000001"})
+    async with connected(vendor, base_url, intake):
+        vendor.press(asked, "/approve 1", by=BOB)
+        vendor.press(asked, "/approve 1", by=ANN)
+    first, second = intake.accepted
+    assert (first.text, first.source.user_id) == ("/approve 1", BOB)
+    assert first.mentioned
+    assert first.source.thread_id == "1790000000.000001"
+    assert first.event_id != second.event_id
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("/holdfast", "stop", "/stop"),
+        ("/holdfast", "/new now", "/new now"),
+        ("/stop", "", "/stop"),
+        ("/holdfast", "what is new?", "what is new?"),
+        ("/holdfast", "", "/help"),
+    ],
+)
+async def test_a_slash_command_is_a_command_or_said_to_the_agent(
+    vendor: Vendor, base_url: str, intake: RecordingIntake, command: str, text: str, said: str
+) -> None:
+    async with connected(vendor, base_url, intake):
+        vendor.command(command, text)
+    assert [each.text for each in intake.accepted] == [said]
+    assert intake.accepted[0].source.chat_id == dm(ANN)
+
+
+async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept_failed(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """Slack brings a command once and tells its giver that it failed, where nobody answers."""
+    intake.fail_next(NotAllowed("not on the list"), StoreError("disk full"))
+    async with door_to(vendor, base_url).connect(intake):
+        vendor.command("/stop")
+        vendor.command("/new")
+        vendor.say("hello")
+        await until(lambda: len(vendor.acks) == 2)
+    assert vendor.acks[0]["answer"]["payload"] == {"text": "You may not do this here."}
+    assert [each["payload"]["command"] for each in vendor.waiting] == ["/new"]
+    assert [each.text for each in intake.accepted] == ["hello"]
+
+
+async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobody(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """Attachments in: also those of another workspace, whose event has only their name."""
+    plan = vendor.upload("plan.txt", b"the plan", base_url)
+    shared = vendor.upload("shared.txt", b"shared", base_url)
+    bare = {"id": shared["id"], "file_access": "check_file_info"}
+    async with connected(vendor, base_url, intake):
+        vendor.say("", files=[plan, bare])
+    assert intake.attached == [("plan.txt", b"the plan"), (f"file-{shared['id']}", b"shared")]
+
+
+async def test_the_token_goes_to_nobody_but_slack(vendor: Vendor, base_url: str) -> None:
+    line = Line(Secret(vendor.token), base_url=base_url)
+    async with line.open(lambda: None, lambda error: None):
+        for url in ("http://127.0.0.1:1/x", "https://slack.com.example.org/x", "https://x.org/x"):
+            with pytest.raises(Exception, match="outside of Slack"):
+                await line.download(url, most=9)
+
+
+async def test_a_socket_that_slack_replaces_is_opened_anew_and_nothing_is_lost(
+    vendor: Vendor, base_url: str, web_api: WebApi, intake: RecordingIntake
+) -> None:
+    async with connected(vendor, base_url, intake):
+        vendor.say("one")
+        await until(lambda: vendor.acks)
+        await web_api.sockets.disconnect("refresh_requested")
+        await until(lambda: vendor.sockets == 2)
+        vendor.say("two")
+    assert [each.text for each in intake.accepted] == ["one", "two"]
+    assert intake.losses == []
+
+
+async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
+    vendor: Vendor, base_url: str, web_api: WebApi, intake: RecordingIntake
+) -> None:
+    async with door_to(vendor, base_url).connect(intake):
+        await web_api.sockets.close()
+        await until(lambda: intake.losses)
+    async with door_to(vendor, base_url).connect(intake):
+        await web_api.sockets.disconnect("link_disabled")
+        await until(lambda: len(intake.losses) == 2)
+    assert [type(each) for each in intake.losses] == [LineLost, ConnectRefused]
+
+
+async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(
+    vendor: Vendor, base_url: str, web_api: WebApi, intake: RecordingIntake
+) -> None:
+    """Law 9: each answer to a ping is a proof, and no other sign is needed."""
+    proofs: list[int] = []
+    line = Line(Secret(vendor.token), base_url=base_url, limit=5)
+    async with line.open(lambda: None, lambda error: None), asyncio.TaskGroup() as side:
+        socket = Socket(line, Secret(vendor.app_token), alive=lambda: proofs.append(1), ping=0.01)
+        await socket.open()
+        tasks = [side.create_task(socket.listen()), side.create_task(socket.ask_for_life())]
+        await until(lambda: len(proofs) > 3)
+        web_api.sockets.half_open = True
+        heard, pings = len(proofs), web_api.sockets.pings
+        await until(lambda: web_api.sockets.pings > pings + 5)
+        for task in tasks:
+            task.cancel()
+        await socket.close()
+    assert len(proofs) <= heard + 2  # answers that were on their way
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "told"),
+    [
+        ("auth.test", SlackError("invalid_auth"), "invalid_auth"),
+        ("auth.test", SlackError("account_inactive"), "account_inactive"),
+        ("apps.connections.open", SlackError("invalid_auth"), "invalid_auth"),
+        (
+            "apps.connections.open",
+            SlackError("missing_scope", needed="connections:write", provided=""),
+            "connections:write",
+        ),
+    ],
+)
+async def test_what_a_person_has_to_mend_is_refused_with_what_and_where(
+    vendor: Vendor,
+    base_url: str,
+    intake: RecordingIntake,
+    method: str,
+    error: SlackError,
+    told: str,
+) -> None:
+    vendor.faults.add(method, error)
+    with pytest.raises(ConnectRefused, match=told) as refused:
+        async with door_to(vendor, base_url).connect(intake):
+            pass
+    assert "api.slack.com/apps" in refused.value.remedy
+
+
+async def test_an_app_that_may_not_write_is_refused_with_the_scope(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    vendor.scopes = "im:history"
+    with pytest.raises(ConnectRefused, match="chat:write"):
+        async with door_to(vendor, base_url).connect(intake):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("<@U0BOT>: /stop", "/stop"),
+        ("ask <@U0BOT> and <@U0ANN|ann>", "ask @U0BOT and @ann"),
+        ("<#C1|general> <!here> <!subteam^S1|@team>", "#general @here @team"),
+        ("<https://example.org|the page>", "the page (https://example.org)"),
+        ("<http://example.org|example.org> <mailto:a@b.c|a@b.c>", "example.org a@b.c"),
+        ("a &amp;lt; b &lt; c", "a &lt; b < c"),
+    ],
+)
+def test_words_are_read_as_people_read_them(written: str, read: str) -> None:
+    assert plain(written, me=BOT_USER) == read

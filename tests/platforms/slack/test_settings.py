@@ -1,0 +1,52 @@
+"""What can be set about an app: checked as strictly as the rest, and opened for each account."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import ConfigError, load
+from holdfast.process.doors import open_doors
+from holdfast.service.clock import SystemClock
+
+ENVIRON = {"BOT": "xoxb-1", "APP": "xapp-1", "SIGN": "0123"}
+TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'
+
+
+def written(home: Path, text: str) -> Path:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "holdfast.toml").write_text(text)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[platforms.slack]\n", "token is missing"),
+        (TABLE, "app_token is missing"),
+        (f'{TABLE}app_token = "env:APP"\nsigning_secret = "env:SIGN"\n', "exclude each other"),
+        (f'{TABLE}app_token = "xapp-1"\n', "platforms.slack.app_token"),
+        (f'{TABLE}app_tokn = "env:APP"\n', "app_token"),
+        (f'{TABLE}app_token = "env:APP"\nmax_file_mb = 5000\n', "max_file_mb"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(written(tmp_path / "home", text), ENVIRON)
+
+
+def test_each_account_is_an_app_of_its_own(tmp_path: Path) -> None:
+    text = f"""{TABLE}app_token = "env:APP"
+[platforms.slack.accounts.work]
+token = "env:BOT"
+signing_secret = "env:SIGN"
+[platforms.slack.accounts.old]
+enabled = false
+"""
+    config = load(written(tmp_path / "home", text), ENVIRON)
+    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    assert [(each.name, each.account) for each in doors] == [
+        ("slack", "default"),
+        ("slack", "work"),
+    ]
+    (route,) = doors[1].routes()  # type: ignore[attr-defined]
+    assert route.path == "/hooks/slack/work"
