@@ -16,17 +16,26 @@ from holdfast.gateway.sessions import SessionStore
 log = logging.getLogger(__name__)
 
 LARGEST = 50 * 1024 * 1024  # bytes of all that is attached to one message
+MOST_FILES = 100
+MOST_PICTURES = 20  # that a model is shown: providers refuse a request with very many
 
 PutFile = Callable[[SessionId, str, bytes], str]
 """Keeps a file in the workspace of a session, and says under which path; it blocks. The same data
 under the same name is the same file. Raises `NoAttachment` where it cannot be kept there."""
 
 
+class Fetched(msgspec.Struct, frozen=True, kw_only=True):
+    """An attachment as it came, or the reason why it did not."""
+
+    name: str
+    data: bytes = b""
+    missing: str = ""
+
+
 class Received(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one attachment: it has a path, or a reason why it has none."""
 
     name: str
-    size: int = 0
     path: str = ""
     missing: str = ""
     image: Image | None = None
@@ -42,34 +51,49 @@ class Receiving:
     async def received(self, inbound: Inbound, attached: Sequence[Attachment]) -> Inbound:
         """The message, with a line that names its files, and its pictures. The files are kept
         before the message is: one that is accepted never names what is not there."""
+        fetched: list[Fetched] = []
+        for each in attached[:MOST_FILES]:
+            room = LARGEST - sum(len(one.data) for one in fetched)
+            fetched.append(await self._fetch(each, room=room))
+        # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
+        # files behind in the session before.
         session = await self._sessions.get_or_create_session(inbound.source)
-        taken: list[Received] = []
-        for each in attached:
-            room = LARGEST - sum(one.size for one in taken)
-            taken.append(await self._receive(session.id, each, room=room))
-        lines = _lines(taken)
+        taken = [await self._receive(session.id, one) for one in fetched]
+        lines = _lines(taken, left_out=len(attached) - len(taken))
         text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
-        images = tuple(one.image for one in taken if one.image is not None)
+        images = [one.image for one in taken if one.image is not None][:MOST_PICTURES]
         return msgspec.structs.replace(inbound, text=text, images=(*inbound.images, *images))
 
-    async def _receive(self, session_id: SessionId, one: Attachment, *, room: int) -> Received:
+    async def _fetch(self, one: Attachment, *, room: int) -> Fetched:
         if self._put is None:
-            return Received(name=one.name, missing="this gateway keeps no files")
+            return Fetched(name=one.name, missing="this gateway keeps no files")
         too_large = f"it is larger than {LARGEST // 2**20} MB"
         if one.size is not None and one.size > room:
-            return Received(name=one.name, missing=too_large)
+            return Fetched(name=one.name, missing=too_large)
         try:
             data = await one.fetch()
-            if len(data) > room:
-                return Received(name=one.name, missing=too_large)
-            path = await asyncio.to_thread(self._put, session_id, one.name, data)
-            return Received(name=one.name, size=len(data), path=path, image=picture_of(data))
         except NoAttachment as error:
-            log.info("%r was not kept: %s", one.name, error, extra={"action": "not_attached"})
-            return Received(name=one.name, missing=str(error))
+            return _not_kept(one.name, error)
+        if len(data) > room:
+            return Fetched(name=one.name, missing=too_large)
+        return Fetched(name=one.name, data=data)
+
+    async def _receive(self, session_id: SessionId, one: Fetched) -> Received:
+        if one.missing or self._put is None:
+            return Received(name=one.name, missing=one.missing)
+        try:
+            path = await asyncio.to_thread(self._put, session_id, one.name, one.data)
+        except NoAttachment as error:
+            return Received(name=one.name, missing=_not_kept(one.name, error).missing)
+        return Received(name=one.name, path=path, image=picture_of(one.data))
 
 
-def _lines(taken: Sequence[Received]) -> str:
+def _not_kept(name: str, error: NoAttachment) -> Fetched:
+    log.info("%r was not kept: %s", name, error, extra={"action": "not_attached"})
+    return Fetched(name=name, missing=str(error))
+
+
+def _lines(taken: Sequence[Received], *, left_out: int) -> str:
     """For the agent, which also has to tell its user what did not come."""
     paths = ", ".join(one.path for one in taken if one.path)
     lines = [f"[Attached, in the workspace: {paths}]"] if paths else []
@@ -78,6 +102,8 @@ def _lines(taken: Sequence[Received]) -> str:
         for one in taken
         if one.missing
     ]
+    if left_out:
+        lines.append(f"[Attached, and not here: {left_out} more; {MOST_FILES} are taken at a time]")
     return "\n".join(lines)
 
 
