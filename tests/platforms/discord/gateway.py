@@ -25,6 +25,9 @@ async def gateway(vendor: Vendor, request: web.Request) -> web.WebSocketResponse
             if message.type is not WSMsgType.TEXT:
                 continue
             frame = json.loads(message.data)
+            if vendor.closes:
+                outgoing.put_nowait(4000)
+                continue
             if frame["op"] == _HEARTBEAT:
                 outgoing.put_nowait({"op": _ACK})
             elif frame["op"] == _IDENTIFY:

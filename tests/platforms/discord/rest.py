@@ -134,7 +134,7 @@ class Rest:
             message |= {"attachments": files, "components": body.get("components", [])}
             message["flags"] = body.get("flags", 0)
             if body.get("message_reference"):
-                message["message_reference"] = body["message_reference"]
+                message["message_reference"] = {**body["message_reference"], "channel_id": channel}
             self._nonces[nonce] = message
             self.vendor.tell("MESSAGE_CREATE", message)
         await self._fault(request, self.vendor.faults)
@@ -187,7 +187,9 @@ class Rest:
             for part in form.values()
             if isinstance(part, web.FileField)
         ]
-        return json.loads(str(form["payload_json"])), files
+        payload = form["payload_json"]
+        assert isinstance(payload, bytes | bytearray), "it is a part of type application/json"
+        return json.loads(payload), files
 
     async def _fault(self, request: web.Request, faults: deque[DiscordError | Break]) -> None:
         fault = faults.popleft() if faults else None

@@ -62,6 +62,7 @@ class Vendor:
         self.page_faults: deque[DiscordError | Break] = deque()  # of the next looks into history
         self.forbidden: set[str] = set()  # channels whose history the bot may not read
         self.cut: Callable[[int], None] = lambda code: None  # the line, with that code
+        self.closes = False  # every line, before it is of use
         self.base_url = ""
         self.joined_at = WHEN
         self._numbers = count(1)

@@ -64,7 +64,7 @@ def _nonce(delivery_id: DeliveryId) -> str:
 def _shown(text: str) -> dict[str, Any]:
     """One that is too long only as it would be shown, a table for example, is said as it was
     written: refused, it would be lost."""
-    shown = render(text)
+    shown = render(text) if text.strip() else ""  # under a file there need be no words
     said = shown if len(shown) <= LONGEST else text
     return {"content": said, "flags": _NO_PREVIEW, "allowed_mentions": _NOTIFIED}
 

@@ -1,0 +1,137 @@
+"""What was said while nobody listened: found in the history of each channel, once and in order."""
+
+from pathlib import Path
+
+from tests.platforms.discord.doors import door_to, known_to, until
+from tests.platforms.discord.faults import Break, flood
+from tests.platforms.discord.vendor import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, Vendor
+
+from holdfast.core.errors import NotMeant
+from holdfast.platforms.discord.record import Record
+from holdfast.platforms.discord.snowflakes import earlier
+from holdfast.platforms.simulated.recorder import RecordingIntake
+
+
+async def test_every_page_is_fetched_in_order_and_what_is_said_meanwhile_comes_after(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """G1: 100 messages are given at once, the newest first."""
+    await known_to(tmp_path, vendor)
+    for number in range(230):
+        vendor.say(str(number))
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        vendor.say("230")
+        await until(lambda: len(intake.accepted) == 231)
+    assert [each.text for each in intake.tried] == [str(number) for number in range(231)]
+
+
+async def test_channels_and_threads_of_servers_are_looked_into_where_something_was_said(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    await known_to(tmp_path, vendor)
+    vendor.say("in a thread", channel=THREAD)
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        (found,) = await intake.wait_for_tries(1)
+    assert found.source.thread_id == THREAD
+    assert f"GET /channels/{TEXT}/messages" not in vendor.calls
+
+
+async def test_what_is_durable_is_not_fetched_again(vendor: Vendor, tmp_path: Path) -> None:
+    """G1: the cursor of a channel commits with the row, and is where the next look begins."""
+    await known_to(tmp_path, vendor)
+    intake = RecordingIntake()
+    for text in ("one", "two"):
+        vendor.say(text)
+        async with door_to(vendor, tmp_path).connect(intake):
+            await until(lambda text=text: intake.accepted and intake.accepted[-1].text == text)
+    assert [each.text for each in intake.tried] == ["one", "two"]
+
+
+async def test_a_bot_that_is_new_does_not_answer_what_was_said_before_it_came(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    vendor.say("long ago", channel=TEXT)
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        vendor.say("now", channel=TEXT)
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.tried] == ["now"]
+
+
+async def test_a_server_that_is_new_is_not_looked_into_beyond_the_bots_coming(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    await known_to(tmp_path, vendor)
+    vendor.say("before it was invited", channel=TEXT)
+    vendor.joined_at = "2099-01-01T00:00:00+00:00"
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        vendor.say("to you", by=ANN)
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.tried] == ["to you"]
+
+
+async def test_a_chat_is_known_before_its_first_message_is_handed_over(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """G1: killed in between, the next life finds it; Discord tells no bot which chats it has."""
+    async with door_to(vendor, tmp_path).connect(slow := RecordingIntake(delay=3600)):
+        vendor.say("hello")
+        await until(lambda: (tmp_path / f"{BOT['id']}.json").read_bytes().count(ANN_DM.encode()))
+        assert not slow.tried
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.accepted] == ["hello"]
+
+
+async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refused_is_left(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    await known_to(tmp_path, vendor)
+    vendor.say("one")
+    vendor.say("hidden", channel=TEXT)
+    vendor.forbidden.add(TEXT)
+    vendor.page_faults.extend([flood(0.01), Break.ERROR_AFTER])
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        await until(lambda: intake.accepted)
+        await until(lambda: f"GET /channels/{TEXT}/messages" in vendor.calls)
+        await until(lambda: f"GET /channels/{BOB_DM}/messages" in vendor.calls)
+    assert [each.text for each in intake.tried] == ["one"]
+
+
+async def test_what_was_looked_at_and_was_not_meant_is_not_fetched_for_ever(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """The mark moves when all is taken; a minute is kept back for what may be on its way."""
+    old = earlier(int(vendor.snowflake()), seconds=3600)
+    path = tmp_path / f"{BOT['id']}.json"
+    await Record.load(path, beginning=old)
+    intake = RecordingIntake()
+    intake.fail_next(NotMeant("said to others"))
+    async with door_to(vendor, tmp_path).connect(intake):
+        said = vendor.say("lunch?", channel=TEXT)
+        await intake.wait_for_tries(1)
+    record = await Record.load(path, beginning=0)
+    assert record.until == earlier(int(said["id"]), seconds=60)
+
+
+async def test_the_mark_does_not_pass_over_what_could_not_be_kept(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    old = earlier(int(vendor.snowflake()), seconds=3600)
+    path = tmp_path / f"{BOT['id']}.json"
+    await Record.load(path, beginning=old)
+    async with door_to(vendor, tmp_path).connect(RecordingIntake(delay=3600)):
+        vendor.say("hello", channel=TEXT)
+        await until(lambda: len(vendor.sessions["s"].told) >= 3)
+    assert (await Record.load(path, beginning=0)).until == old
+
+
+async def test_a_record_that_makes_no_sense_is_begun_anew(vendor: Vendor, tmp_path: Path) -> None:
+    (tmp_path / f"{BOT['id']}.json").write_bytes(b"{")
+    record = await Record.load(tmp_path / f"{BOT['id']}.json", beginning=7)
+    assert (record.until, record.dms) == (7, ())

@@ -1,0 +1,51 @@
+"""What can be set about a bot, and what is told where something is missing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.platforms.discord.doors import door_to
+from tests.platforms.discord.vendor import Vendor
+
+from holdfast.config import ConfigError, load
+from holdfast.core.errors import ConnectRefused
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.process.doors import open_doors
+from holdfast.service.clock import SystemClock
+
+
+def written(home: Path, text: str) -> Path:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "holdfast.toml").write_text(text)
+    return home
+
+
+def test_a_token_that_is_missing_is_named_with_where_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"token is missing: https://discord\.com/"):
+        load(written(tmp_path / "home", "[platforms.discord]\n"), {})
+
+
+def test_each_account_is_a_bot_of_its_own(tmp_path: Path) -> None:
+    text = """
+[platforms.discord]
+token = "env:ONE"
+[platforms.discord.accounts.work]
+token = "env:TWO"
+"""
+    config = load(written(tmp_path / "home", text), {"ONE": "1", "TWO": "2"})
+    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    assert [(each.name, each.account) for each in doors] == [
+        ("discord", "default"),
+        ("discord", "work"),
+    ]
+
+
+async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
+    vendor: Vendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "discord", None)  # what Python has of a module that is not
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.discord.line", raising=False)
+    with pytest.raises(ConnectRefused) as told:
+        async with door_to(vendor, tmp_path).connect(RecordingIntake()):
+            pass
+    assert "pip install 'holdfast[discord]'" in told.value.remedy
