@@ -1,5 +1,6 @@
 """The Web API over the vendor's client: one call, and what its answer means for whoever made it."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -49,7 +50,7 @@ class WebApi:
     async def open(
         self, alive: Callable[[], None], turned_away: Callable[[BadToken], None]
     ) -> AsyncIterator[None]:
-        make = _client()
+        make = await asyncio.to_thread(_client)  # an import that takes longer than a turn
         self._alive, self._turned_away = alive, turned_away
         timeout = aiohttp.ClientTimeout(total=self._limit, sock_connect=_CONNECT)
         async with aiohttp.ClientSession(timeout=timeout) as self._http:
