@@ -1,5 +1,6 @@
 """Messages go out: each call says what is known of its fate, and none is sent twice unmarked."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,8 +14,11 @@ from holdfast.core.capabilities import Backlog, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.outbox import Address, Choice, Outbound, SentFile
 from holdfast.core.ports import Editing, HttpPlatform, Probing, ShowsTyping
+from holdfast.core.secret import Secret
 from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.telegram.api import BotApi
 from holdfast.platforms.telegram.platform import TelegramPlatform
+from holdfast.platforms.telegram.wire import User
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
@@ -94,6 +98,27 @@ async def test_a_vendor_that_cannot_be_reached_was_sent_nothing(vendor: Vendor) 
     with pytest.raises(LineLost, match="cannot be reached"):
         async with door.connect(RecordingIntake()):
             pass
+
+
+async def _nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n")
+    writer.write(b"HTTP/1.1 what nonsense\r\n\r\n")
+    writer.close()
+
+
+async def test_no_fault_of_the_line_tells_the_token(vendor: Vendor) -> None:
+    """Law 13: what is said of a fault stands in the status, in the outbox and in prompts."""
+    async with await asyncio.start_server(_nonsense, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        for base_url in (f"http://127.0.0.1:{port}", "localhost:8081"):
+            api = BotApi(Secret(vendor.token), base_url=base_url)
+            async with api.open(lambda: None):
+                with pytest.raises(OutcomeUnknown, match="no answer to getMe: ") as told:
+                    await api.call("getMe", User)
+                assert vendor.token not in str(told.value)
+                with pytest.raises(NotConnected) as told_of_a_file:
+                    await api.download("f1", most=10)
+                assert vendor.token not in str(told_of_a_file.value)
 
 
 async def test_flood_control_says_how_long_to_wait(vendor: Vendor, door: TelegramPlatform) -> None:

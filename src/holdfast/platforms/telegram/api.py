@@ -110,10 +110,11 @@ class BotApi:
                     self._alive()
                 return _result(method, response.status, body, kind)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
+            why = self._told(error)
+            raise NotConnected(f"{self._base_url} cannot be reached: {why}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
-            reason = str(error) or type(error).__name__
-            raise OutcomeUnknown(f"Telegram gave no answer to {method}: {reason}") from error
+            why = self._told(error)
+            raise OutcomeUnknown(f"Telegram gave no answer to {method}: {why}") from error
 
     async def download(self, file_id: str, *, most: int) -> bytes:
         """A file that people have sent. Raises as `Attachment.fetch` says."""
@@ -139,9 +140,14 @@ class BotApi:
                     if len(held) > most:
                         raise NoAttachment(f"it is larger than {most // 2**20} MB")
         except (TimeoutError, aiohttp.ClientError) as error:
-            reason = str(error) or type(error).__name__
-            raise NotConnected(f"a file could not be fetched from Telegram: {reason}") from error
+            why = self._told(error)
+            raise NotConnected(f"a file could not be fetched from Telegram: {why}") from error
         return bytes(held)
+
+    def _told(self, error: Exception) -> str:
+        """In words that may be shown: some faults name the whole address, with the token in it."""
+        words = str(error) or type(error).__name__
+        return words.replace(self._token.reveal(), "…")
 
     @property
     def _line(self) -> aiohttp.ClientSession:
