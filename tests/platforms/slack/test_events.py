@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.platforms.slack.doors import door_to, until
-from tests.platforms.slack.faults import SlackError
+from tests.platforms.slack.faults import SlackError, flood
 from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
 from tests.platforms.slack.web_api import WebApi
 
@@ -145,11 +145,29 @@ async def test_a_command_that_is_not_allowed_says_so_and_one_that_cannot_be_kept
     async with door_to(vendor, base_url).connect(intake):
         vendor.command("/stop")
         vendor.command("/new")
+        await intake.wait_for_tries(2)
         vendor.say("hello")
         await until(lambda: len(vendor.acks) == 2)
-    assert vendor.acks[0]["answer"]["payload"] == {"text": "You may not do this here."}
+    (refused,) = [each for each in vendor.acks if each["type"] == "slash_commands"]
+    assert refused["answer"]["payload"] == {"text": "You may not do this here."}
     assert [each["payload"]["command"] for each in vendor.waiting] == ["/new"]
     assert [each.text for each in intake.accepted] == ["hello"]
+
+
+async def test_a_command_does_not_wait_behind_what_cannot_be_kept_yet(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    """Commands: three seconds are all that Slack gives them, whatever becomes of an event."""
+    plan = vendor.upload("plan.txt", b"the plan", base_url)
+    asking = {"id": plan["id"], "file_access": "check_file_info"}
+    vendor.faults.add("files.info", *[flood(1)] * 3)
+    async with connected(vendor, base_url, intake):
+        vendor.say("here", files=[asking])
+        await until(lambda: "files.info" in vendor.calls)
+        vendor.command("/stop")
+        await until(lambda: vendor.acks)
+        assert [each.text for each in intake.accepted] == ["/stop"]
+    assert [each.text for each in intake.accepted] == ["/stop", "here"]
 
 
 async def test_files_are_handed_over_and_one_that_is_not_to_be_had_holds_up_nobody(

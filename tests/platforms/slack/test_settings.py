@@ -1,10 +1,15 @@
 """What can be set about an app: checked as strictly as the rest, and opened for each account."""
 
+import sys
 from pathlib import Path
 
 import pytest
+from tests.platforms.slack.doors import door_to
+from tests.platforms.slack.vendor import Vendor
 
 from holdfast.config import ConfigError, load
+from holdfast.core.errors import ConnectRefused
+from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.process.doors import open_doors
 from holdfast.service.clock import SystemClock
 
@@ -50,3 +55,14 @@ enabled = false
     ]
     (route,) = doors[1].routes()  # type: ignore[attr-defined]
     assert route.path == "/hooks/slack/work"
+
+
+async def test_without_the_library_the_account_is_refused_with_what_to_install(
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra: the rest of the gateway runs without it."""
+    monkeypatch.setitem(sys.modules, "slack_sdk.web.async_client", None)
+    with pytest.raises(ConnectRefused) as refused:
+        async with door_to(vendor, "http://127.0.0.1:1/api").connect(RecordingIntake()):
+            pass
+    assert "pip install 'holdfast[slack]'" in refused.value.remedy

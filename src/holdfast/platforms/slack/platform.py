@@ -147,7 +147,8 @@ class SlackPlatform:
             async with asyncio.TaskGroup() as errands:
                 tasks = [
                     errands.create_task(self._listen(socket, intake), name="slack socket"),
-                    errands.create_task(socket.take_all(taking), name="slack envelopes"),
+                    errands.create_task(socket.take_events(taking), name="slack events"),
+                    errands.create_task(socket.take_orders(taking), name="slack orders"),
                     errands.create_task(socket.ask_for_life(), name="slack pings"),
                 ]
                 try:

@@ -36,7 +36,8 @@ _FRAMES = {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PON
 
 
 class Socket:
-    """Owns the open socket, and the envelopes that wait to be taken."""
+    """Owns the open socket, and the envelopes that wait to be taken: events in their order, and
+    commands and presses beside them, for Slack gives up on those after three seconds."""
 
     def __init__(
         self, api: WebApi, app_token: Secret, *, alive: Callable[[], None], ping: float = PING
@@ -46,7 +47,8 @@ class Socket:
         self._alive = alive
         self._ping = ping
         self._line: aiohttp.ClientWebSocketResponse | None = None
-        self._waiting: asyncio.Queue[Frame] = asyncio.Queue(_WAITING)
+        self._events: asyncio.Queue[Frame] = asyncio.Queue(_WAITING)
+        self._orders: asyncio.Queue[Frame] = asyncio.Queue(_WAITING)
 
     async def open(self) -> None:
         """Returns once Slack has said hello."""
@@ -80,13 +82,13 @@ class Socket:
             remedy="switch it on under Settings > Socket Mode at https://api.slack.com/apps",
         )
 
-    async def take_all(self, taking: Taking) -> None:
-        """What was heard, in its order, until cancelled."""
-        while True:
-            frame = await self._waiting.get()
-            shown = await self._taken(frame, taking)
-            if shown is not None:
-                await self._acknowledge(frame, shown)
+    async def take_events(self, taking: Taking) -> None:
+        """What was said, in its order, until cancelled."""
+        await self._take_all(self._events, taking)
+
+    async def take_orders(self, taking: Taking) -> None:
+        """Commands and presses: a /stop waits neither for a file nor for the disk of another's."""
+        await self._take_all(self._orders, taking)
 
     async def ask_for_life(self) -> None:
         """Until cancelled. What answers is told to be alive as it is heard; what does not falls
@@ -102,6 +104,13 @@ class Socket:
         if line is not None:
             await line.close()
 
+    async def _take_all(self, waiting: asyncio.Queue[Frame], taking: Taking) -> None:
+        while True:
+            frame = await waiting.get()
+            shown = await self._taken(frame, taking)
+            if shown is not None:
+                await self._acknowledge(frame, shown)
+
     async def _heard_out(self) -> str:
         """Why Slack wants another socket opened. Raises `LineLost`."""
         assert self._line is not None, "it was opened"
@@ -112,7 +121,8 @@ class Socket:
             if frame.type == "disconnect":
                 return frame.reason
             if frame.envelope_id:
-                await self._waiting.put(frame)
+                waiting = self._events if frame.type == Kind.EVENT else self._orders
+                await waiting.put(frame)
 
     async def _frame(self, line: aiohttp.ClientWebSocketResponse) -> Frame | None:
         """The next that says something; None: there will be none."""
