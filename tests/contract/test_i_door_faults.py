@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 from tests.contract.test_accounts import Two
+from tests.contract.test_i_streams import ended
 
-from holdfast.core.errors import LineLost
-from holdfast.core.outbox import Address, Outbound, Receipt
+from holdfast.core.errors import LineLost, Refused
+from holdfast.core.ids import InboxId
+from holdfast.core.outbox import Address, DeliveryState, Outbound, Receipt
+from holdfast.core.secret import Secret
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.service import ChatService
+
+KEY = "12345:a-key-of-a-pretend-bot"
 
 
 class Odd(SimulatedPlatform):
@@ -42,24 +47,47 @@ async def odd(tmp_path: Path) -> AsyncIterator[Two]:
 async def test_a_fault_of_a_door_leaves_no_chat_without_an_answer(
     odd: Two, length: int | None
 ) -> None:
-    """I2: nobody knows whether it arrived, so it is sent once more and says so; what comes after
-    it is sent as ever. A line that a door calls lost only as it sends is no other thing."""
+    """I2: nobody knows whether it arrived, so it is sent once more and says so; where that fails
+    too it ends as unknown, and what comes after it is sent as ever."""
     odd.work = ChatService(max_length=length)
     door = Odd(odd.work)
     odd.more_doors = [door]
-    door.faults = [ValueError("a bug"), OSError("wrapped by nobody")]
     await odd.start()
-    odd.model.say("lost", "the first part of it", "next")
+    odd.model.say("of one part or of two", "lost", "next")
+    door.faults = [ValueError("a bug")]
     odd.say_at_work("one")
-    odd.say_at_work("two", chat="elsewhere")
-    async with asyncio.timeout(10):
-        while door.faults:
-            await asyncio.sleep(0.005)
-    await odd.sent_at_work(2 if length is None else 3)
-    door.faults = [LineLost("not now")]
+    await ended(odd, DeliveryState.SENT)
+    assert odd.work.ledger().sent[0].outgoing.maybe_repeated
+    door.faults = [OSError("wrapped by nobody"), LineLost("told in the wrong place")]
+    odd.say_at_work("two")
+    await ended(odd, DeliveryState.UNKNOWN)
     odd.say_at_work("three")
-    sent = await odd.work.ledger_with(sent=3 if length is None else 4, wait=10)
-    assert [each.outgoing.text for each in sent.sent][-1] == "next"
+    await ended(odd, DeliveryState.SENT, 2)
+    assert odd.work.ledger().sent[-1].outgoing.text == "next"
+
+
+@pytest.mark.parametrize("length", [None, 10])
+async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | None) -> None:
+    """Law 13: the address of a vendor may hold the key, and libraries like to quote it."""
+    odd.secrets = [Secret(KEY)]
+    odd.work = ChatService(max_length=length)
+    door = Odd(odd.work)
+    door.faults = [Refused(f"POST /bot{KEY}/send")]
+    odd.more_doors = [door]
+    await odd.start()
+    odd.model.say("too long for one message")
+    odd.say_at_work("hello?")
+    await ended(odd, DeliveryState.FAILED)
+    (answer,) = await odd.store.answers(InboxId(1))
+    assert answer.error.endswith("POST /bot[redacted]/send")
+    odd.gateway.accounts.lost("simulated", "work", LineLost(f"GET /bot{KEY}/updates"))
+    async with asyncio.timeout(10):
+        while not (told := odd.facts().error):
+            await asyncio.sleep(0)
+    assert told == "GET /bot[redacted]/updates"
+    await odd.stop()
+    kept = b"".join(each.read_bytes() for each in odd.path.parent.glob("state.db*"))
+    assert KEY.encode() not in kept
 
 
 async def test_a_door_that_cannot_show_that_somebody_writes_sends_what_is_written(odd: Two) -> None:

@@ -116,6 +116,7 @@ class Board:
             tasks=self.tasks,
             opened=lambda door: self.there.add(door.account),
             gone=lambda door: self.there.discard(door.account),
+            redact=str,
         )
         paused = Paused(self.slate, clock=self.clock)  # type: ignore[arg-type]
         self.accounts = Accounts(ground, paused)

@@ -101,7 +101,7 @@ class Attempts:
                     state,
                     at=self._clock.now(),
                     platform_message_id=message_id,
-                    error=error,
+                    error=error and self._redact(error),
                 )
                 if state is DeliveryState.FAILED:
                     self._failed(parcel.id)

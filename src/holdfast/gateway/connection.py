@@ -43,6 +43,7 @@ class Ground:
     tasks: asyncio.TaskGroup
     opened: Callable[[Platform], None]  # told when an account can be sent to,
     gone: Callable[[Platform], None]  # and when it cannot any more
+    redact: Callable[[str], str]  # a door may quote its credentials in what it complains of
     stirred: Callable[[], None] = lambda: None  # told when one stands otherwise than before
 
 

@@ -76,7 +76,7 @@ class Delivery:
             outgoing=outgoing,
             failed=failed,
         )
-        self._posting = Posting(doors, journal=journal, clock=clock, crash=crash)
+        self._posting = Posting(doors, journal=journal, clock=clock, crash=crash, redact=redact)
         self._completing = Completing(self._posting, redact=redact)
         self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
         self._chats: dict[tuple[str, str, str], _Chat] = {}

@@ -138,7 +138,7 @@ class Gateway:
         self.intake = Gatehouse(
             self.house,
             threshold=threshold,
-            receiving=Receiving(self.sessions, put=parts.put_file),
+            receiving=Receiving(self.sessions, put=parts.put_file, redact=self.house.redact),
             admit=self._reception.admit,
         )
         self.accounts = self._accounts_of(parts)
@@ -172,6 +172,7 @@ class Gateway:
             tasks=self._tasks,
             opened=self.delivery.connected,
             gone=self.delivery.gone,
+            redact=self.house.redact,
             stirred=self.house.feeds.stirred,
         )
         return Accounts(ground, Paused(parts.store, clock=parts.clock))

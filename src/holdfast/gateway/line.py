@@ -184,7 +184,7 @@ class Line:
         self.standing = self.standing.to(
             state,
             at=self._ground.clock.now(),
-            why=why,
+            why=self._ground.redact(why),
             remedy=remedy,
             next_try=next_try,
             failures=failures,

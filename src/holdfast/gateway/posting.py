@@ -31,6 +31,7 @@ from holdfast.core.ports import Clock, Editing, Platform
 from holdfast.gateway.door_edge import DoorEdge
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.looking_up import looked_up
+from holdfast.gateway.redaction import Redaction
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,11 @@ class Posting:
     before anything else is tried. A change may be made twice, so it needs no such record.
     """
 
-    def __init__(self, doors: Doors, *, journal: Journal, clock: Clock, crash: Crash) -> None:
+    def __init__(
+        self, doors: Doors, *, journal: Journal, clock: Clock, crash: Crash, redact: Redaction
+    ) -> None:
         self._doors = doors
+        self._redact = redact  # what a door complains of
         self._journal = journal
         self._clock = clock
         self._crash = crash
@@ -130,7 +134,7 @@ class Posting:
     async def keep(self, delivery_id: DeliveryId, part: Part, *, error: str = "") -> None:
         """Write what is known of a part, until the store takes it: to try it again instead would
         send what the platform already has."""
-        settle = self._journal.settle_part
+        settle, error = self._journal.settle_part, error and self._redact(error)
         await _insist(lambda: settle(delivery_id, part, at=self._clock.now(), error=error))
 
     async def _begin(self, delivery_id: DeliveryId, number: int) -> None:

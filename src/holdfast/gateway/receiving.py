@@ -11,6 +11,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.message import Image
 from holdfast.core.pictures import picture_of
+from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,9 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 class Receiving:
     """Keeps nothing itself. `put` None: this gateway has no place for files."""
 
-    def __init__(self, sessions: SessionStore, *, put: PutFile | None) -> None:
+    def __init__(self, sessions: SessionStore, *, put: PutFile | None, redact: Redaction) -> None:
         self._sessions = sessions
+        self._redact = redact  # why a door could not fetch a file
         self._put = put
 
     async def received(self, inbound: Inbound, attached: Sequence[Attachment]) -> Inbound:
@@ -59,7 +61,7 @@ class Receiving:
         # files behind in the session before.
         session = await self._sessions.get_or_create_session(inbound.source)
         taken = [await self._receive(session.id, one) for one in fetched]
-        lines = _lines(taken, left_out=len(attached) - len(taken))
+        lines = self._redact(_lines(taken, left_out=len(attached) - len(taken)))
         text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
         images = [one.image for one in taken if one.image is not None][:MOST_PICTURES]
         return msgspec.structs.replace(inbound, text=text, images=(*inbound.images, *images))
