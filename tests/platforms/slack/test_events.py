@@ -212,7 +212,10 @@ async def test_a_line_that_breaks_and_a_mode_that_is_switched_off_are_told(
     async with door_to(vendor, base_url).connect(intake):
         await web_api.sockets.disconnect("link_disabled")
         await until(lambda: len(intake.losses) == 2)
-    assert [type(each) for each in intake.losses] == [LineLost, ConnectRefused]
+    async with door_to(vendor, base_url).connect(intake):
+        await web_api.sockets.disconnect("too_many_websockets")
+        await until(lambda: len(intake.losses) == 3)
+    assert [type(each) for each in intake.losses] == [LineLost, ConnectRefused, LineLost]
 
 
 async def test_a_half_open_socket_falls_silent_and_a_living_one_does_not(

@@ -62,6 +62,8 @@ class WebApi:
                 logger=_quiet,
                 retry_handlers=[],
             )
+            # It looks into the environment by itself, which nothing else of an account does.
+            self._client.proxy = None
             try:
                 yield
             finally:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from holdfast.core.errors import SendError
+from holdfast.core.errors import Refused, SendError
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.wire import UserInfo
 
@@ -30,10 +30,15 @@ class People:
         try:
             async with asyncio.timeout(_PATIENCE):
                 user = (await self._api.ask("users.info", UserInfo, user=user_id)).user
+        except Refused:  # a bot, or somebody of another workspace
+            return self._keep(user_id, None)
         except (SendError, TimeoutError) as error:
             log.debug("No name for %s: %s", user_id, error, extra={"action": "name_unknown"})
             return None
-        name = user.profile.display_name or user.profile.real_name or user.name or None
+        profile = user.profile
+        return self._keep(user_id, profile.display_name or profile.real_name or user.name or None)
+
+    def _keep(self, user_id: str, name: str | None) -> str | None:
         if len(self._names) >= _MOST:
             del self._names[next(iter(self._names))]
         self._names[user_id] = name

@@ -31,7 +31,9 @@ PING = 15.0  # seconds between two signs of life that are asked for
 _HELLO = 10.0  # seconds for the first word of a socket
 _WAITING = 1000  # envelopes that are read and not taken: more stay with Slack
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_GOODBYE = 1.0  # seconds that are waited for an answer to it: a half-open line gives none
 _SWITCHED_OFF = "link_disabled"
+_REPLACED = frozenset({"warning", "refresh_requested"})
 _FRAMES = {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.PING, aiohttp.WSMsgType.PONG}
 
 
@@ -54,9 +56,15 @@ class Socket:
         """Returns once Slack has said hello."""
         address = await self._api.ask_with(self._app_token, "apps.connections.open", Url)
         try:
-            self._line = await self._api.line.ws_connect(address.url, autoping=False)
+            self._line = await self._api.line.ws_connect(
+                address.url,
+                autoping=False,
+                timeout=aiohttp.ClientWSTimeout(ws_close=_GOODBYE),
+            )
             async with asyncio.timeout(_HELLO):
                 hello = await self._frame(self._line)
+        except aiohttp.WSServerHandshakeError as error:  # its text has the ticket in it
+            raise NotConnected(f"the socket of Slack did not open: {error.status}") from None
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(f"the socket of Slack did not open: {reason}") from error
@@ -73,10 +81,12 @@ class Socket:
     async def listen(self) -> None:
         """Until the line breaks, which is raised: `LineLost`, `NotConnected`, or `ConnectRefused`.
         Slack replaces a socket every few hours and says so before: then the next one is opened."""
-        while (reason := await self._heard_out()) != _SWITCHED_OFF:
+        while (reason := await self._heard_out()) in _REPLACED:
             log.info("Slack replaces the socket (%s).", reason, extra={"action": "socket"})
             await self.close()
             await self.open()
+        if reason != _SWITCHED_OFF:
+            raise LineLost(f"Slack has ended the socket: {reason}")
         raise ConnectRefused(
             "Socket Mode was switched off for this app",
             remedy="switch it on under Settings > Socket Mode at https://api.slack.com/apps",
@@ -132,7 +142,8 @@ class Socket:
                 return None
             self._alive()
             if heard.type is aiohttp.WSMsgType.PING:
-                await line.pong(heard.data)
+                with suppress(aiohttp.ClientError, ConnectionError):
+                    await line.pong(heard.data)
             elif heard.type is aiohttp.WSMsgType.TEXT:
                 try:
                     return msgspec.json.decode(heard.data, type=Frame)
