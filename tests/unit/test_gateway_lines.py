@@ -13,7 +13,7 @@ from tests.machine.held_loop import HeldClock, HeldLoop
 
 from holdfast.core.account import AccountState
 from holdfast.core.capabilities import Capabilities
-from holdfast.core.errors import AccountHeld, ConnectRefused, LineLost, Throttled
+from holdfast.core.errors import AccountHeld, ConnectRefused, LineLost, StoreError, Throttled
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Platform
 from holdfast.gateway.accounts import Accounts
@@ -84,11 +84,15 @@ class Slate:
 
     def __init__(self) -> None:
         self.written: dict[str, str] = {}
+        self.full = False
 
     async def meta(self, key: str) -> str | None:
         return self.written.get(key)
 
     async def set_meta(self, key: str, value: str) -> None:
+        await asyncio.sleep(0)
+        if self.full:
+            raise StoreError("the disk is full")
         self.written[key] = value
 
 
@@ -423,3 +427,26 @@ def test_whatever_is_asked_of_an_account_the_last_word_holds(
     assert (state is AccountState.PAUSED) is not wanted, state
     assert door.open == (state is AccountState.CONNECTED) == len(held.there)
     held.close()
+
+
+async def test_a_pause_holds_over_a_restart_if_and_only_if_it_was_kept() -> None:
+    """Also where the store takes one change and not another, and where two come at once."""
+    slate = Slate()
+    clock = HeldClock(asyncio.get_running_loop())  # type: ignore[arg-type]
+    one, two, three = (("fickle", name) for name in "abc")
+
+    async def after_a_restart() -> list[bool]:
+        anew = Paused(slate, clock=clock)  # type: ignore[arg-type]
+        await anew.load()
+        return [key in anew for key in (one, two, three)]
+
+    paused = Paused(slate, clock=clock)  # type: ignore[arg-type]
+    await paused.add(one)
+    slate.full = True
+    for change in (paused.remove(one), paused.add(two)):
+        with pytest.raises(StoreError):
+            await change
+    assert one in paused
+    slate.full = False
+    await asyncio.gather(paused.remove(one), paused.add(three))
+    assert await after_a_restart() == [False, False, True]

@@ -1,5 +1,7 @@
 """Paused accounts: which of them people have paused, kept over every restart."""
 
+import asyncio
+
 import msgspec
 
 from holdfast.core.account import PausedAccount
@@ -9,12 +11,14 @@ _KEY = "paused_accounts"
 
 
 class Paused:
-    """Owns the list; a copy of what the store has. Also an account that is out of the
-    configuration stays on it: it is paused still when it comes back."""
+    """Owns the list; a copy of what the store has, changed by commits alone and one at a time: what
+    the store did not take is not on it, and is written by nobody else's change. Also an account
+    that is out of the configuration stays on it: it is paused still when it comes back."""
 
     def __init__(self, store: Store, *, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._changing = asyncio.Lock()
         self._all: dict[tuple[str, str], PausedAccount] = {}
 
     async def load(self) -> None:
@@ -27,16 +31,18 @@ class Paused:
 
     async def add(self, key: tuple[str, str]) -> None:
         """Returns when it is kept."""
-        if key not in self._all:
+        async with self._changing:
             platform, account = key
-            at = self._clock.now()
-            self._all[key] = PausedAccount(platform=platform, account=account, at=at)
-        await self._keep()
+            now = PausedAccount(platform=platform, account=account, at=self._clock.now())
+            await self._keep({key: now, **self._all})
 
     async def remove(self, key: tuple[str, str]) -> None:
-        if self._all.pop(key, None) is not None:
-            await self._keep()
+        """Returns when it is kept."""
+        async with self._changing:
+            if key in self._all:
+                await self._keep({other: row for other, row in self._all.items() if other != key})
 
-    async def _keep(self) -> None:
-        text = msgspec.json.encode(list(self._all.values())).decode()
+    async def _keep(self, wanted: dict[tuple[str, str], PausedAccount]) -> None:
+        text = msgspec.json.encode(list(wanted.values())).decode()
         await self._store.set_meta(_KEY, text)
+        self._all = wanted
