@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from tests.platforms.discord.doors import door_to, known_to, until
 from tests.platforms.discord.faults import Break, flood
 from tests.platforms.discord.vendor import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, Vendor
 
-from holdfast.core.errors import NotMeant
+from holdfast.core.errors import NotMeant, StoreFailing
 from holdfast.platforms.discord.record import Record
 from holdfast.platforms.discord.snowflakes import earlier
 from holdfast.platforms.simulated.recorder import RecordingIntake
@@ -135,3 +136,33 @@ async def test_a_record_that_makes_no_sense_is_begun_anew(vendor: Vendor, tmp_pa
     (tmp_path / f"{BOT['id']}.json").write_bytes(b"{")
     record = await Record.load(tmp_path / f"{BOT['id']}.json", beginning=7)
     assert (record.until, record.dms) == (7, ())
+
+
+async def test_a_message_that_makes_no_sense_does_not_hold_up_what_follows_it(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    await known_to(tmp_path, vendor)
+    vendor.say("odd")["content"] = {"no": "text"}
+    vendor.say("next")
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.tried] == ["next"]
+
+
+async def test_a_record_that_cannot_be_written_holds_the_message_back_until_it_can(
+    tmp_path: Path,
+) -> None:
+    """G1: a chat that nobody would find again is not answered before it is known."""
+    folder = tmp_path / "bots"
+    record = await Record.load(folder / "9.json", beginning=7)
+    (folder / "9.json").unlink()
+    folder.rmdir()
+    folder.write_bytes(b"in the way")
+    with pytest.raises(StoreFailing, match=r"9\.json cannot be written"):
+        await record.know(ANN_DM)
+    await record.move(8)
+    folder.unlink()
+    await record.know(ANN_DM)
+    found = await Record.load(folder / "9.json", beginning=0)
+    assert (found.until, found.dms) == (8, (ANN_DM,))

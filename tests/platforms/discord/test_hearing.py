@@ -50,6 +50,7 @@ async def test_a_chat_of_two_a_channel_and_a_thread_are_three_places(
     [
         ({"text": "<@9000> are you there?", "mentions": [BOT]}, "are you there?"),
         ({"text": f"<@&{ROLE}> /stop", "mention_roles": [ROLE]}, "/stop"),
+        ({"text": "<@9000>", "mentions": [BOT]}, "@holdfast"),
         ({"text": "tell <@1002>, <@!9000>", "mentions": [BOT, BOB]}, "tell @Bob, @holdfast"),
     ],
 )
@@ -217,3 +218,14 @@ async def test_a_bot_that_may_not_read_messages_says_where_to_switch_it_on(
     assert "Message Content Intent" in told.value.remedy
     async with door_to(vendor, tmp_path, message_content=False).connect(RecordingIntake()):
         pass
+
+
+async def test_an_event_that_the_library_cannot_read_ends_the_line_and_says_so(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    """Supervision: the next line finds whatever was said meanwhile."""
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        vendor.tell("MESSAGE_CREATE", {"id": "1", "channel_id": ANN_DM})
+        await until(lambda: intake.losses)
+    assert isinstance(intake.losses[0], LineLost)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 import msgspec
 
@@ -116,7 +115,7 @@ class Events:
 
     def _guild(self, raw: msgspec.Raw) -> None:
         guild = msgspec.json.decode(raw, type=Guild)
-        joined = at(datetime.fromisoformat(guild.joined_at).timestamp()) if guild.joined_at else 0
+        joined = at(guild.joined_at.timestamp()) if guild.joined_at else 0
         since = max(self._record.until, joined)
         self._untold.discard(guild.id)
         for channel in self._places.learn_guild(guild):

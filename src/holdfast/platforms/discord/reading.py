@@ -98,6 +98,8 @@ class Reader:
         for own in (f"<@{self._me.id}>", f"<@!{self._me.id}>", *map("<@&{}>".format, self._roles)):
             text = text.strip().removeprefix(own)
         text = _MENTION.sub(lambda found: f"@{names.get(found[1], found[1])}", text).strip()
+        if message.content and not text:  # called by its name, the bot is meant to look up
+            text = f"@{self._me.name}"
         return "\n".join(filter(None, (text, *_told(message))))
 
     def _quoted(self, message: Message) -> Quote | None:

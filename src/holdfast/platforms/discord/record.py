@@ -10,8 +10,11 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from threading import Lock
 
 import msgspec
+
+from holdfast.core.errors import StoreFailing
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +32,8 @@ class Record:
         self._path = path
         self._until = written.until
         self._dms = dict.fromkeys(written.dms)
-        self._writing = asyncio.Lock()
+        self._durable = set(written.dms)
+        self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
 
     @classmethod
     async def load(cls, path: Path, *, beginning: int) -> "Record":
@@ -49,20 +53,34 @@ class Record:
         return tuple(self._dms)
 
     async def know(self, channel_id: str) -> None:
-        """Durable when this returns: the first message of a chat is handed over after that."""
-        if channel_id not in self._dms:
-            self._dms[channel_id] = None
-            await self.save()
+        """Durable when this returns: the first message of a chat is handed over after that.
+        Raises `StoreFailing`."""
+        if channel_id in self._durable:
+            return
+        self._dms[channel_id] = None
+        await self.save()
+        self._durable.add(channel_id)
 
     async def move(self, until: int) -> None:
-        if until > self._until:
-            self._until = until
+        if until <= self._until:
+            return
+        self._until = until
+        try:
             await self.save()
+        except StoreFailing as error:
+            # An older mark does no harm, and the next one is not far.
+            log.warning("%s", error, extra={"action": "record_unwritten"})
 
     async def save(self) -> None:
-        async with self._writing:
+        try:
+            await asyncio.to_thread(self._save)
+        except OSError as error:
+            raise StoreFailing(f"{self._path} cannot be written: {error}") from error
+
+    def _save(self) -> None:
+        with self._writing:  # what is written last is what is known last
             written = Written(until=self._until, dms=self.dms)
-            await asyncio.to_thread(_write, self._path, msgspec.json.encode(written))
+            _write(self._path, msgspec.json.encode(written))
 
 
 def _read(path: Path) -> Written | None:

@@ -4,7 +4,14 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast.core.errors import NotAllowed, NotConnected, NotMeant, OutcomeUnknown, Refused
+from holdfast.core.errors import (
+    NotAllowed,
+    NotConnected,
+    NotMeant,
+    OutcomeUnknown,
+    Refused,
+    Throttled,
+)
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
 from holdfast.core.source import ChatType
@@ -137,7 +144,7 @@ class Taking:
         try:
             path = f"/channels/{message.channel_id}"
             return self._places.learn(await self._ears.api.call("GET", path, Channel))
-        except OutcomeUnknown as error:
+        except (OutcomeUnknown, Throttled) as error:  # asking again does no harm
             raise NotConnected(str(error)) from error
         except Refused:
             return None

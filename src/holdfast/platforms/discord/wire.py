@@ -1,5 +1,7 @@
 """Discord's objects, as far as this door reads them: https://discord.com/developers/docs."""
 
+from datetime import datetime
+
 import msgspec
 
 THREADS = frozenset({10, 11, 12})  # of an announcement channel, public, private
@@ -61,6 +63,12 @@ class Message(msgspec.Struct, frozen=True):
     webhook_id: str | None = None
 
 
+class Numbered(msgspec.Struct, frozen=True):
+    """A message of which nothing but its number need make sense."""
+
+    id: str
+
+
 class Channel(msgspec.Struct, frozen=True):
     id: str
     type: int
@@ -83,7 +91,7 @@ class Guild(msgspec.Struct, frozen=True):
     channels: tuple[Channel, ...] = ()
     threads: tuple[Channel, ...] = ()
     roles: tuple[Role, ...] = ()
-    joined_at: str | None = None  # by the bot
+    joined_at: datetime | None = None  # by the bot
     unavailable: bool = False
 
 
