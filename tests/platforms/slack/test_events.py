@@ -1,7 +1,7 @@
 """What people do in Slack, as the gateway is told of it, over the socket."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,9 @@ from tests.platforms.slack.faults import SlackError, flood
 from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
 from tests.platforms.slack.web_api import WebApi
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed, StoreError
+from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.secret import Secret
 from holdfast.core.source import Author, ChatType
 from holdfast.platforms.simulated.recorder import RecordingIntake
@@ -33,6 +35,32 @@ async def connected(
     async with door_to(vendor, base_url, **settings).connect(intake):
         yield
         await until(lambda: not vendor.waiting)
+
+
+class Watching(RecordingIntake):
+    """Looks, each time it is asked, how much was acknowledged by then."""
+
+    def __init__(self, vendor: Vendor) -> None:
+        super().__init__()
+        self.acknowledged: list[int] = []
+        self._vendor = vendor
+
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+        self.acknowledged.append(len(self._vendor.acks))
+        return await super().accept(inbound, attached)
+
+
+async def test_an_envelope_is_acknowledged_once_it_is_durable_and_not_before(
+    vendor: Vendor, base_url: str
+) -> None:
+    """G1: the Slack envelope ack comes after the commit, however often that is tried."""
+    intake = Watching(vendor)
+    intake.fail_next(StoreError("disk full"))
+    async with connected(vendor, base_url, intake):
+        vendor.say("hello")
+        await intake.wait_for_tries(2)
+    assert intake.acknowledged == [0, 0]
+    assert len(vendor.acks) == 1
 
 
 async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_it(
