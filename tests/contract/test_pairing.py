@@ -178,6 +178,22 @@ async def test_five_wrong_codes_lock_it_for_an_hour_also_across_a_crash(door: Wo
     assert not (await door.gateway.pairing.approve(fresh, by=OPERATOR)).wrong
 
 
+async def test_a_clock_that_was_a_year_ahead_locks_nobody_out_for_that_year(door: World) -> None:
+    """Neither by wrong codes nor by requests that would be pending all the while."""
+    year = 365 * 86400.0
+    later(door, year)
+    for number in range(MOST_PENDING):
+        await given_code(door, f"eve{number}", sent=number + 1)
+    for _ in range(MOST_WRONG):
+        await door.gateway.pairing.approve(WRONG, by=OPERATOR)
+    assert door.gateway.pairing.locked_until() is not None
+    later(door, -year)
+    assert door.gateway.pairing.pending() == []
+    code = await given_code(door, sent=MOST_PENDING + 1)
+    decided = await door.gateway.pairing.approve(code, by=OPERATOR)
+    assert not decided.wrong
+
+
 async def test_a_right_code_clears_the_wrong_ones(door: World) -> None:
     code = await given_code(door)
     pairing = door.gateway.pairing

@@ -18,6 +18,12 @@ MOST_WRONG = 5  # codes in a row, and then none is taken
 LOCKED_FOR = 3600.0  # seconds
 
 
+def is_ahead(end: float, now: float, *, lasting: float) -> bool:
+    """Whether what lasts so long is not over yet. An end that is far beyond it was written while
+    the clock was wrong, and would keep people waiting until the clock gets there."""
+    return now < end <= now + 2 * lasting
+
+
 class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody has a code, of which only a salted hash is kept. Without one they were told no,
     and get no other before this one would have ended."""
@@ -36,7 +42,7 @@ class PairingRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.address.platform, self.address.account
 
     def pending(self, now: float) -> bool:
-        return bool(self.digest) and now < self.expires_at
+        return bool(self.digest) and is_ahead(self.expires_at, now, lasting=CODE_LASTS)
 
 
 class PairedPerson(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from holdfast.core.pairing import (
     PairingKind,
     PairingRequest,
     WrongCodes,
+    is_ahead,
 )
 from holdfast.core.source import plain_name
 from holdfast.gateway.house import House
@@ -58,7 +59,7 @@ class Pairing:
     def locked_until(self) -> float | None:
         """None: codes are taken."""
         until = self.paired.wrong.locked_until
-        return until if self._house.clock.now() < until else None
+        return until if is_ahead(until, self._house.clock.now(), lasting=LOCKED_FOR) else None
 
     async def approve(self, typed: str, *, by: PrincipalId, keep: "Keep | None" = None) -> Decided:
         """Let in whose code it is, and tell them once. A wrong one is counted, and after a few in
