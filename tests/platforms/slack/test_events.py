@@ -78,6 +78,14 @@ async def test_a_mention_in_a_channel_is_one_message_though_two_events_tell_of_i
     assert inbound.source.thread_id == said["ts"]
 
 
+async def test_a_name_alone_is_said_too(
+    vendor: Vendor, base_url: str, intake: RecordingIntake
+) -> None:
+    async with connected(vendor, base_url, intake):
+        vendor.say(f"<@{BOT_USER}>", chat=CHANNEL)
+    assert [each.text for each in intake.accepted] == ["@holdfast"]
+
+
 async def test_a_thread_is_a_place_of_its_own_and_knows_whose_it_is(
     vendor: Vendor, base_url: str, intake: RecordingIntake
 ) -> None:

@@ -36,13 +36,15 @@ class Reader:
         if author is Author.OURSELVES:
             return None
         chat, text = event.channel, message.text or ""
+        mentioned = names(text, self._me.user_id)
+        alone = f"@{self._me.user}" if mentioned else ""  # who is called by name is asked
         version = f"/{message.edited.ts}" if message.edited is not None else ""
         return message, Inbound(
             source=self._source(message, chat, kind=event.channel_type, author=author),
             event_id=self._event(f"{chat}/{message.ts}{version}"),
             message_id=message.ts,
-            text=plain(text, me=self._me.user_id),
-            mentioned=names(text, self._me.user_id),
+            text=plain(text, me=self._me.user_id) or alone,
+            mentioned=mentioned,
             quoted=self._quoted(message),
         )
 
