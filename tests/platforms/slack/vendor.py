@@ -30,7 +30,6 @@ class Vendor:
         self.names = {ANN: "Ann", BOB: "Bob"}
         self.chats = {CHANNEL: "channel", dm(ANN): "im", dm(BOB): "im"}
         self.messages: list[Json] = []  # of everybody, as they stand now
-        self.ephemeral: list[Json] = []
         self.files: dict[str, Json] = {}
         self.contents: dict[str, bytes] = {}
         self.calls: list[str] = []
