@@ -88,6 +88,19 @@ async def test_a_chat_is_known_before_its_first_message_is_handed_over(
     assert [each.text for each in intake.accepted] == ["hello"]
 
 
+async def test_a_chat_in_which_only_a_command_was_given_is_known_too(
+    vendor: Vendor, tmp_path: Path
+) -> None:
+    async with door_to(vendor, tmp_path).connect(RecordingIntake()):
+        vendor.interact(2, {"id": "1", "name": "usage", "type": 1})
+        await until(lambda: vendor.callbacks)
+    vendor.say("hello")
+    intake = RecordingIntake()
+    async with door_to(vendor, tmp_path).connect(intake):
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.accepted] == ["hello"]
+
+
 async def test_a_history_that_is_not_given_now_is_asked_for_again_and_one_refused_is_left(
     vendor: Vendor, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ class Hearing:
         taking = Taking(ears, reader, places, record, intake=intake, order=self._order)
         self._events = Events(
             taking,
-            Pressing(ears.api, reader, places, intake=intake),
+            Pressing(ears.api, reader, places, record, intake=intake),
             places,
             record,
             order=self._order,

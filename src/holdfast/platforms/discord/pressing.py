@@ -12,9 +12,11 @@ import msgspec
 
 from holdfast.core.errors import IntakeClosed, NotAllowed, SendError, StoreError
 from holdfast.core.ports import Intake
+from holdfast.core.source import ChatType
 from holdfast.platforms.discord.api import RestApi
 from holdfast.platforms.discord.places import Place, Places, dm, place_in_server
 from holdfast.platforms.discord.reading import Reader
+from holdfast.platforms.discord.record import Record
 from holdfast.platforms.discord.wire import COMMAND, COMPONENT, Interaction
 
 log = logging.getLogger(__name__)
@@ -30,10 +32,13 @@ _PATIENCE = 5.0  # seconds: a stop does not wait longer for a button
 class Pressing:
     """Keeps nothing."""
 
-    def __init__(self, api: RestApi, reader: Reader, places: Places, *, intake: Intake) -> None:
+    def __init__(
+        self, api: RestApi, reader: Reader, places: Places, record: Record, *, intake: Intake
+    ) -> None:
         self._api = api
         self._reader = reader
         self._places = places
+        self._record = record
         self._intake = intake
 
     async def take(self, interaction: Interaction) -> None:
@@ -41,10 +46,12 @@ class Pressing:
             return
         place = self._place(interaction)
         inbound = self._reader.chosen(interaction, place) if place is not None else None
-        if inbound is None:
+        if place is None or inbound is None:
             return
         words = ""
         try:
+            if place.chat_type is ChatType.DM:
+                await self._record.know(place.chat_id)
             await self._intake.accept(inbound)
         except NotAllowed as error:
             words = _NOT_YOURS
