@@ -7,7 +7,7 @@ from tests.platforms.discord.doors import door_to, known_to, until
 from tests.platforms.discord.faults import Break, flood
 from tests.platforms.discord.vendor import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREAD, Vendor
 
-from holdfast.core.errors import NotMeant, StoreFailing
+from holdfast.core.errors import NotMeant, StoreError, StoreFailing
 from holdfast.platforms.discord.record import Record
 from holdfast.platforms.discord.snowflakes import earlier
 from holdfast.platforms.simulated.recorder import RecordingIntake
@@ -139,9 +139,11 @@ async def test_the_mark_does_not_pass_over_what_could_not_be_kept(
     old = earlier(int(vendor.snowflake()), seconds=3600)
     path = tmp_path / f"{BOT['id']}.json"
     await Record.load(path, beginning=old)
-    async with door_to(vendor, tmp_path).connect(RecordingIntake(delay=3600)):
+    intake = RecordingIntake()
+    intake.fail_next(*[StoreError("disk full")] * 50)
+    async with door_to(vendor, tmp_path).connect(intake):
         vendor.say("hello", channel=TEXT)
-        await until(lambda: len(vendor.sessions["s"].told) >= 3)
+        await intake.wait_for_tries(1)
     assert (await Record.load(path, beginning=0)).until == old
 
 
