@@ -30,7 +30,7 @@ class Record:
 
     def __init__(self, path: Path, written: Written) -> None:
         self._path = path
-        self._until = written.until
+        self._until = self._durable_until = written.until
         self._dms = dict.fromkeys(written.dms)
         self._durable = set(written.dms)
         self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
@@ -62,9 +62,11 @@ class Record:
         self._durable.add(channel_id)
 
     async def move(self, until: int) -> None:
-        if until <= self._until:
+        """Written when this returns, also where an earlier call was cancelled half-way; where it
+        cannot be, the older mark stands."""
+        self._until = max(until, self._until)
+        if self._until == self._durable_until:
             return
-        self._until = until
         try:
             await self.save()
         except StoreFailing as error:
@@ -81,6 +83,7 @@ class Record:
         with self._writing:  # what is written last is what is known last
             written = Written(until=self._until, dms=self.dms)
             _write(self._path, msgspec.json.encode(written))
+            self._durable_until = written.until
 
 
 def _read(path: Path) -> Written | None:
