@@ -34,9 +34,10 @@ def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, 
 
     `messages` is the log without its first `skipped` ones, which a compaction covers.
     """
-    shown = list(visible(messages, skipped=skipped))
-    results = _first_results(shown)
-    projected = list(_conversation(shown, results))
+    projected = list(messages)
+    if not all(map(_is_plain, messages)):
+        shown = list(visible(messages, skipped=skipped))
+        projected = list(_conversation(shown, _first_results(shown)))
     if projected and not isinstance(projected[0], UserMessage | NoteMessage):
         projected.insert(0, BEGINNING_CUT)
     if not projected or isinstance(projected[-1], AssistantMessage):
@@ -110,6 +111,14 @@ def _problems_of_reply(message: AssistantMessage) -> Iterator[str]:
         yield "two calls with one id"
     if any(not _is_object(call.arguments) or not call.name for call in message.calls):
         yield "a call without a name or with arguments that are no JSON object"
+
+
+def _is_plain(message: Message) -> bool:
+    """Whether it stands for itself, whatever is around it. Nearly all do, and every call of a model
+    looks at each of them again."""
+    if isinstance(message, AssistantMessage):
+        return not message.calls and message.text != ""
+    return isinstance(message, UserMessage) and message.text != ""
 
 
 def _conversation(

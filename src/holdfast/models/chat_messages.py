@@ -44,12 +44,12 @@ def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
         match message:
             case UserMessage():
                 transcript.add_user(_user_content(message))
+            case AssistantMessage():
+                transcript.add_assistant(message)
             case NoteMessage():
                 # Not `system`: several providers take that role only at the very beginning,
                 # while every one takes `user`. The note's own opening says who speaks.
                 transcript.add_user(said(message.text, otherwise="(empty note)"))
-            case AssistantMessage():
-                transcript.add_assistant(message)
             case ToolMessage():
                 transcript.add_result(message)
     return transcript.messages
@@ -74,6 +74,9 @@ class _Transcript:
     def add_assistant(self, message: AssistantMessage) -> None:
         self._ids.reply()
         wire = self._last("assistant")
+        if wire is None and _is_plain(message):
+            self.messages.append({"role": "assistant", "content": message.text})
+            return
         if wire is None:
             wire = {"role": "assistant", "content": None}
             self.messages.append(wire)
@@ -96,6 +99,11 @@ class _Transcript:
     def _call(self, call: ToolCall) -> _Wire:
         function = {"name": sound_name(call.name), "arguments": sound_arguments(call.arguments)}
         return {"id": self._ids.of_call(call.id), "type": "function", "function": function}
+
+
+def _is_plain(reply: AssistantMessage) -> bool:
+    """Words and nothing else, as nearly all are: each is looked at again by every call."""
+    return not (reply.calls or reply.reasoning or not reply.text or reply.text.isspace())
 
 
 def _user_content(message: UserMessage) -> str | list[_Wire]:
