@@ -65,8 +65,8 @@ async def test_stop_ends_the_turn_for_good_and_what_waits_with_it(v1: V1) -> Non
     session = await v1.open()
     assert await v1.ask("POST", f"/sessions/{session}/stop") == {"stopped": False}
     running = await v1.say(session, "[first 60] never")
+    await _until_running(v1, session)  # said before that, the next one would be of the same turn
     waiting = await v1.say(session, "behind it", "m2", mode="queue")
-    await _until_running(v1, session)
     assert await v1.ask("POST", f"/sessions/{session}/stop") == {"stopped": True}
     for message in (running, waiting):
         assert (await v1.get(f"/messages/{message}"))["state"] == "superseded"
