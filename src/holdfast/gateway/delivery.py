@@ -13,7 +13,6 @@ from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreErr
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import (
-    Address,
     Begun,
     DeliveryKind,
     DeliveryRow,
@@ -29,6 +28,7 @@ from holdfast.gateway.pacing import Gate
 from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.passing import Passing
 from holdfast.gateway.posting import Posting, restored
+from holdfast.gateway.reach import Reach
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.reply_stream import ReplyStream
 from holdfast.gateway.way import Way
@@ -52,7 +52,7 @@ class _Chat:
 
 
 class Delivery:
-    """Owns what is owed to platforms: a queue per chat and a gate per chat and account."""
+    """Owns what is owed to platforms: a queue per chat, with its gate."""
 
     def __init__(
         self,
@@ -80,10 +80,7 @@ class Delivery:
         self._completing = Completing(self._posting, redact=redact)
         self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
         self._chats: dict[tuple[str, str, str], _Chat] = {}
-        self._accounts: dict[tuple[str, str], Gate] = {}
-        self._connected = {(p.name, p.account): asyncio.Event() for p in doors}
-        self._away: dict[tuple[str, str], float] = {}  # when an account could not be reached
-        self._found_away = asyncio.Event()
+        self._reach = Reach(doors, clock=clock)
         self._closed = False
 
     def __len__(self) -> int:
@@ -138,19 +135,17 @@ class Delivery:
         What is owed waits for this: before it, a platform cannot say what it does with a
         delivery that it may have had already.
         """
-        self._connected[platform.name, platform.account].set()
+        self._reach.connected(platform)
 
     def gone(self, platform: Platform) -> None:
         """Its line is gone: what is owed to this account waits until it is there again."""
-        self._connected[platform.name, platform.account].clear()
-        self._found_away.set()
+        self._reach.gone(platform)
 
     async def flush(self) -> None:
         """Returns when nothing is under way; what is owed to a closed door stays in the store,
         and is not waited for."""
         while under_way := self._under_way():
-            self._found_away.clear()
-            away = asyncio.ensure_future(self._found_away.wait())
+            away = asyncio.ensure_future(self._reach.one_less())
             try:
                 await asyncio.wait((*under_way, away), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -158,14 +153,8 @@ class Delivery:
 
     def _under_way(self) -> list[asyncio.Task[None]]:
         """What sends to accounts that can be reached, as far as is known."""
-        reached = [chat for key, chat in self._chats.items() if self._reached(key[:2])]
+        reached = [chat for key, chat in self._chats.items() if self._reach.has(*key[:2])]
         return [chat.task for chat in reached if chat.task and not chat.task.done()]
-
-    def _reached(self, account: tuple[str, str]) -> bool:
-        connected, away = self._connected.get(account), self._away.get(account)
-        if connected is not None and not connected.is_set():
-            return False
-        return away is None or self._doors.proven_since(*account, at=away)
 
     async def close(self) -> None:
         """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
@@ -185,12 +174,11 @@ class Delivery:
         """Show what is not owed; False: not now, since something is owed to its chat or that must
         be left in peace. Progress and typing are dropped under pressure, replies never."""
         address = passing.address
-        account = address.platform, address.account
         if (address.platform, address.account, address.chat_id) in self._chats:
             return False
-        if self._account_gate(address).held:
+        if self._reach.gate(address).held:
             return False
-        if not self._closed and not self._reached(account):
+        if not self._closed and not self._reach.has(address.platform, address.account):
             return False
         if isinstance(passing, ReplyStream):
             self._streams[passing.id] = passing
@@ -232,14 +220,14 @@ class Delivery:
             why = "expired with the process that owed it"
             await self._attempts.settle(parcel, DeliveryState.FAILED, error=why)
             return
-        line = self._line(parcel.address)
+        line = self._reach.line(parcel.address)
         await line.wait()  # what an account can do is known once it is connected
         if self._has_parts(parcel):
             await self._deliver_parts(parcel, gate)
             return
         if parcel.begun is not None:  # and nothing of it was shown: it is one like any other
             self._streams.pop(parcel.id, None)
-        account = self._account_gate(parcel.address)
+        account = self._reach.gate(parcel.address)
         while True:
             await gate.passed()
             await account.passed()
@@ -287,29 +275,16 @@ class Delivery:
     def _way(self, parcel: Parcel | Passing, gate: Gate) -> Way:
         return Way(
             gate,
-            self._account_gate(parcel.address),
-            connected=self._line(parcel.address),
-            away=partial(self._lost, parcel),
+            self._reach.gate(parcel.address),
+            connected=self._reach.line(parcel.address),
+            away=partial(self._reach.lost, parcel.address),
         )
-
-    def _line(self, address: Address) -> asyncio.Event:
-        """Set while its account is connected."""
-        connected = self._connected.get((address.platform, address.account))
-        if connected is None:  # it is not configured any more, which is found out on the way
-            connected = asyncio.Event()
-            connected.set()
-        return connected
 
     async def _let_pass(self, passing: Passing, gate: Gate) -> None:
         platform = self._doors.find(passing.address)
         if platform is not None:
             await passing.put(self._posting, platform, self._way(passing, gate))
         await gate.passed()  # who comes next waits too, where the platform has asked for that
-
-    def _lost(self, parcel: Parcel | Passing) -> None:
-        """Its account could not be reached."""
-        self._away[parcel.address.platform, parcel.address.account] = self._clock.now()
-        self._found_away.set()
 
     async def _try(self, parcel: Parcel, gate: Gate) -> Parcel | None:
         """One attempt; the parcel as it now stands if there is to be another."""
@@ -321,13 +296,15 @@ class Delivery:
         try:
             await self._attempts.attempt(parcel, platform)
         except Throttled as error:
-            held = self._account_gate(parcel.address) if error.whole_account else gate
+            held = self._reach.gate(parcel.address) if error.whole_account else gate
             held.hold(error.retry_after)
             await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return parcel
         except NotConnected as error:
-            self._lost(parcel)
-            if self._line(parcel.address).is_set():  # else it is waited for, and not guessed at
+            self._reach.lost(parcel.address)
+            if self._reach.line(
+                parcel.address
+            ).is_set():  # else it is waited for, and not guessed at
                 gate.hold(min(FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
             await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
@@ -343,9 +320,3 @@ class Delivery:
                 parcel, doubtful=True, repeated=parcel.doubtful, failures=failures
             )
         return None
-
-    def _account_gate(self, address: Address) -> Gate:
-        key = (address.platform, address.account)
-        if key not in self._accounts:
-            self._accounts[key] = Gate(self._clock)
-        return self._accounts[key]
