@@ -1,10 +1,11 @@
 """A door as it is declared: which settings it has, and how an account of it is opened."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from holdfast.core.question import Question
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
 
@@ -42,6 +43,14 @@ class Opening(Generic[S]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the vendor of an account says of it."""
+
+    name: str  # as people there call it: "@my_bot", "bot@example.org"
+    at: str = ""  # a link that opens a chat with it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Door(Generic[S]):
     """Declared as a constant in a file that imports little: it is read to check the settings,
     also of accounts that are not enabled. What the door needs to work, `open` imports.
@@ -59,3 +68,14 @@ class Door(Generic[S]):
     # The keys that say together which account of the vendor this is. While one gateway of this
     # machine has it, no other takes it. Empty, or all of them unset: it may be shared.
     identity: tuple[str, ...] = ("token",)
+    # What is to be done at the vendor before there is anything to answer, in sentences; and what
+    # `holdfast setup` asks then, in this order. Keys that few people change are not asked for.
+    guide: str = ""
+    questions: tuple[Question, ...] = ()
+    # How `allow` names a person there, and where one finds that: "the number of your account
+    # (@userinfobot tells it)". "": nobody has a name beforehand, and pairing is the way.
+    people: str = ""
+    # Asks the vendor whose these credentials are, and changes nothing there: no message is taken,
+    # no presence shown for longer than it has to be, nothing kept in `Opening.folder`. Raises a
+    # `ConnectError` or a `SendError`. None: what is wrong shows when the account is connected.
+    check: "Callable[[Opening[S]], Awaitable[Known]] | None" = None

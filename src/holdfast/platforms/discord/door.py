@@ -4,8 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.door import Door, Opening
+from holdfast.core.door import Door, Known, Opening
 from holdfast.core.ports import Platform
+from holdfast.core.question import Question
 from holdfast.core.settings import PlatformSettings
 
 PORTAL = "https://discord.com/developers/applications"
@@ -41,4 +42,33 @@ def _open(opening: Opening[DiscordSettings]) -> Platform:
     )
 
 
-DOOR = Door(name="discord", settings=DiscordSettings, open=_open)
+async def _check(opening: Opening[DiscordSettings]) -> Known:
+    from holdfast.platforms.discord.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="discord",
+    settings=DiscordSettings,
+    open=_open,
+    guide=(
+        f"Open {PORTAL}, choose New Application, and under Bot switch on Message Content Intent. "
+        "Under OAuth2, URL Generator, tick bot and applications.commands with the permissions "
+        "View Channels, Send Messages, Send Messages in Threads, Attach Files and Read Message "
+        "History; open the address that it makes, and choose your server."
+    ),
+    questions=(
+        Question(
+            key="token",
+            label="The token of the bot",
+            help="Under Bot, Reset Token shows it, once.",
+            variable="DISCORD_BOT_TOKEN",
+        ),
+    ),
+    people=(
+        "the number of your account (Settings, Advanced, Developer Mode; then Copy User ID stands "
+        "in the menu of every person)"
+    ),
+    check=_check,
+)

@@ -79,7 +79,7 @@ class DiscordPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        base_url, line = await asyncio.to_thread(_library, self._settings)
+        base_url, line = await asyncio.to_thread(library, self._settings)
         async with (
             self._api.open(base_url, lambda: intake.proven(self.name, self.account)),
             line.logged_in(self._token) as (me, application),
@@ -142,7 +142,7 @@ class DiscordPlatform:
             log.warning("The menu could not be set: %s", error, extra={"action": "menu_unset"})
 
 
-def _library(settings: DiscordSettings) -> "tuple[str, Line]":
+def library(settings: DiscordSettings) -> "tuple[str, Line]":
     """In a thread: the import takes half a second, and the loop has others to serve."""
     try:
         from holdfast.platforms.discord.line import (  # noqa: PLC0415 - imports discord.py

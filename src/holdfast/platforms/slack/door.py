@@ -4,8 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.door import Door, Opening
+from holdfast.core.door import Door, Known, Opening
 from holdfast.core.ports import Platform
+from holdfast.core.question import Question
 from holdfast.core.settings import PlatformSettings
 
 API = "https://slack.com/api"
@@ -53,4 +54,45 @@ def _open(opening: Opening[SlackSettings]) -> Platform:
     )
 
 
-DOOR = Door(name="slack", settings=SlackSettings, open=_open)
+async def _check(opening: Opening[SlackSettings]) -> Known:
+    from holdfast.platforms.slack.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="slack",
+    settings=SlackSettings,
+    open=_open,
+    guide=(
+        "Open https://api.slack.com/apps, Create New App, From a manifest, and paste the one that "
+        "stands in docs/slack.md; then Install to Workspace."
+    ),
+    questions=(
+        Question(
+            key="token",
+            label="The token of the app's bot",
+            help="The Bot User OAuth Token under OAuth & Permissions; it begins with xoxb-.",
+            variable="SLACK_BOT_TOKEN",
+        ),
+        Question(
+            key="app_token",
+            label="The token for the socket",
+            help=(
+                "An App-Level Token with the scope connections:write, under Basic Information; it "
+                "begins with xapp-. Leave it empty where Slack is to post its events to you."
+            ),
+            optional=True,
+            variable="SLACK_APP_TOKEN",
+        ),
+        Question(
+            key="signing_secret",
+            label="The signing secret",
+            help="Under Basic Information: with it, posts of Slack are known to be its own.",
+            unless="app_token",
+            variable="SLACK_SIGNING_SECRET",
+        ),
+    ),
+    people="your member ID (in your profile, under the three dots)",
+    check=_check,
+)

@@ -5,8 +5,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.door import Door, Opening
+from holdfast.core.door import Door, Known, Opening
 from holdfast.core.ports import Platform
+from holdfast.core.question import Question
 from holdfast.core.settings import PlatformSettings
 
 API = "https://api.telegram.org"
@@ -42,4 +43,28 @@ def _open(opening: Opening[TelegramSettings]) -> Platform:
     )
 
 
-DOOR = Door(name="telegram", settings=TelegramSettings, open=_open)
+async def _check(opening: Opening[TelegramSettings]) -> Known:
+    from holdfast.platforms.telegram.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="telegram",
+    settings=TelegramSettings,
+    open=_open,
+    guide=(
+        "Open a chat with @BotFather in Telegram (https://t.me/BotFather), say /newbot, and "
+        "choose a name. He gives you a token."
+    ),
+    questions=(
+        Question(
+            key="token",
+            label="The token of the bot",
+            help="It looks like 123456:ABC-DEF…; whoever has it is the bot.",
+            variable="TELEGRAM_BOT_TOKEN",
+        ),
+    ),
+    people="the number of your account (bots like @userinfobot tell it)",
+    check=_check,
+)

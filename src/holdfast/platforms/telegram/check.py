@@ -1,0 +1,14 @@
+"""Asking Telegram whose token that is."""
+
+from holdfast.core.door import Known, Opening
+from holdfast.platforms.telegram.api import BotApi
+from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.platforms.telegram.wire import User
+
+
+async def check(opening: Opening[TelegramSettings]) -> Known:
+    """Raises the `SendError` that says what Telegram made of the token."""
+    api = BotApi(opening.secrets["token"], base_url=opening.settings.base_url)
+    async with api.open(lambda: None):
+        me = await api.call("getMe", User)
+    return Known(name=f"@{me.username}", at=f"https://t.me/{me.username}")
