@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.tools.addresses import Address, is_public
+from holdfast.core.addresses import Address, is_public
 from holdfast.tools.browser.egress import Egress
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"

@@ -2,14 +2,13 @@
 
 import asyncio
 import ipaddress
-import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
 
+from holdfast.core.addresses import is_public
 from holdfast.core.tool import ToolContext, ToolFailed
-from holdfast.tools.addresses import is_public
 from holdfast.tools.fetch import Fetch
 from holdfast.tools.readable import decode_page, page_text
 
@@ -155,8 +154,8 @@ async def test_the_address_judged_is_the_address_connected_to(site, context):
 
     port = site.address.rpartition(":")[2]
     await Fetch(permits=remember).run(context, {"url": f"http://localhost:{port}/page"})
-    known = {info[4][0] for info in socket.getaddrinfo("localhost", None)}
-    assert set(judged) <= known and "127.0.0.1" in judged
+    # Resolvers differ in whether they read the hosts file for the second of these.
+    assert set(judged) <= {"127.0.0.1", "::1"} and "127.0.0.1" in judged
 
 
 @pytest.mark.parametrize(

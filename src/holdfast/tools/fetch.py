@@ -1,13 +1,14 @@
 """Fetching a web page and making readable text of it."""
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
+from holdfast.core.addresses import OFF_LIMITS, Permits, guard, is_public, literal
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
-from holdfast.tools.addresses import OFF_LIMITS, Permits, guard, is_public, literal
 from holdfast.tools.arguments import decode, make_schema
 from holdfast.tools.readable import decode_page, page_text
 
@@ -58,7 +59,9 @@ class Fetch:
     async def _fetch(self, url: str) -> str:
         import aiohttp  # noqa: PLC0415 - heavy, and most turns fetch nothing
 
-        connector = aiohttp.TCPConnector(socket_factory=guard(self._permits), limit=1)
+        connector = aiohttp.TCPConnector(
+            socket_factory=guard(self._permits, socket.socket), limit=1
+        )
         headers = {"User-Agent": AGENT, "Accept": "text/html,text/plain,*/*;q=0.5"}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
             try:

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.core.addresses import Address, is_public
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.settings import BrowserSettings
 from holdfast.core.tool import ToolFailed
-from holdfast.tools.addresses import Address, is_public
 from holdfast.tools.browser.confinement import (
     DOWNLOADS,
     PROFILE,

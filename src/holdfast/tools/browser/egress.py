@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Self
 from urllib.parse import urlsplit
 
-from holdfast.tools.addresses import OFF_LIMITS, Permits, literal
+from holdfast.core.addresses import OFF_LIMITS, Permits, literal
 
 _HEAD = 64 * 1024
 _PIECE = 64 * 1024

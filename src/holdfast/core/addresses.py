@@ -1,23 +1,19 @@
-"""Addresses: which ones a fetch may reach, judged on the address that is connected to."""
+"""Addresses: which ones a request of ours may reach, judged on the address that is connected to."""
 
 import errno
 import ipaddress
-import socket
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Permits = Callable[[Address], bool]
-AddressInfo = tuple[
-    int | socket.AddressFamily,
-    int | socket.SocketKind,
-    int,
-    str,
-    tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
-]
+AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]  # as a resolver gives it
 
 OFF_LIMITS = "is a private address, which is off limits"
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+Socket = TypeVar("Socket")
 
 
 def is_public(address: Address) -> bool:
@@ -47,18 +43,20 @@ class AddressRefused(OSError):
     """An address that may not be reached."""
 
 
-def guard(permits: Permits) -> Callable[[AddressInfo], socket.socket]:
+def guard(
+    permits: Permits, make: Callable[[int, int, int], Socket]
+) -> Callable[[AddressInfo], Socket]:
     """A maker of sockets, each for one address that is about to be connected to, or none.
 
     This is the last place before the network: however a URL spells its host, and whatever a
     name resolves to a moment later, what is judged here is what is connected to.
     """
 
-    def open_socket(info: AddressInfo) -> socket.socket:
+    def open_socket(info: AddressInfo) -> Socket:
         family, kind, protocol, _, address = info
         found = literal(str(address[0]))
         if found is None or not permits(found):
             raise AddressRefused(errno.EACCES, f"{address[0]} {OFF_LIMITS}")
-        return socket.socket(family, kind, protocol)
+        return make(family, kind, protocol)
 
     return open_socket
