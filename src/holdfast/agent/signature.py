@@ -47,3 +47,9 @@ def sign(
 def sign_for(signature: str, principal: PrincipalId) -> str:
     """The signature of what belongs to one person; cheap, for it is asked for with every turn."""
     return hashlib.sha256(f"{signature}\n{principal}".encode()).hexdigest()
+
+
+def sign_confined(signature: str, toolsets: Iterable[str]) -> str:
+    """The signature of what may use no more than these toolsets, which count in any order."""
+    named = " ".join(sorted(set(toolsets)))
+    return hashlib.sha256(f"{signature}\nconfined to {named}".encode()).hexdigest()

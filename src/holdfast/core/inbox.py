@@ -54,6 +54,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lasting: bool = True  # False: nobody comes back to this conversation, so no agent is kept
     history: tuple[Message, ...] = ()
     instructions: str = ""
+    toolsets: tuple[str, ...] | None = None  # all that its turn may use; None: as configured
     cursor: Cursor | None = None
     note: bool = False  # ours and no person's: in the transcript it is a note
     child: Child | None = None  # this is the work of a child, and opens its session

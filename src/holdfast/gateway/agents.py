@@ -1,6 +1,6 @@
 """Building agents: from the config, the session's row and its transcript."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from holdfast.agent.agent import Agent, Close
 from holdfast.agent.context import Context
 from holdfast.agent.prompt import build_prompt, prompt_shape
-from holdfast.agent.signature import sign, sign_for
+from holdfast.agent.signature import sign, sign_confined, sign_for
 from holdfast.core.child import Child
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import InboxRow
@@ -58,7 +58,7 @@ class Agents:
         """What the agent that answers this message must have been built from.
 
         The person is part of it where one owns the session; in a session that several share a
-        change of speaker rebuilds nothing.
+        change of speaker rebuilds nothing. So are the toolsets that the message is confined to.
         """
         sessions = self._settings.sessions
         shared = is_shared(
@@ -66,7 +66,9 @@ class Agents:
             sessions.group_sessions_per_user,
             sessions.thread_sessions_per_user,
         )
-        return self._signature if shared else sign_for(self._signature, row.principal)
+        signature = self._signature if shared else sign_for(self._signature, row.principal)
+        confined = row.inbound.toolsets
+        return signature if confined is None else sign_confined(signature, confined)
 
     async def build(
         self,
@@ -76,6 +78,7 @@ class Agents:
         fresh: bool,
         instructions: str = "",
         memory: Remembered | None = None,
+        toolsets: Iterable[str] | None = None,
         child: Child | None = None,
     ) -> Agent:
         """The agent of a session; `fresh` says that the store has nothing of it yet, and `memory`
@@ -83,7 +86,8 @@ class Agents:
         was made by a configuration of another shape."""
         row = None if fresh else await self._library.session(session_id)
         skipped, records = (0, []) if row is None else await self._library.context(session_id)
-        toolbox = self._toolbox if child is None else self._toolbox.only(child.toolsets)
+        confined = toolsets if child is None else child.toolsets
+        toolbox = self._toolbox if confined is None else self._toolbox.only(confined)
         shape = prompt_shape(toolbox=toolbox, instructions=self._settings.agent.instructions)
         stands = row is not None and row.prompt and row.prompt_shape in ("", shape)
         if row is not None and stands:

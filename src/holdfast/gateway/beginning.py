@@ -51,6 +51,7 @@ class Beginning:
             fresh=self._fresh,
             instructions=first.inbound.instructions,
             memory=None if child else lambda: house.memory.prompt_block(self._session_id, first),
+            toolsets=first.inbound.toolsets,
             child=child,
         )
 
