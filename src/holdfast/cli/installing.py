@@ -1,11 +1,11 @@
 """Installing a choice: tried, shown, written into the home, and checked as a start would."""
 
-import difflib
 from pathlib import Path
 
 import click
 
 from holdfast.cli.choosing import Choice
+from holdfast.cli.file_change import show_change
 from holdfast.cli.home import as_option
 from holdfast.cli.private_files import set_variable, write_whole
 from holdfast.cli.toml_patch import CannotPatch, patch_table
@@ -60,11 +60,7 @@ def _write(home: Path, choice: Choice, *, ask: bool) -> None:
     path = home / CONFIG_FILE
     before = read_text(path) or ""
     after = _patched(path, before, choice)
-    changes = [*difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=1)][2:]
-    if changes:
-        click.echo(f"\n{path}:")
-        for line in changes:
-            click.echo("  " + click.style(line, fg={"+": "green", "-": "red"}.get(line[0])))
+    changes = show_change(path, before, after)
     if ask:
         click.confirm("Write this?", default=True, abort=True)
     if choice.key is not None and set_variable(

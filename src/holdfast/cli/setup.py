@@ -1,12 +1,13 @@
-"""`holdfast setup`: from nothing to a model that answers."""
+"""`holdfast setup`: from nothing to a model that answers, and to doors where people write."""
 
+import os
 import sys
 
 import click
 
 from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.output import json_option
 
-_DOORS = ("telegram",)
 _PROVIDERS = ("anthropic", "openai", "openrouter", "local", "demo")
 
 
@@ -18,24 +19,44 @@ _PROVIDERS = ("anthropic", "openai", "openrouter", "local", "demo")
 @click.option(
     "--key-from-env", metavar="NAME", help="Take the key from this variable and keep it in .env."
 )
-@click.option("--door", type=click.Choice(_DOORS), help="Set up a chat platform instead.")
-@click.option("--no-test", is_flag=True, help="Do not try whether the model, or the bot, answers.")
+@click.option("--no-test", is_flag=True, help="Do not try the model, or the account.")
+@click.option(
+    "--door",
+    metavar="PLATFORM",
+    shell_complete=lambda *_: _doors(),
+    help="Set up an account of a chat platform instead: telegram, slack, discord, …",
+)
+@click.option("--account", default="default", show_default=True, help="With --door: which one.")
+@click.option(
+    "--set",
+    "given",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="With --door: a key of its table. A secret is env:NAME or file:PATH.",
+)
+@click.option("--owner", metavar="ID", multiple=True, help="With --door: who you are there.")
+@json_option
 def command(
     provider: str | None,
     name: str | None,
     base_url: str | None,
     key_from_env: str | None,
-    door: str | None,
     no_test: bool,
+    door: str | None,
+    account: str,
+    given: tuple[str, ...],
+    owner: tuple[str, ...],
+    as_json: bool,
 ) -> None:
-    """Choose a model, try it, and write it down.
+    """Choose a model, try it, and write it down; or, with --door, an account of a platform.
 
     Asks what it needs to know; with --provider it asks nothing. The choice goes into [model] of
     holdfast.toml, where nothing else is touched, and the key into .env in the home, which only
     you can read. No gateway has to run for this.
 
-    With --door it asks for the token of a bot instead, or takes it with --key-from-env, tries it,
-    and adds the platform.
+    With --door it asks what that door wants to know, asks the platform whether it is right, and
+    adds the account. Secrets go into .env. Whatever --set has is not asked for; with --json, or
+    without a terminal, nothing is.
 
     \b
     Examples:
@@ -43,22 +64,66 @@ def command(
       holdfast setup --provider anthropic --key-from-env ANTHROPIC_API_KEY
       holdfast setup --provider local --base-url http://127.0.0.1:8080/v1 --name qwen3
       holdfast setup --door telegram
+      holdfast setup --door slack --account work --set token=env:BOT --set app_token=env:APP
     """
+    if door is not None:
+        settings = [*given, *([f"base_url={base_url}"] if base_url else [])]
+        _set_up(door, account, settings, key_from_env, owner, test=not no_test, as_json=as_json)
+        return
+    if given or owner or account != "default" or as_json:
+        raise click.UsageError("--account, --set, --owner and --json are about a --door.")
     from holdfast.cli.choosing import Given, ask_person, from_options  # noqa: PLC0415 - no --help
     from holdfast.cli.installing import install  # noqa: PLC0415 - as above
 
     home = chosen_home()
-    if door is not None:
-        from holdfast.cli import telegram_setup  # noqa: PLC0415 - as above
-
-        telegram_setup.install(
-            home, token_from_env=key_from_env, base_url=base_url, test=not no_test
-        )
-        return
-    given = Given(provider=provider, name=name, base_url=base_url, key_from_env=key_from_env)
+    wanted = Given(provider=provider, name=name, base_url=base_url, key_from_env=key_from_env)
     if provider is not None:
-        install(home, from_options(given), test=not no_test, ask=False)
+        install(home, from_options(wanted), test=not no_test, ask=False)
     elif sys.stdin.isatty():
-        install(home, ask_person(home, given), test=not no_test, ask=True)
+        install(home, ask_person(home, wanted), test=not no_test, ask=True)
     else:
         raise click.UsageError("Nobody is here to answer: say at least --provider.")
+
+
+def _set_up(
+    door: str,
+    account: str,
+    settings: list[str],
+    secret_from: str | None,
+    owners: tuple[str, ...],
+    *,
+    test: bool,
+    as_json: bool,
+) -> None:
+    from holdfast.cli.door_opening import open_account  # noqa: PLC0415 - not for --help
+    from holdfast.cli.door_person import AtTerminal  # noqa: PLC0415 - as above
+    from holdfast.cli.door_setup import Wish, install, tell  # noqa: PLC0415 - as above
+
+    home = chosen_home()
+    person = AtTerminal() if sys.stdin.isatty() and not as_json else None
+    wish = Wish(
+        door=door,
+        account=account,
+        given=dict(_pair(each) for each in settings),
+        secret_from=secret_from,
+        owners=owners,
+        test=test,
+        as_json=as_json,
+    )
+    done = install(home, wish, person=person, environ=os.environ)
+    tell(done, as_json=as_json)
+    if not as_json:
+        open_account(home, done, person=person)
+
+
+def _pair(given: str) -> tuple[str, str]:
+    key, sign, value = given.partition("=")
+    if not (key and sign):
+        raise click.UsageError(f"--set {given}: say KEY=VALUE.")
+    return key, value
+
+
+def _doors() -> list[str]:
+    from holdfast.config.doors import known_doors  # noqa: PLC0415 - only where Tab was pressed
+
+    return list(known_doors())

@@ -3,21 +3,26 @@
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.core.errors import HoldfastError
 
 _HEADER = re.compile(r"\s*\[")
 _STRING = r"\"(?:[^\"\\]|\\.)*\"|'[^']*'"
-_ENTRY = re.compile(rf"(\s*)([A-Za-z0-9_-]+)(\s*=\s*)({_STRING}|[^#\"'\[{{]*?)(\s*(?:#.*)?)$")
+_LIST = rf"\[(?:{_STRING}|[^#\"'\[\]{{}}])*\]"  # on one line, and of no tables or lists
+_ENTRY = re.compile(
+    rf"(\s*)([A-Za-z0-9_-]+)(\s*=\s*)({_STRING}|{_LIST}|[^#\"'\[{{]*?)(\s*(?:#.*)?)$"
+)
+
+Value = str | bool | int | float | Sequence[str]
 
 
 class CannotPatch(HoldfastError):
     """The file is written in a way that this cannot change safely."""
 
 
-def patch_table(text: str, table: str, values: Mapping[str, str | None]) -> str:
-    """The text with these keys of `[table]` set to texts, or taken out where the value is None.
+def patch_table(text: str, table: str, values: Mapping[str, Value | None]) -> str:
+    """The text with these keys of `[table]` set, or taken out where the value is None.
 
     Comments, order and every other key stay as they are. What comes out is parsed, and must say
     exactly what was asked for: else `CannotPatch` is raised and the file is for a person to edit.
@@ -30,7 +35,7 @@ def patch_table(text: str, table: str, values: Mapping[str, str | None]) -> str:
     body, left = _changed(lines[start:end], dict(values))
     place = _last_entry(body)
     body[place:place] = [
-        f"{key} = {_quoted(value)}" for key, value in left.items() if value is not None
+        f"{key} = {_written(value)}" for key, value in left.items() if value is not None
     ]
     patched = "\n".join([*lines[:start], *body, *lines[end:]]) + "\n"
     _verify(text, patched, table, values)
@@ -49,8 +54,8 @@ def _section(lines: list[str], table: str) -> tuple[int, int]:
 
 
 def _changed(
-    body: list[str], values: dict[str, str | None]
-) -> tuple[list[str], dict[str, str | None]]:
+    body: list[str], values: dict[str, Value | None]
+) -> tuple[list[str], dict[str, Value | None]]:
     """The table's lines with the keys changed that are there; and the values that are not."""
     changed = []
     for line in body:
@@ -60,7 +65,7 @@ def _changed(
             continue
         value = values.pop(entry[2])
         if value is not None:
-            changed.append(f"{entry[1]}{entry[2]}{entry[3]}{_quoted(value)}{entry[5]}")
+            changed.append(f"{entry[1]}{entry[2]}{entry[3]}{_written(value)}{entry[5]}")
     return changed, values
 
 
@@ -70,12 +75,20 @@ def _last_entry(body: list[str]) -> int:
     return said[-1] + 1 if said else 0
 
 
+def _written(value: Value) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    return f"[{', '.join(map(_quoted, value))}]"
+
+
 def _quoted(value: str) -> str:
     """A basic string; what JSON escapes, TOML escapes alike, and one character more."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _verify(before: str, after: str, table: str, values: Mapping[str, str | None]) -> None:
+def _verify(before: str, after: str, table: str, values: Mapping[str, Value | None]) -> None:
     try:
         wanted = tomllib.loads(before)
         *outer, name = table.split(".")

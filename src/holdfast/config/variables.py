@@ -104,12 +104,13 @@ def _parse(name: str, path: KeyPath, node: Node, text: str, origin: str) -> Any:
     if optional and not text:
         return None
     try:
-        return _value(node, text)
+        return value_of(node, text)
     except ValueError:
         raise _refused(origin, node, text) from None
 
 
-def _value(node: Node, text: str) -> Any:
+def value_of(node: Node, text: str) -> Any:
+    """What a text means for a key that holds such a thing. Raises `ValueError`."""
     match node:
         case inspect.BoolType():
             return _truth(text)

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from holdfast.core.settings import holds_secret
+
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """One key of an account's table, and how a person is asked for it.
@@ -23,3 +25,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     # Accounts besides the default one have their name appended.
     variable: str = ""
     made: bool = False  # of a secret: where none is given, one is made by chance
+
+    @property
+    def secret(self) -> bool:
+        return holds_secret(self.key)

@@ -1,0 +1,244 @@
+"""`holdfast setup --door`: what a door declares is asked, tried, and written whole or not."""
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from tests.platforms.telegram.bot_api import BotApi
+from tests.platforms.telegram.vendor import Vendor
+
+from holdfast.cli.door_setup import SetUp, Wish, install
+from holdfast.cli.toml_patch import patch_table
+from holdfast.config import load
+from holdfast.config.doors import find_door
+from holdfast.config.dotenv import read_dotenv
+from holdfast.core.door import BUILT_IN
+from holdfast.core.errors import HoldfastError
+from holdfast.core.question import Question
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
+PIGEON = """
+from holdfast.core.door import Door, Known
+from holdfast.core.errors import ConnectRefused
+from holdfast.core.question import Question
+from holdfast.core.settings import PlatformSettings
+
+class Settings(PlatformSettings, frozen=True, kw_only=True):
+    loft: str = ""
+    roof: str = ""
+    birds: int = 3
+    rings: tuple[str, ...] = ()
+    pass_key: str = ""
+    call_secret: str = ""
+    spare_token: str = ""
+
+    def __post_init__(self):
+        if self.birds > 9:
+            raise ValueError("birds is more than a loft holds")
+
+async def check(opening):
+    if opening.secrets["pass_key"].reveal() != "coo-coo-coo":
+        raise ConnectRefused("the loft does not know that key", remedy="ask the keeper")
+    return Known(name=f"{opening.settings.loft}/{opening.account}")
+
+DOOR = Door(
+    name="pigeon", settings=Settings, open=lambda opening: None, check=check, people="your ring",
+    guide="Build a loft first.",
+    questions=(
+        Question(key="loft", label="Loft"),
+        Question(key="roof", label="Roof", default="{loft}-roof"),
+        Question(key="birds", label="Birds", default="3"),
+        Question(key="rings", label="Rings", optional=True),
+        Question(key="pass_key", label="Key", help="Under the mat.", variable="PIGEON_KEY"),
+        Question(key="call_secret", label="Call", made=True),
+        Question(key="spare_token", label="Spare", unless="pass_key"),
+    ),
+)
+"""
+
+
+class Somebody:
+    """Answers by the label of what is asked; where there is no answer left, presses Ctrl-C."""
+
+    def __init__(self, answers: Mapping[str, list[str]]) -> None:
+        self._answers = {label: list(each) for label, each in answers.items()}
+        self.asked: list[tuple[str, str, bool]] = []
+
+    def tell(self, question: Question, *, offered: str, unseen: bool) -> str:
+        self.asked.append((question.label, offered, unseen))
+        if not self._answers.get(question.label):
+            raise click.Abort
+        return self._answers[question.label].pop(0) or offered
+
+    def agrees(self, asked: str, *, usually: bool = True) -> bool:
+        return usually
+
+
+@pytest.fixture
+def pigeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a door is installed; the home."""
+    name = f"pigeon_setup_{tmp_path.name}"
+    about = tmp_path / "site" / "pigeon_setup-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-setup\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[holdfast.platforms]\npigeon = {name}:DOOR\n")
+    (tmp_path / "site" / f"{name}.py").write_text(PIGEON)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    return tmp_path / "home"
+
+
+def given(home: Path, **more: Any) -> SetUp:
+    """By options alone, in a shell that has the key."""
+    wish = {"door": "pigeon", "account": "default", "given": {"loft": "north"}, **more}
+    return install(home, Wish(**wish), person=None, environ={"PIGEON_KEY": "coo-coo-coo"})
+
+
+def files(home: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in home.iterdir()}
+
+
+def test_a_door_of_another_package_is_asked_for_by_what_it_declares(pigeon: Path) -> None:
+    ann = Somebody(
+        {
+            "Loft": ["north"],
+            "Roof": [""],
+            "Birds": ["many", "10", "4"],
+            "Rings": ["a, b"],
+            "Key": ["coo-coo-coo"],
+            "Call": [""],
+            "Who you are there": ["ann"],
+        }
+    )
+    wish = Wish(door="pigeon", account="work", given={})
+    with pytest.raises(HoldfastError, match="more than a loft holds"):
+        install(pigeon, wish, person=ann, environ={})
+    assert files(pigeon) == {}
+    ann = Somebody(
+        {
+            "Loft": ["north"],
+            "Roof": [""],
+            "Birds": ["many", "4"],
+            "Rings": ["a, b"],
+            "Key": ["coo-coo-coo"],
+            "Call": [""],
+            "Who you are there": ["ann"],
+        }
+    )
+    done = install(pigeon, wish, person=ann, environ={})
+    assert ("Roof", "north-roof", False) in ann.asked and ("Key", "", True) in ann.asked
+    assert "Spare" not in [label for label, _, _ in ann.asked]
+    assert done.known is not None and done.known.name == "north/work"
+    config = load(pigeon, {})
+    account: Any = config.settings.account("pigeon", "work")
+    assert (account.loft, account.roof, account.birds) == ("north", "north-roof", 4)
+    assert (account.rings, account.allow, account.operators) == (("a", "b"), ("ann",), ("ann",))
+    secrets = read_dotenv(pigeon / ".env").values
+    assert secrets["PIGEON_KEY_WORK"] == "coo-coo-coo"
+    assert len(secrets["PIGEON_CALL_SECRET_WORK"]) > 30  # nobody gave one
+    assert (pigeon / ".env").stat().st_mode & 0o777 == 0o600
+    assert "coo-coo-coo" not in (pigeon / "holdfast.toml").read_text()
+
+
+def test_a_second_run_changes_nothing_and_an_account_beside_it_has_its_own_secret(
+    pigeon: Path,
+) -> None:
+    assert given(pigeon, owners=("ann",)).changed
+    before = files(pigeon)
+    assert "birds" not in before["holdfast.toml"]  # three is what holds anyway
+    assert not given(pigeon, owners=("ann",)).changed
+    assert files(pigeon) == before
+    assert given(pigeon, owners=("bob",), given={"birds": "5"}).changed
+    account: Any = load(pigeon, {}).settings.account("pigeon", "default")
+    assert (account.loft, account.birds, account.allow) == ("north", 5, ("ann", "bob"))
+    spare = {"loft": "south", "pass_key": "env:PIGEON_KEY"}
+    given(pigeon, account="work", given=spare)
+    assert load(pigeon, {}).secret("platforms.pigeon.accounts.work.pass_key") is not None
+    assert before["holdfast.toml"].splitlines()[1] in files(pigeon)["holdfast.toml"]
+
+
+def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> None:
+    (pigeon / "holdfast.toml").write_text(MINE.replace("platforms.telegram", "platforms.web"))
+    (pigeon / ".env").write_text("OTHER=1\n")
+    before = files(pigeon)
+    wish = Wish(door="pigeon", account="default", given={"loft": "north"})
+
+    def refused(*, environ: dict[str, str] | None = None, **more: Any) -> str:
+        changed = Wish(door="pigeon", account="default", **{"given": {"loft": "north"}, **more})
+        with pytest.raises((HoldfastError, click.ClickException)) as caught:
+            install(pigeon, changed, person=None, environ=environ or {})
+        assert files(pigeon) == before
+        return str(caught.value)
+
+    assert "ask the keeper" in refused(environ={"PIGEON_KEY": "wrong-key"})
+    assert "--set pass_key=env:PIGEON_KEY" in refused()
+    assert "read by others" in refused(given={"loft": "n", "pass_key": "coo-coo-coo"})
+    assert "NOWHERE is not set" in refused(secret_from="NOWHERE")
+    assert "a whole number" in refused(given={"loft": "n", "birds": "x"})
+    assert "did you mean `loft`?" in refused(
+        given={"loft": "n", "lift": "x"}, environ={"PIGEON_KEY": "coo-coo-coo"}
+    )
+    with pytest.raises(click.Abort):
+        install(pigeon, wish, person=Somebody({"Roof": [""]}), environ={})
+    assert files(pigeon) == before
+    with pytest.raises(HoldfastError, match="Did you mean pigeon"):
+        install(pigeon, Wish(door="pidgeon", account="default", given={}), person=None, environ={})
+
+
+def test_both_files_are_put_back_where_no_gateway_could_start_with_them(
+    pigeon: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pigeon / ".env").write_text("OTHER=1\n")
+    (pigeon / ".env").chmod(0o640)
+    monkeypatch.setenv("HOLDFAST_PLATFORMS_PIGEON_BIRDS", "11")
+    with pytest.raises(HoldfastError, match="more than a loft holds"):
+        given(pigeon)
+    assert files(pigeon) == {".env": "OTHER=1\n"}
+    assert (pigeon / ".env").stat().st_mode & 0o777 == 0o640
+    monkeypatch.delenv("HOLDFAST_PLATFORMS_PIGEON_BIRDS")
+    assert given(pigeon).changed
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_question_of_a_door_is_about_a_key_that_it_has(name: str) -> None:
+    door = find_door(name)
+    assert door is not None
+    keys = {question.key.partition(".")[0] for question in door.questions}
+    assert keys <= set(door.settings.__struct_fields__)
+    earlier = [question.key for question in door.questions]
+    assert all(q.unless in ("", *earlier[:n]) for n, q in enumerate(door.questions))
+    assert all(q.secret or not (q.made or q.variable) for q in door.questions)
+
+
+async def test_a_token_that_telegram_knows_is_kept_and_named(cli: Cli, tmp_path: Path) -> None:
+    vendor, home = Vendor(), tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text(MINE)
+    async with BotApi(vendor).serving() as url:
+        words = ("setup", "--door", "telegram", "--key-from-env", "BOT", "--base-url", url)
+        wrong = await asyncio.to_thread(cli, *words, BOT="1:wrong")
+        assert (home / "holdfast.toml").read_text() == MINE
+        done = await asyncio.to_thread(cli, *words, BOT=vendor.token)
+    assert wrong.returncode != 0
+    assert "nothing was written" in wrong.stderr
+    assert done.returncode == 0, done.stderr
+    assert "https://t.me/holdfast_bot" in done.stdout
+    assert vendor.token not in done.stdout + done.stderr + wrong.stderr
+    config = load(home, {})
+    bot = config.settings.platforms["telegram"]
+    assert (bot.allow, config.settings.gateway.port) == (("1",), 9000)
+    assert config.secrets["platforms.telegram.token"].reveal() == vendor.token
+    assert (home / ".env").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_table_within_a_table_is_patched_in_its_place() -> None:
+    patched = patch_table(MINE, "platforms.telegram", {"token": "env:BOT", "allow": ["1", "2"]})
+    assert patched == MINE.replace('["1"]', '["1", "2"]') + 'token = "env:BOT"\n'
+    assert patch_table("", "platforms.telegram", {"token": "env:BOT", "menu": False}) == (
+        '[platforms.telegram]\ntoken = "env:BOT"\nmenu = false\n'
+    )
