@@ -1,0 +1,1 @@
+"""IRC: one nick on one network, over a client of our own."""

@@ -1,0 +1,108 @@
+"""History: what was said while we were away, where the server or a bouncer keeps it.
+
+https://ircv3.net/specs/extensions/chathistory
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+
+from holdfast.core.errors import NotConnected, OutcomeUnknown
+from holdfast.platforms.irc.line import Line
+from holdfast.platforms.irc.wire import Heard
+
+log = logging.getLogger(__name__)
+
+NEEDED = frozenset({"draft/chathistory", "batch", "server-time", "message-tags"})
+PLAYBACK = frozenset({"chathistory", "znc.in/playback"})  # batches of what was said before
+_TARGETS = "draft/chathistory-targets"
+_PAGE = 100
+_MOMENT = timedelta(milliseconds=1)  # the finest that is told apart
+
+Key = tuple[str | None, str | None, str, tuple[str, ...]]
+
+
+class Batch:
+    """Owns the lines of one batch of a kind, from when it is opened to its end.
+    https://ircv3.net/specs/extensions/batch"""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._name: str | None = None
+        self._lines: list[Heard] = []
+
+    def hear(self, heard: Heard) -> list[Heard] | None:
+        """All of them, once it is over. A server that refuses has nothing for us."""
+        if heard.verb == "FAIL" and heard.param(0) == "CHATHISTORY":
+            log.info("There is no history: %s", heard.last, extra={"action": "history_refused"})
+            return []
+        if heard.verb == "BATCH":
+            return self._bounds(heard)
+        if self._name is not None and heard.tags.get("batch") == self._name:
+            self._lines.append(heard)
+        return None
+
+    def _bounds(self, heard: Heard) -> list[Heard] | None:
+        sign, name = heard.param(0)[:1], heard.param(0)[1:]
+        if sign == "+" and self._name is None and heard.param(1) == self._kind:
+            self._name = name
+        return self._lines if sign == "-" and name == self._name else None
+
+
+class History:
+    """Keeps nothing: what a server has is asked for when it is wanted."""
+
+    def __init__(self, line: Line, *, now: Callable[[], float]) -> None:
+        self._line = line
+        self._now = now
+        most = line.features.get("CHATHISTORY", "")
+        self._page = min(_PAGE, int(most)) if most.isdecimal() and int(most) else _PAGE
+
+    async def people(self, since: str) -> list[str]:
+        """Who has written to us alone since then, by nick. Raises `NotConnected`."""
+        until = stamp(self._now() + 86400)  # the clock of the server may be ahead of ours
+        question = ("TARGETS", f"timestamp={since}", f"timestamp={until}", str(self._page))
+        found = [heard.param(1) for heard in await self._batch(_TARGETS, *question)]
+        return [each for each in found if each and not self._line.names.is_channel(each)]
+
+    async def since(self, target: str, moment: str) -> AsyncIterator[Heard]:
+        """Oldest first, that moment included: two things may have been said in it, of which one is
+        known. Raises `NotConnected`."""
+        last: set[Key] = set()
+        after = _before(moment)
+        while True:
+            page = await self._batch(
+                "chathistory", "AFTER", target, f"timestamp={after}", str(self._page)
+            )
+            new = [heard for heard in page if _key(heard) not in last]
+            for heard in new:
+                yield heard
+            if not new or len(page) < self._page:
+                return
+            last = {_key(heard) for heard in page}
+            end = page[-1].tags.get("time", after)
+            # All of one instant: what else was said in it is not to be had.
+            after = end if page[0].tags.get("time") == end else _before(end)
+
+    async def _batch(self, kind: str, *question: str) -> list[Heard]:
+        try:
+            return await self._line.asked(("CHATHISTORY", *question), Batch(kind).hear)
+        except OutcomeUnknown as error:  # asking again does no harm
+            raise NotConnected(str(error)) from error
+
+
+def stamp(seconds: float) -> str:
+    """https://ircv3.net/specs/extensions/server-time. Such stamps sort as the times they name."""
+    moment = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")
+
+
+def _before(moment: str) -> str:
+    try:
+        return stamp((datetime.fromisoformat(moment) - _MOMENT).timestamp())
+    except ValueError:
+        return moment
+
+
+def _key(heard: Heard) -> Key:
+    return heard.tags.get("msgid"), heard.tags.get("time"), heard.source, heard.params

@@ -1,0 +1,86 @@
+"""The link: a socket to a server, over TLS as a rule, as lines in and lines out."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from holdfast.core.errors import LineLost
+from holdfast.platforms.irc.door import IrcSettings
+from holdfast.platforms.irc.wire import Heard, read
+
+# Tags have up to 8191 bytes, and what follows them 512; some servers are more generous.
+_LONGEST = 32 * 1024
+_GOODBYE = 1.0  # seconds: a half-open line takes none
+
+
+class Link:
+    """Owns the open socket. Whatever is heard is a sign of life."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, alive: Callable[[], None]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._alive = alive
+
+    @property
+    def is_open(self) -> bool:
+        return not self._writer.is_closing()
+
+    async def hear(self) -> Heard:
+        """The next thing that is said. Raises `LineLost`."""
+        while True:
+            try:
+                raw = await self._reader.readuntil(b"\n")
+            except asyncio.IncompleteReadError:
+                raise LineLost("the server has closed the connection") from None
+            except asyncio.LimitOverrunError:
+                raise LineLost("the server says a line that has no end") from None
+            except OSError as error:
+                raise LineLost(f"the connection broke: {error}") from error
+            self._alive()
+            if (heard := read(raw)) is not None:
+                return heard
+
+    def write(self, line: bytes) -> None:
+        """Nothing is waited for: a few hundred bytes in seconds do not pile up."""
+        self._writer.write(line)
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_GOODBYE):
+                await self._writer.wait_closed()
+        self._writer.transport.abort()
+
+
+@asynccontextmanager
+async def linked(settings: IrcSettings, alive: Callable[[], None]) -> AsyncIterator[Link]:
+    """Raises `LineLost` where there is no way to the server, or it is not who it says."""
+    host, port = settings.address
+    trust = await asyncio.to_thread(_trust, settings) if settings.tls else None
+    try:
+        reader, writer = await asyncio.open_connection(host, port, ssl=trust, limit=_LONGEST)
+    except ssl.SSLCertVerificationError as error:
+        raise LineLost(
+            f"{host}:{port} does not prove who it is: {error.verify_message}. Where it has a "
+            "certificate of its own making, name that as ca_file"
+        ) from error
+    except ssl.SSLError as error:
+        raise LineLost(f"{host}:{port} does not speak TLS ({error.reason})") from error
+    except OSError as error:
+        raise LineLost(f"{host}:{port} cannot be reached: {error}") from error
+    link = Link(reader, writer, alive)
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+def _trust(settings: IrcSettings) -> ssl.SSLContext:
+    """In a thread: it reads every authority that this machine knows."""
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file or None)
+    except (OSError, ssl.SSLError) as error:
+        raise LineLost(f"ca_file = {settings.ca_file!r} cannot be used: {error}") from error

@@ -1,0 +1,54 @@
+"""Names: nicks and channels as a server compares them, and whether one is spoken of in a text."""
+
+import re
+import string
+from collections.abc import Mapping
+
+# https://modern.ircdocs.horse/#casemapping-parameter
+_ASCII = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_RFC1459 = str.maketrans(f"{string.ascii_uppercase}[]\\~", f"{string.ascii_lowercase}{{}}|^")
+_STRICT = str.maketrans(f"{string.ascii_uppercase}[]\\", f"{string.ascii_lowercase}{{}}|")
+_MAPPINGS = {"ascii": _ASCII, "rfc1459": _RFC1459, "rfc1459-strict": _STRICT}
+_IN_A_NICK = r"A-Za-z0-9\[\]\\`_^{|}\-"
+# A target must be one, and nothing but it.
+_ONE_WORD = re.compile(r"[^\s,:\x00-\x1f][^\s,\x00-\x1f]*")
+
+
+class Names:
+    """How one server tells names apart, by what it says of itself (`RPL_ISUPPORT`)."""
+
+    def __init__(self, features: Mapping[str, str]) -> None:
+        self._mapping = _MAPPINGS.get(features.get("CASEMAPPING", "rfc1459").lower(), _ASCII)
+        self._channels = tuple(features.get("CHANTYPES", "#&"))
+        self._status = features.get("STATUSMSG", "")
+
+    def fold(self, name: str) -> str:
+        """Two names that fold alike are one."""
+        return name.translate(self._mapping)
+
+    def same(self, one: str, other: str) -> bool:
+        return self.fold(one) == self.fold(other)
+
+    def is_channel(self, target: str) -> bool:
+        return target.startswith(self._channels)
+
+    def channel_of(self, target: str) -> str | None:
+        """The channel that a target names, be it only those of some rank there (`@#channel`)."""
+        bare = target.lstrip(self._status) if self._status else target
+        return self.fold(bare) if self.is_channel(bare) else None
+
+    def speaks_of(self, text: str, nick: str) -> bool:
+        """Whether it stands there as a word of its own."""
+        name = re.escape(self.fold(nick))
+        return bool(re.search(rf"(?<![{_IN_A_NICK}]){name}(?![{_IN_A_NICK}])", self.fold(text)))
+
+    def without(self, text: str, nick: str) -> str:
+        """Without that nick in front, as people address each other: "nick: text"."""
+        name = re.escape(self.fold(nick))
+        ahead = re.match(rf"\s*@?{name}(?:\s*[:,]\s*|\s+|$)", self.fold(text))
+        return text if ahead is None else text[ahead.end() :]
+
+
+def is_target(name: str) -> bool:
+    """Whether a line can be sent there: no space, comma or line end makes more of it."""
+    return bool(_ONE_WORD.fullmatch(name))

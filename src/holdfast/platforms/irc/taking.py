@@ -1,0 +1,158 @@
+"""Taking: what is heard is handed to intake in its order, behind what was said before we came."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+
+from holdfast.core.errors import (
+    IntakeClosed,
+    LineLost,
+    NotAllowed,
+    NotConnected,
+    NotMeant,
+    StoreError,
+)
+from holdfast.core.inbox import Inbound
+from holdfast.core.ports import Intake
+from holdfast.platforms.irc.history import PLAYBACK, History
+from holdfast.platforms.irc.people import People
+from holdfast.platforms.irc.reading import PLATFORM, Reader
+from holdfast.platforms.irc.record import Record
+from holdfast.platforms.irc.wire import Heard
+
+log = logging.getLogger(__name__)
+
+Job = Callable[[], Awaitable[None]]
+_WAITING = 10_000  # messages that are heard and not taken
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+
+
+class Past:
+    """What was said while we were away: where it is asked for, and how far it was looked at."""
+
+    def __init__(self, history: History, record: Record) -> None:
+        self.history = history
+        self.record = record
+
+
+class Taking:
+    """Owns what was heard and is not durable yet. Nobody brings it again where there is no
+    history, so it is tried until it is kept."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        people: People,
+        *,
+        account: str,
+        intake: Intake,
+        past: Past | None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._reader = reader
+        self._people = people
+        self._account = account
+        self._intake = intake
+        self._past = past
+        self._sleep = sleep
+        self._jobs: asyncio.Queue[Job] = asyncio.Queue(_WAITING)
+        self._playbacks: set[str] = set()
+        self._latest = ""
+
+    def hear(self, heard: Heard) -> None:
+        if heard.verb == "BATCH":
+            self._bounds(heard)
+        elif heard.tags.get("batch") not in self._playbacks:
+            self._live(heard)
+
+    def joined(self, channel: str) -> None:
+        """Before anything is heard from there."""
+        if self._past is not None:
+            self._put(lambda: self._fill(channel))
+
+    def arrived(self) -> None:
+        """Before anything is heard from anybody."""
+        if self._past is not None:
+            self._put(self._fill_people)
+
+    async def run(self) -> None:
+        while True:
+            job = await self._jobs.get()
+            await self._done(job)
+            # Nothing that was heard is left to be looked at.
+            if self._past is not None and self._jobs.empty():
+                self._past.record.move(self._latest)
+
+    async def keep_mark(self) -> None:
+        if self._past is not None:
+            await self._past.record.save()
+
+    def _bounds(self, heard: Heard) -> None:
+        """Whoever plays back unasked brings what was looked at, or is asked for."""
+        sign, name = heard.param(0)[:1], heard.param(0)[1:]
+        if sign == "+" and heard.param(1) in PLAYBACK:
+            self._playbacks.add(name)
+        else:
+            self._playbacks.discard(name)
+
+    def _live(self, heard: Heard) -> None:
+        inbound = self._reader.said(heard)
+        if inbound is None:
+            return
+        self._people.saw(heard)
+        self._put(lambda: self._take(heard, inbound))
+
+    def _put(self, job: Job) -> None:
+        try:
+            self._jobs.put_nowait(job)
+        except asyncio.QueueFull:
+            # To wait would leave the server unanswered, which ends the line as well.
+            raise LineLost("more is said than can be kept: the store takes nothing") from None
+
+    async def _take(self, heard: Heard, inbound: Inbound) -> None:
+        try:
+            await self._intake.accept(inbound)
+        except NotMeant as error:
+            log.debug("%s: %s", inbound.event_id, error, extra={"action": "message_not_meant"})
+        except NotAllowed as error:
+            log.info(
+                "A message of %s was dropped: %s",
+                inbound.source.user_id,
+                error,
+                extra={"action": "message_not_allowed"},
+            )
+        self._latest = max(self._latest, heard.tags.get("time", ""))
+
+    async def _fill_people(self) -> None:
+        assert self._past is not None, "only who has a past is asked for it"
+        for nick in await self._past.history.people(self._past.record.until):
+            await self._fill(nick)
+
+    async def _fill(self, target: str) -> None:
+        assert self._past is not None, "only who has a past is asked for it"
+        name = self._reader.cursor_of(target)
+        cursor = await self._intake.cursor(PLATFORM, self._account, name)
+        since = max(cursor or "", self._past.record.until)
+        async for heard in self._past.history.since(target, since):
+            if (inbound := self._reader.said(heard)) is not None:
+                await self._take(heard, inbound)
+
+    async def _done(self, job: Job) -> None:
+        for pause in _growing():
+            try:
+                return await job()
+            except (StoreError, IntakeClosed, NotConnected) as error:
+                log.warning(
+                    "What was said on IRC is not taken: %s. The next try is in %.1f s.",
+                    error,
+                    pause,
+                    extra={"action": "feed_paused"},
+                )
+                await self._sleep(pause)
+
+
+def _growing() -> Iterator[float]:
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 2, _LONGEST_PAUSE)

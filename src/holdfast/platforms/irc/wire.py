@@ -1,0 +1,93 @@
+"""The wire: one line of IRC as words, and words as one line.
+
+https://modern.ircdocs.horse/#message-format, with the tags of
+https://ircv3.net/specs/extensions/message-tags.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+_ESCAPES = {":": ";", "s": " ", "\\": "\\", "r": "\r", "n": "\n"}
+_UNESCAPED = {held: f"\\{sign}" for sign, held in _ESCAPES.items()}
+_NO_TAGS: Mapping[str, str] = {}
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server says: whose words they are, what it is about, and with what."""
+
+    verb: str
+    params: tuple[str, ...] = ()
+    source: str = ""  # nick!user@host, or the name of a server
+    tags: Mapping[str, str] = {}
+
+    @property
+    def nick(self) -> str:
+        return self.source.partition("!")[0]
+
+    @property
+    def last(self) -> str:
+        """Of its words: a sentence, as a rule."""
+        return self.params[-1] if self.params else ""
+
+    def param(self, number: int) -> str:
+        """Servers leave some out."""
+        return self.params[number] if number < len(self.params) else ""
+
+
+def read(raw: bytes) -> Heard | None:
+    """None: it says nothing."""
+    rest = _decoded(raw.rstrip(b"\r\n"))
+    tags: Mapping[str, str] = _NO_TAGS
+    source = ""
+    if rest.startswith("@"):
+        written_tags, _, rest = rest[1:].partition(" ")
+        tags = _tags(written_tags)
+    rest = rest.lstrip(" ")
+    if rest.startswith(":"):
+        source, _, rest = rest[1:].partition(" ")
+    words, colon, trailing = f" {rest}".partition(" :")
+    verb, *params = words.split() or [""]
+    if not verb:
+        return None
+    if colon:
+        params.append(trailing)
+    return Heard(verb=verb.upper(), params=tuple(params), source=source, tags=tags)
+
+
+def written(verb: str, *params: str, tags: Mapping[str, str] = _NO_TAGS) -> bytes:
+    """The last parameter may have spaces in it. Nothing in any of them can end the line."""
+    for each in (verb, *params):
+        assert not set(each) & set("\r\n\x00"), "a line ends where it is written, and nowhere else"
+    ahead = f"@{';'.join(f'{key}={_escaped(value)}' for key, value in tags.items())} "
+    words = [verb, *params[:-1], *(f":{last}" for last in params[-1:])]
+    return f"{ahead if tags else ''}{' '.join(words)}\r\n".encode()
+
+
+def _decoded(raw: bytes) -> str:
+    """Some clients still write in the alphabet of their country; most of those in this one."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _tags(text: str) -> dict[str, str]:
+    pairs = (each.partition("=") for each in text.split(";") if each)
+    return {key: _unescaped(value) for key, _, value in pairs}
+
+
+def _unescaped(value: str) -> str:
+    """A backslash before any other sign, or at the end, is dropped."""
+    parts = value.split("\\")
+    text, rest = parts[0], iter(parts[1:])
+    for part in rest:
+        if part:
+            text += _ESCAPES.get(part[0], part[0]) + part[1:]
+        else:  # two in a row are one, and what follows them is plain
+            text += "\\" + next(rest, "")
+    return text
+
+
+def _escaped(value: str) -> str:
+    return "".join(_UNESCAPED.get(sign, sign) for sign in value)
