@@ -73,7 +73,8 @@ async def test_a_note_of_later_does_not_change_a_frozen_prompt_after_a_restart(
 ) -> None:
     """A4: frozen across eviction and across a restart."""
     await ask(world, "one", "1")
-    await world.gateway.house.memory.notes.add(OWNER, "came later")
+    notes = world.gateway.house.memory.notes
+    await notes.change(notes.add(OWNER, "came later"))
     await world.stop()
     await world.start()
     await ask(world, "two", "2")
@@ -113,7 +114,8 @@ def test_a_shared_thread_has_the_notes_of_the_place() -> None:
 
 
 async def test_in_a_shared_thread_no_ones_own_notes_are_shown(world: World) -> None:
-    await world.gateway.house.memory.notes.add(ANN, "has a secret wish")
+    notes = world.gateway.house.memory.notes
+    await notes.change(notes.add(ANN, "has a secret wish"))
     world.model.say("hello both")
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
     await world.texts(1)
@@ -128,8 +130,9 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
     world.more_tools = [Delegate(world.settings.delegate)]
     await world.start()
     notes = world.gateway.house.memory.notes
-    await notes.add(ANN, "has a secret wish")
-    await notes.add(OwnerId("place:simulated:default:thread:club:t"), "meets on Mondays")
+    await notes.change(notes.add(ANN, "has a secret wish"))
+    place = OwnerId("place:simulated:default:thread:club:t")
+    await notes.change(notes.add(place, "meets on Mondays"))
     send_off = [call("delegate", '{"tasks": [{"task": "look", "tools": ["memory"]}]}')]
     world.model.say(send_off, [call("memory", '{"action": "list"}')], "looked", "done")
     world.say("hi", user="ann", chat="club", chat_type=ChatType.THREAD, thread="t")
@@ -141,8 +144,9 @@ async def test_a_child_has_the_notes_of_the_conversation_it_works_for(
 
 
 async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call: Call) -> None:
+    notes = world.gateway.house.memory.notes
     for number in range(3):
-        await world.gateway.house.memory.notes.add(OWNER, f"{number} " + "x" * 30)
+        await notes.change(notes.add(OWNER, f"{number} " + "x" * 30))
     result = await tool_result(world, call, '{"action": "add", "text": "one too many of these"}')
     assert result.outcome is Outcome.ERROR
     assert "full: 3 of them, with 96 of 100" in result.text and "one shorter note" in result.text
@@ -156,9 +160,9 @@ async def test_a_full_notebook_tells_the_model_to_consolidate(world: World, call
 
 async def test_the_number_of_a_note_that_is_gone_is_never_anothers(world: World) -> None:
     notes = world.gateway.house.memory.notes
-    first = await notes.add(OWNER, "first")
-    await notes.remove(OWNER, first.note.id)
-    second = await notes.add(OWNER, "second")
+    first = await notes.change(notes.add(OWNER, "first"))
+    await notes.change(notes.remove(OWNER, first.note.id))
+    second = await notes.change(notes.add(OWNER, "second"))
     assert second.note.id == first.note.id + 1
 
 
@@ -270,7 +274,7 @@ async def test_memory_outlives_the_conversation_and_the_turn(world: World) -> No
 async def test_many_notes_at_once_stay_within_their_room(world: World) -> None:
     notes = world.gateway.house.memory.notes
     edits = [notes.add(OWNER, f"{n:02} " + "x" * 17, about=About.WORLD) for n in range(20)]
-    outcomes = [edited.outcome for edited in await asyncio.gather(*edits)]
+    outcomes = [edited.outcome for edited in await asyncio.gather(*map(notes.change, edits))]
     assert outcomes.count("done") == 5 and outcomes.count("full") == 15
     assert (await world.store.notebook(OWNER)).used == 100
 
@@ -291,7 +295,7 @@ def test_an_owner_is_plain_bounded_text_and_nobody_elses(odd: str) -> None:
 async def test_many_tiny_notes_are_shown_whole_or_not_taken(world: World) -> None:
     """Each has a number and a line of its own, so they are bounded by their number too."""
     notes = world.gateway.house.memory.notes
-    outcomes = [(await notes.add(OWNER, str(n))).outcome for n in range(8)]
+    outcomes = [(await notes.change(notes.add(OWNER, str(n)))).outcome for n in range(8)]
     assert outcomes == ["done"] * 5 + ["full"] * 3
     await ask(world, "hello", "hi")
     assert world.model.requests[-1].system.endswith("\n5. 4\n</notes>")

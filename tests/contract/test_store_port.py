@@ -501,8 +501,8 @@ async def test_a_command_commits_its_effect_with_the_end_of_its_row(
         supersede_before=command.row.id,
         at=5.0,
     )
-    superseded = await store.settle_command(effect)
-    assert superseded.inbox_ids == (waiting.row.id,)
+    settled = await store.settle_command(effect)
+    assert settled.superseded == (waiting.row.id,)
     assert await store.route(ROUTE) == "s2"
     old, new = await store.session("s"), await store.session("s2")
     assert old is not None and old.ended_at == 5.0

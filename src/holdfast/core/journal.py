@@ -32,7 +32,7 @@ from holdfast.core.session import (
     ImportedSession,
     ProcessRow,
     RunnerRow,
-    Superseded,
+    Settled,
 )
 from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
@@ -146,7 +146,7 @@ class Journal(Protocol):
         ...
 
     def change_pairing(self, change: PairingChange) -> Awaitable[None]: ...
-    def settle_command(self, effect: CommandEffect) -> Awaitable[Superseded]: ...
+    def settle_command(self, effect: CommandEffect) -> Awaitable[Settled]: ...
     def open_session(
         self, session_id: SessionId, *, route: SessionKey, at: float
     ) -> Awaitable[SessionId]:

@@ -4,14 +4,16 @@ import msgspec
 
 from holdfast.core.approval import Decision
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
-from holdfast.core.inbox import Inbound, InboxEnd, InboxRow
-from holdfast.core.job import JobChange
+from holdfast.core.inbox import Accepted, Inbound, InboxEnd, InboxRow
+from holdfast.core.job import JobChange, RunPlan
+from holdfast.core.memory import Edited
 from holdfast.core.message import CompactionMessage, Record
 from holdfast.core.outbox import Address, NewDelivery
 from holdfast.core.pairing import PairingChange
 from holdfast.core.reset import Opening, ResetReason
 from holdfast.core.stopping import HomeChannel
 from holdfast.core.turn import NO_USAGE, Usage
+from holdfast.core.worded import SentOff, WordedEdits, WordedJob, WordedSkip
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +82,8 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     `route` with `new_session` points the route at a fresh session and ends the old one;
     `supersede_before` ends the route's unstarted rows older than that id. `resume` points the
-    route at a session there was, which can then go on; `fork` at a copy.
+    route at a session there was, which can then go on; `fork` at a copy. What is worded by its
+    own outcome gives the first delivery its text.
     """
 
     inbox_ends: tuple[InboxEnd, ...]
@@ -103,16 +106,24 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     decision: Decision | None = None
     home: HomeChannel | None = None  # of its account, from now on
     job: JobChange | None = None
+    new_job: WordedJob | None = None
+    runs: RunPlan | None = None
+    skip: WordedSkip | None = None
+    notes: WordedEdits | None = None
+    sent_off: SentOff | None = None
     pairing: PairingChange | None = None
     no_home: Address | None = None  # its account has none any more
     at: float
 
 
-class Superseded(msgspec.Struct, frozen=True, kw_only=True):
-    """What `Store.settle_command` ended besides its own row, and what it handed in."""
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """What `Store.settle_command` brought about besides the end of its own row."""
 
-    inbox_ids: tuple[InboxId, ...] = ()
-    again: InboxRow | None = None
+    deliveries: tuple[NewDelivery, ...]  # as they are worded
+    superseded: tuple[InboxId, ...] = ()
+    again: InboxRow | None = None  # what it handed in
+    edited: tuple[Edited, ...] = ()
+    sent_off: Accepted | None = None
 
 
 class RunnerRow(msgspec.Struct, frozen=True, kw_only=True):

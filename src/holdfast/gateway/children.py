@@ -24,6 +24,7 @@ class Ways:
     """What children need of the rest of the house, which is built on top of them."""
 
     keep: Callable[[Inbound, PrincipalId], Awaitable[Accepted]]
+    kept: Callable[[Accepted], None]  # another's commit did that
     watchers: Watchers
     watch: Callable[[InboxId], AbstractAsyncContextManager[AsyncIterator[Event]]]
     stop: Callable[[SessionId], Awaitable[bool]]

@@ -96,18 +96,25 @@ class Delegating:
         return [done.result() for done in waiting]
 
     async def send_off(self, call_id: CallId, tasks: Sequence[Task]) -> list[str]:
+        ways = await self._children.ways()
+        for inbound in await self.in_background(call_id, tasks):
+            await ways.keep(inbound, self._asker.principal)
+        return [task.title for task in tasks]
+
+    async def in_background(self, call_id: CallId, tasks: Sequence[Task]) -> list[Inbound]:
+        """The work of those that are to be sent off, once all of them may be."""
         if self._asker.depth:
             raise ToolFailed("a child cannot work in the background: leave that out, and wait")
-        ways = await self._children.ways()
+        await self._children.ways()
         most = self._children.settings.max_background
         others = self._children.in_background(self._asker.session_id)
         if sum(child.call_id != call_id for child in others) + len(tasks) > most:
             raise ToolFailed(f"{len(others)} children work in the background; {most} are allowed")
         model = await self._model()
-        for place, task in enumerate(tasks):
-            inbound = self._work(call_id, place, task, ChildKind.BACKGROUND, model)
-            await ways.keep(inbound, self._asker.principal)
-        return [task.title for task in tasks]
+        return [
+            self._work(call_id, place, task, ChildKind.BACKGROUND, model)
+            for place, task in enumerate(tasks)
+        ]
 
     async def _until_ended(self, inbound: Inbound, progress: Callable[[str], None]) -> ChildEnd:
         ways = await self._children.ways()

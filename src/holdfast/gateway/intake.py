@@ -72,15 +72,17 @@ class Gatehouse:
                 at=self._house.clock.now(),
             )
         )
-        accepting.add_done_callback(self._accepted)
+        accepting.add_done_callback(self._when_kept)
         accepted = await asyncio.shield(accepting)
         self._house.crash(CrashPoint.ACCEPT_COMMITTED)
         return accepted
 
-    def _accepted(self, done: asyncio.Future[Accepted]) -> None:
-        if done.cancelled() or done.exception():
-            return
-        accepted = done.result()
+    def _when_kept(self, done: asyncio.Future[Accepted]) -> None:
+        if not done.cancelled() and done.exception() is None:
+            self.kept(done.result())
+
+    def kept(self, accepted: Accepted) -> None:
+        """A row has come into the log just now, by whatever commit."""
         child = accepted.row.inbound.child is not None
         if not accepted.duplicate and (self._open or (child and not self._shut)):
             self.admit(accepted)

@@ -30,7 +30,7 @@ from holdfast.gateway.zones import zone_of
 
 _LONGEST_NAME = 60
 _MOST = 1000  # jobs of one list
-_STOPPED = "stopped before it began"
+STOPPED = "stopped before it began"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +85,30 @@ class Jobs:
 
     async def add(self, wanted: WantedJob, person: Person, *, key: str) -> Job:
         """`key` names who asks: asked again by whatever process, it is the same job."""
+        job = await self._store.add_job(self.to_add(wanted, person, key=key), most=self.most)
+        if job is None:
+            raise JobRefused(self.full)
+        self.stirred()
+        return job
+
+    @property
+    def most(self) -> int:
+        """How many one person may have."""
+        return self._settings.jobs.max_per_person
+
+    @property
+    def full(self) -> str:
+        return f"You have {self.most} jobs, which is the most there may be: remove one."
+
+    def to_add(self, wanted: WantedJob, person: Person, *, key: str) -> NewJob:
+        """What is to be committed for it, with whatever else; call `stirred` then."""
         if person.in_run:
             raise JobRefused("A run of a job makes no jobs: do it now, or tell the person.")
         now = self._clock.now()
         spec = self._spec(wanted, person, now)
         due = self._next(spec.schedule, now)
         self._check_often(spec.schedule, now)
-        most = self._settings.jobs.max_per_person
-        new = NewJob(key=key, principal=person.principal, spec=spec, next_due=due, at=now)
-        job = await self._store.add_job(new, most=most)
-        if job is None:
-            raise JobRefused(f"You have {most} jobs, which is the most there may be: remove one.")
-        self._ways.stirred()
-        return job
+        return NewJob(key=key, principal=person.principal, spec=spec, next_due=due, at=now)
 
     async def listed(self, person: Person) -> list[Job]:
         return await self._store.jobs(principal=_only(person), limit=_MOST)
@@ -119,28 +130,40 @@ class Jobs:
 
     async def run_now(self, job_id: int, person: Person, *, key: str) -> str:
         """Have it run once more, now; the id of that run, which is there once for each `key`."""
+        plan, replaces = await self.to_run(job_id, person, key=key)
+        await self._store.plan_runs(plan)
+        await self.planned(plan, replaces=replaces)
+        return plan.runs[0].id
+
+    async def to_run(self, job_id: int, person: Person, *, key: str) -> tuple[RunPlan, bool]:
+        """What is to be committed so that it runs, with whatever else, and whether it replaces
+        what is at work; call `planned` then."""
         job = await self.find(job_id, person)
-        run_id = f"{job.id}.{key}"
-        if await self._store.job_run(run_id) is not None:
-            return run_id
         busy = job.id in self.busy
         if busy and job.spec.overlap is Overlap.SKIP:
             raise JobRefused(f"Job {job.id} is at work already: stop it first, or wait.")
         now = self._clock.now()
-        run = NewRun(id=run_id, job_id=job.id, cause=Cause.ASKED, due_at=int(now))
+        run = NewRun(id=f"{job.id}.{key}", job_id=job.id, cause=Cause.ASKED, due_at=int(now))
         replaces = job.spec.overlap is Overlap.REPLACE
         unwanted = REPLACED if replaces else ""
-        await self._store.plan_runs(RunPlan(job_id=job.id, runs=(run,), unwanted=unwanted, at=now))
-        if busy and replaces:
-            await self._ways.stop(job.id)
-        self._ways.stirred()
-        return run_id
+        plan = RunPlan(job_id=job.id, runs=(run,), unwanted=unwanted, at=now)
+        return plan, busy and replaces
+
+    async def planned(self, plan: RunPlan, *, replaces: bool) -> None:
+        """What was decided for a job is in the log: what it replaces ends."""
+        if replaces:
+            await self._ways.stop(plan.job_id)
+        self.stirred()
 
     async def stop_run(self, job_id: int, person: Person) -> bool:
         """What runs of it is stopped, and what waits is not begun; False: there was nothing."""
         job = await self.find(job_id, person)
-        dropped = await self._store.skip_runs(job.id, why=_STOPPED)
-        return await self._ways.stop(job.id) or dropped > 0
+        dropped = await self._store.skip_runs(job.id, why=STOPPED)
+        return await self.stop_work(job.id) or dropped > 0
+
+    async def stop_work(self, job_id: JobId) -> bool:
+        """What runs of it is stopped; False: nothing does."""
+        return await self._ways.stop(job_id)
 
     async def history(self, job_id: int, person: Person, *, limit: int) -> list[JobRun]:
         job = await self.find(job_id, person)

@@ -37,6 +37,7 @@ def settle_children(
     children.settle_in(
         Ways(
             keep=intake.keep,
+            kept=intake.kept,
             watchers=house.watchers,
             watch=intake.watch,
             stop=partial(leaving.stop, house, lanes),

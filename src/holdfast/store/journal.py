@@ -29,7 +29,7 @@ from holdfast.core.message import (
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
-from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Superseded
+from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Settled
 from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
 from holdfast.store.writer import Writer
@@ -189,7 +189,7 @@ class SqliteJournal:
     def change_pairing(self, change: PairingChange) -> Future[None]:
         return self._submit(partial(pairing.change, change=change))
 
-    def settle_command(self, effect: CommandEffect) -> Future[Superseded]:
+    def settle_command(self, effect: CommandEffect) -> Future[Settled]:
         return self._submit(partial(commands.settle, effect=effect))
 
     def open_session(

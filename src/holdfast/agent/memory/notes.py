@@ -29,7 +29,8 @@ class NoteStore(Protocol):
 
 
 class Notes:
-    """Owns every change to a notebook, and who has one or has turned memory off.
+    """Makes every change to a notebook, and owns who has one or has turned memory off. A change
+    is made by `change`, or by another's commit which then says so to `changed`.
 
     That much is known here, so that whoever has no notes costs a new session no read.
     """
@@ -54,27 +55,34 @@ class Notes:
             return Notebook(owner=owner)
         return await self.store.notebook(owner)
 
-    async def add(self, owner: OwnerId, text: str, *, about: About = About.PERSON) -> Edited:
-        return await self._edit("add", owner, text=self._fit(text), about=about)
+    async def change(self, edit: Edit) -> Edited:
+        edited = await self.store.edit_notes(edit)
+        self.changed(edited)
+        return edited
 
-    async def replace(
+    def changed(self, edited: Edited) -> None:
+        """A notebook was changed, by whatever commit."""
+        self._off[edited.notebook.owner] = edited.notebook.off
+
+    def add(self, owner: OwnerId, text: str, *, about: About = About.PERSON) -> Edit:
+        return self._edit("add", owner, text=self._fit(text), about=about)
+
+    def replace(
         self, owner: OwnerId, note_id: int, text: str, *, about: About | None = None
-    ) -> Edited:
-        return await self._edit(
-            "replace", owner, note_id=note_id, text=self._fit(text), about=about
-        )
+    ) -> Edit:
+        return self._edit("replace", owner, note_id=note_id, text=self._fit(text), about=about)
 
-    async def remove(self, owner: OwnerId, note_id: int) -> Edited:
-        return await self._edit("remove", owner, note_id=note_id)
+    def remove(self, owner: OwnerId, note_id: int) -> Edit:
+        return self._edit("remove", owner, note_id=note_id)
 
-    async def clear(self, owner: OwnerId) -> Edited:
-        return await self._edit("clear", owner)
+    def clear(self, owner: OwnerId) -> Edit:
+        return self._edit("clear", owner)
 
-    async def switch(self, owner: OwnerId, *, off: bool) -> Edited:
+    def switch(self, owner: OwnerId, *, off: bool) -> Edit:
         """Off: nothing is added, nothing is shown to an agent; the notes stay."""
-        return await self._edit("off" if off else "on", owner)
+        return self._edit("off" if off else "on", owner)
 
-    async def _edit(
+    def _edit(
         self,
         action: Literal["add", "replace", "remove", "clear", "off", "on"],
         owner: OwnerId,
@@ -82,20 +90,16 @@ class Notes:
         note_id: int = 0,
         text: str = "",
         about: About | None = None,
-    ) -> Edited:
-        edited = await self.store.edit_notes(
-            Edit(
-                action=action,
-                owner=owner,
-                note_id=note_id,
-                about=about,
-                text=text,
-                room=self.room,
-                at=self._clock.now(),
-            )
+    ) -> Edit:
+        return Edit(
+            action=action,
+            owner=owner,
+            note_id=note_id,
+            about=about,
+            text=text,
+            room=self.room,
+            at=self._clock.now(),
         )
-        self._off[owner] = edited.notebook.off
-        return edited
 
     def _fit(self, text: str) -> str:
         """One line, nothing hidden in it, and the value of no secret."""

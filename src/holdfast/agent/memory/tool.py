@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.agent.memory.notes import BadNote, Notes, listed, refusal
-from holdfast.core.memory import About, Edited, EditOutcome, OwnerId, owner_of
+from holdfast.core.memory import About, Edit, Edited, EditOutcome, OwnerId, owner_of
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
@@ -42,7 +42,7 @@ class MemoryTool:
             lines = [*listed(await self._notes.notebook(owner))]
             return ToolOutput(text="\n".join(lines) or "No notes yet.")
         try:
-            edited = await self._edit(owner, asked)
+            edited = await self._notes.change(self._edit(owner, asked))
         except BadNote as error:
             raise ToolFailed(str(error)) from None
         return ToolOutput(text=self._told(asked, edited))
@@ -59,15 +59,15 @@ class MemoryTool:
             raise ToolFailed("This conversation is not kept, so nothing can be noted in it.")
         return owner_of(session.route, context.principal)
 
-    async def _edit(self, owner: OwnerId, asked: MemoryArguments) -> Edited:
+    def _edit(self, owner: OwnerId, asked: MemoryArguments) -> Edit:
         about = None if asked.about is None else About(asked.about)
         if asked.action == "add":
-            return await self._notes.add(owner, asked.text, about=about or About.PERSON)
+            return self._notes.add(owner, asked.text, about=about or About.PERSON)
         if asked.id is None:
             raise ToolFailed(f"{asked.action} needs the id of a note; list shows them.")
         if asked.action == "remove":
-            return await self._notes.remove(owner, asked.id)
-        return await self._notes.replace(owner, asked.id, asked.text, about=about)
+            return self._notes.remove(owner, asked.id)
+        return self._notes.replace(owner, asked.id, asked.text, about=about)
 
     def _told(self, asked: MemoryArguments, edited: Edited) -> str:
         if why := refusal(edited, room=self._notes.room):

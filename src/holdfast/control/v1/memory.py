@@ -50,24 +50,25 @@ async def keep_note(room: Room, call: Call[NoQuery, NewNote]) -> web.Response:
     owner = OwnerId(given.owner)
     try:
         if given.id is None:
-            edited = await notes.add(owner, given.text, about=given.about or About.PERSON)
+            edit = notes.add(owner, given.text, about=given.about or About.PERSON)
         else:
-            edited = await notes.replace(owner, given.id, given.text, about=given.about)
+            edit = notes.replace(owner, given.id, given.text, about=given.about)
     except BadNote as error:
         raise bad(str(error), param="text") from None
-    return _said(room, notes, edited)
+    return _said(room, notes, await notes.change(edit))
 
 
 async def change_notebook(room: Room, call: Call[NoQuery, NotebookChange]) -> web.Response:
     notes = _notes(room)
-    return _said(room, notes, await notes.switch(OwnerId(call.body.owner), off=call.body.off))
+    edit = notes.switch(OwnerId(call.body.owner), off=call.body.off)
+    return _said(room, notes, await notes.change(edit))
 
 
 async def forget(room: Room, call: Call[ForgetQuery, None]) -> web.Response:
     notes, asked = _notes(room), call.query
     owner = OwnerId(asked.owner)
-    edited = await (notes.clear(owner) if asked.id is None else notes.remove(owner, asked.id))
-    return _said(room, notes, edited)
+    edit = notes.clear(owner) if asked.id is None else notes.remove(owner, asked.id)
+    return _said(room, notes, await notes.change(edit))
 
 
 def _notes(room: Room) -> Notes:

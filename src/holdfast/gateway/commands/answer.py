@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.errors import StoreError
 from holdfast.core.inbox import InboxEnd, InboxRow, InboxState
 from holdfast.core.outbox import DeliveryKind, NewDelivery
-from holdfast.core.session import CommandEffect, Superseded
+from holdfast.core.session import CommandEffect, Settled
 from holdfast.gateway.house import House
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,17 @@ def answer_to(house: House, row: InboxRow, text: str) -> tuple[InboxEnd, NewDeli
 async def answer(house: House, row: InboxRow, text: str, **effect: object) -> None:
     """Commit the effect with its answer, then tell it; `effect` are fields of `CommandEffect`."""
     await settle(house, prepare(house, row, text, **effect))
+
+
+async def answer_with(
+    house: House,
+    row: InboxRow,
+    *,
+    kept: Callable[[Settled], None] | None = None,
+    **effect: object,
+) -> Settled:
+    """As `answer`, where the effect itself words the answer when it commits."""
+    return await settle(house, prepare(house, row, "", **effect), kept=kept)
 
 
 async def refuse(house: House, row: InboxRow, why: str) -> None:
@@ -51,8 +62,8 @@ async def settle(
     effect: CommandEffect,
     *,
     again: Sequence[float] = AGAIN,
-    kept: Callable[[], None] | None = None,
-) -> Superseded:
+    kept: Callable[[Settled], None] | None = None,
+) -> Settled:
     """Commit what a command decided, and try again after each of these waits. The commit calls
     `kept`, whether or not anybody still waits for it.
 
@@ -68,14 +79,14 @@ async def settle(
 
 
 async def _settle(
-    house: House, effect: CommandEffect, kept: Callable[[], None] | None
-) -> Superseded:
+    house: House, effect: CommandEffect, kept: Callable[[Settled], None] | None
+) -> Settled:
     """Announced by the commit itself, so that what was committed first goes out first."""
 
-    def settled(done: asyncio.Future[Superseded]) -> None:
+    def settled(done: asyncio.Future[Settled]) -> None:
         if not done.cancelled() and done.exception() is None:
             if kept is not None:
-                kept()
+                kept(done.result())
             announce(house, effect, done.result())
 
     settling = asyncio.ensure_future(house.store.settle_command(effect))
@@ -83,18 +94,18 @@ async def _settle(
     return await asyncio.shield(settling)
 
 
-def announce(house: House, effect: CommandEffect, superseded: Superseded) -> None:
+def announce(house: House, effect: CommandEffect, settled: Settled) -> None:
     dropped = [
         InboxEnd(inbox_id=inbox_id, state=InboxState.SUPERSEDED, reason="a new session was begun")
-        for inbox_id in superseded.inbox_ids
+        for inbox_id in settled.superseded
     ]
     ends = [*dropped, *effect.inbox_ends]
-    if superseded.again is not None:
+    if settled.again is not None:
         # Whoever waits for the command's answer waits for that of what it handed in.
-        house.watchers.open(superseded.again.id)
+        house.watchers.open(settled.again.id)
         for end in effect.inbox_ends:
-            house.watchers.merge(end.inbox_id, into=superseded.again.id)
-    house.announcer.messages(ends, effect.deliveries, session_id=effect.session_id)
+            house.watchers.merge(end.inbox_id, into=settled.again.id)
+    house.announcer.messages(ends, settled.deliveries, session_id=effect.session_id)
     for session_id in (effect.session_id, effect.new_session):
         if session_id is not None:
             house.feeds.changed(session_id)

@@ -43,7 +43,7 @@ class Approving:
             await settle(
                 self._house,
                 effect,
-                kept=lambda: self._approvals.settled(decision, kept=True),
+                kept=lambda _: self._approvals.settled(decision, kept=True),
             )
         except StoreError:
             self._approvals.settled(decision, kept=False)

@@ -5,8 +5,11 @@ from collections.abc import Awaitable
 from holdfast.core.child import ChildKind, Task
 from holdfast.core.commands import BY_NAME
 from holdfast.core.ids import CallId, SessionId
+from holdfast.core.inbox import Inbound
+from holdfast.core.session import Settled
 from holdfast.core.tool import ToolFailed
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.worded import Opens, SentOff
+from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.delegating import Delegating, asker_of
 from holdfast.gateway.house import House
@@ -18,8 +21,8 @@ _UNDER_WAY = "Working on it in the background: {title}\nYou hear of it here when
 
 
 class Background:
-    """The child is named by the command's own row: carried out again after a crash, it finds
-    the child that it has, and answers."""
+    """The child comes into the log with the answer, and so does the session it works for where
+    its chat has none."""
 
     name = "background"
 
@@ -36,31 +39,43 @@ class Background:
 
     async def _send_off(self, asked: Asked) -> None:
         house, row = self._house, asked.row
-        parent = asked.session_id or await self._opened(asked)
+        parent = asked.session_id or SessionId(house.new_id("s"))
         asker = asker_of(
             row, session_id=parent, turn_id=None, toolsets=house.settings.agent.toolsets
         )
-        delegating = Delegating(house.children, asker)
+        call_id = CallId(f"{ChildKind.BACKGROUND}.{row.id}")
         try:
-            call_id = CallId(f"{ChildKind.BACKGROUND}.{row.id}")
-            [title] = await delegating.send_off(call_id, [Task(text=asked.argument)])
+            [work] = await Delegating(house.children, asker).in_background(
+                call_id, [Task(text=asked.argument)]
+            )
         except ToolFailed as error:
-            await answer(house, row, f"Not begun: {error}.", session_id=parent)
+            await answer(house, row, f"Not begun: {error}.")
             return
-        await answer(house, row, _UNDER_WAY.format(title=title), session_id=parent)
+        await self._keep(asked, work, parent)
 
-    async def _opened(self, asked: Asked) -> SessionId:
-        """The session of a chat in which nothing was said yet, or whose last one cannot go on: that
-        is where the reply goes."""
-        house, route = self._house, asked.row.route
-        fresh = SessionId(house.new_id("s"))
-        settled = self._lanes.point(route, fresh)
-        opened = await house.store.open_fresh(
-            fresh,
-            route=route,
-            principal=owner_of(asked.row, house.settings.sessions),
-            opening=self._sessions.opening_for(asked),
-            at=house.clock.now(),
+    async def _keep(self, asked: Asked, work: Inbound, parent: SessionId) -> None:
+        house, row = self._house, asked.row
+        ways = await house.children.ways()
+        assert work.child is not None, "it is one that works in the background"
+        opens = None if asked.session_id else self._opens(asked)
+        sent_off = SentOff(
+            inbound=work, route=ways.key(work.source), principal=row.principal, opens=opens
         )
-        settled()
-        return opened
+        pointed = self._lanes.point(row.route, parent) if opens else None
+
+        def kept(settled: Settled) -> None:
+            assert settled.sent_off is not None, "it was asked for"
+            if pointed is not None:
+                pointed()
+            house.feeds.changed(parent)
+            ways.kept(settled.sent_off)
+
+        text = _UNDER_WAY.format(title=work.child.title)
+        await settle(house, prepare(house, row, text, sent_off=sent_off), kept=kept)
+
+    def _opens(self, asked: Asked) -> Opens:
+        return Opens(
+            route=asked.row.route,
+            principal=owner_of(asked.row, self._house.settings.sessions),
+            opening=self._sessions.opening_for(asked),
+        )

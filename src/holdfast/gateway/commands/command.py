@@ -19,6 +19,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     row: InboxRow
     argument: str
     session_id: SessionId | None
+    late: bool = False  # it was typed before this start
     pointed: Pointed | None = None  # what its commit brought back of the session of its route
 
 

@@ -73,7 +73,7 @@ class Compact:
             compaction=redacted(made.record, house.redact),
             compaction_usage=made.usage,
         )
-        await settle(house, effect, kept=lambda: house.cache.drop(agent.session_id))
+        await settle(house, effect, kept=lambda _: house.cache.drop(agent.session_id))
 
 
 def _saved(made: Compaction, cut: int, *, left: int) -> str:

@@ -4,14 +4,15 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.core.commands import BY_NAME
 from holdfast.core.errors import StoreError
-from holdfast.core.job import ChangeKind, JobRefused
+from holdfast.core.job import ChangeKind, Job, JobRefused
 from holdfast.core.schedule import BadSchedule
+from holdfast.core.worded import WordedJob, WordedSkip
 from holdfast.gateway import job_lines
-from holdfast.gateway.commands.answer import answer
+from holdfast.gateway.commands.answer import answer, answer_with
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.destinations import Person
 from holdfast.gateway.house import House
-from holdfast.gateway.jobs import Jobs
+from holdfast.gateway.jobs import STOPPED, Jobs
 from holdfast.gateway.scheduling import person_of
 
 _SHOWN = 10  # runs of a history
@@ -22,18 +23,16 @@ _CHANGES = {
     "remove": (ChangeKind.REMOVE, "Removed: job {id} ({name})."),
 }
 
-Verb = Callable[[Person, int, Asked], Awaitable[str]]
+Verb = Callable[[Person, int, Asked], Awaitable[None]]
 
 
 class Cron:
-    """What it does for a person commits with its answer, or counts once by the command's own
-    row: carried out again after a crash, it finds what it has done."""
+    """What it does for a person commits with its answer."""
 
     name = "cron"
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._began = house.clock.now()
         self._verbs: dict[str, Verb] = {
             "run": self._run,
             "stop": self._stop,
@@ -49,35 +48,43 @@ class Cron:
         verb, rest = verb.lower() or "list", rest.strip()
         person = person_of(asked.row, self._jobs)
         try:
-            if verb in _CHANGES:
-                await self._change(person, verb, _number(rest), asked)
-            else:
-                text = await self._text(person, verb, rest, asked)
-                await answer(self._house, asked.row, text)
+            await self._carry_out(person, verb, rest, asked)
         except StoreError:
             raise
         except (JobRefused, BadSchedule) as error:
             await answer(self._house, asked.row, str(error))
 
-    async def _text(self, person: Person, verb: str, rest: str, asked: Asked) -> str:
+    async def _carry_out(self, person: Person, verb: str, rest: str, asked: Asked) -> None:
         if verb == "list":
-            return await self._list(person)
-        if verb == "add":
-            return await self._add(person, rest, asked)
-        if verb not in self._verbs:
-            return BY_NAME[self.name].misused(f"/cron knows no {verb!r}.")
-        return await self._verbs[verb](person, _number(rest), asked)
+            await self._list(person, asked)
+        elif verb == "add":
+            await self._add(person, rest, asked)
+        elif verb in _CHANGES:
+            await self._change(person, verb, _number(rest), asked)
+        elif verb in self._verbs:
+            await self._verbs[verb](person, _number(rest), asked)
+        else:
+            wrong = BY_NAME[self.name].misused(f"/cron knows no {verb!r}.")
+            await answer(self._house, asked.row, wrong)
 
-    async def _list(self, person: Person) -> str:
+    async def _list(self, person: Person, asked: Asked) -> None:
         jobs = await self._jobs.listed(person)
         lines = [*job_lines.listed(jobs, busy=self._jobs.busy)]
-        return "\n".join(lines) or 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
+        none = 'There are no jobs. /cron add "every weekday at 9" TEXT has one.'
+        await answer(self._house, asked.row, "\n".join(lines) or none)
 
-    async def _add(self, person: Person, rest: str, asked: Asked) -> str:
+    async def _add(self, person: Person, rest: str, asked: Asked) -> None:
         from holdfast.core.job_words import parse_job  # noqa: PLC0415 - most gateways have no job
 
-        job = await self._jobs.add(parse_job(rest), person, key=f"command.{asked.row.id}")
-        return job_lines.made(job, now=self._house.clock.now())
+        jobs, now = self._jobs, self._house.clock.now()
+        new = jobs.to_add(parse_job(rest), person, key=f"command.{asked.row.id}")
+
+        def told(job: Job | None) -> str:
+            return jobs.full if job is None else job_lines.made(job, now=now)
+
+        worded = WordedJob(new=new, most=jobs.most, told=told)
+        await answer_with(self._house, asked.row, new_job=worded)
+        jobs.stirred()
 
     async def _change(self, person: Person, verb: str, number: int, asked: Asked) -> None:
         kind, done = _CHANGES[verb]
@@ -86,22 +93,36 @@ class Cron:
         await answer(self._house, asked.row, text, job=change)
         self._jobs.stirred()
 
-    async def _run(self, person: Person, number: int, asked: Asked) -> str:
-        await self._jobs.run_now(number, person, key=f"asked{asked.row.id}")
-        return f"Job {number} runs now, as if it were due."
+    async def _run(self, person: Person, number: int, asked: Asked) -> None:
+        plan, replaces = await self._jobs.to_run(number, person, key=f"asked{asked.row.id}")
+        text = f"Job {number} runs now, as if it were due."
+        await answer(self._house, asked.row, text, runs=plan)
+        await self._jobs.planned(plan, replaces=replaces)
 
-    async def _stop(self, person: Person, number: int, asked: Asked) -> str:
-        if asked.row.accepted_at < self._began:
+    async def _stop(self, person: Person, number: int, asked: Asked) -> None:
+        if asked.late:
             # G5: what it was to stop died with the process it was typed to, and goes on since.
-            return f"This was said before the gateway was started again. /cron stop {number}?"
-        stopped = await self._jobs.stop_run(number, person)
-        return f"Stopped: job {number}." if stopped else f"Job {number} is not at work."
+            text = f"This was said before the gateway was started again. /cron stop {number}?"
+            await answer(self._house, asked.row, text)
+            return
+        job = await self._jobs.find(number, person)
+        stopped = await self._jobs.stop_work(job.id)
 
-    async def _history(self, person: Person, number: int, asked: Asked) -> str:
+        def told(dropped: int) -> str:
+            at_work = stopped or dropped > 0
+            return f"Stopped: job {number}." if at_work else f"Job {number} is not at work."
+
+        skip = WordedSkip(job_id=job.id, why=STOPPED, told=told)
+        await answer_with(self._house, asked.row, skip=skip)
+        # One that waited may have begun in the place of what was stopped, before the commit.
+        await self._jobs.stop_work(job.id)
+
+    async def _history(self, person: Person, number: int, asked: Asked) -> None:
         job = await self._jobs.find(number, person)
         runs = await self._jobs.history(number, person, limit=_SHOWN)
         lines = [*job_lines.history(runs, job)] or ["It has not run yet."]
-        return "\n".join([f"Job {job.id} ({job.spec.name}), {job.spec.schedule.told}:", *lines])
+        head = f"Job {job.id} ({job.spec.name}), {job.spec.schedule.told}:"
+        await answer(self._house, asked.row, "\n".join([head, *lines]))
 
 
 def _number(text: str) -> int:

@@ -79,19 +79,25 @@ class CommandDesk:
         """Carry a row out as this command, whatever its own words are."""
         row, session_id = accepted.row, self.session_of(accepted)
         row = msgspec.structs.replace(row, session_id=session_id)
-        asked = Asked(row=row, argument=argument, session_id=session_id, pointed=accepted.pointed)
+        asked = Asked(
+            row=row,
+            argument=argument,
+            session_id=session_id,
+            late=late,
+            pointed=accepted.pointed,
+        )
         self._under_way.add(row.id)
-        effect = self._begin(name, asked, late=late)
+        effect = self._begin(name, asked)
         self._tasks.create_task(self._finish(effect, asked), name=f"command {name}")
 
-    def _begin(self, name: str, asked: Asked, *, late: bool) -> Awaitable[None]:
+    def _begin(self, name: str, asked: Asked) -> Awaitable[None]:
         spec = self._specs.get(name)
         command = self._commands.get(spec.name) if spec else None
         if (why := self._refusal(spec, asked)) is not None:
             return refuse(self._house, asked.row, why)
         if spec is None or command is None:
             return answer(self._house, asked.row, self._unknown(name))
-        if late and not spec.outlives_restart:
+        if asked.late and not spec.outlives_restart:
             return self._drop(asked)
         if (why := self._misuse(spec, asked)) is not None:
             return answer(self._house, asked.row, why)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable
 
 from holdfast.core.ids import SessionId
 from holdfast.core.session import Fork as Copy
+from holdfast.core.session import Settled
 from holdfast.core.title import shortened
 from holdfast.gateway.commands.alone import NOTHING_YET, alone
 from holdfast.gateway.commands.answer import answer, prepare, settle
@@ -37,7 +38,7 @@ class Fork:
             principal=owner_of(asked.row, house.settings.sessions),
         )
 
-        def pointed() -> None:
+        def pointed(_: Settled) -> None:
             for row in lanes.take_back(session_id, route):
                 lanes.admit(row, known=copy.session_id)
             house.feeds.changed(copy.session_id)

@@ -1,11 +1,13 @@
 """/memory: see and change what is remembered of whoever asks, or turn remembering off."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.agent.memory.notes import BadNote, Notes, listed, refusal
 from holdfast.core.commands import BY_NAME
-from holdfast.core.memory import Edited, OwnerId, owner_of
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.memory import Edit, Edited, OwnerId, owner_of
+from holdfast.core.session import Settled
+from holdfast.core.worded import WordedEdits
+from holdfast.gateway.commands.answer import answer, answer_with
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.house import House
 
@@ -14,19 +16,21 @@ _CLEAR = "yes"
 
 
 class MemoryCommand:
-    """Each change is idempotent: carried out again after a crash, it is the same change."""
+    """What it changes commits with its answer."""
 
     name = "memory"
 
     def __init__(self, house: House) -> None:
         self._house = house
-        self._verbs: dict[str, Callable[[OwnerId, str], Awaitable[str]]] = {
+        self._looks: dict[str, Callable[[OwnerId, str], Awaitable[str | WordedEdits]]] = {
             "": self._show,
             "show": self._show,
+            "clear": self._clear,
+        }
+        self._changes: dict[str, Callable[[OwnerId, str], str | WordedEdits]] = {
             "add": self._add,
             "edit": self._edit,
             "forget": self._forget,
-            "clear": self._clear,
             "off": self._off,
             "on": self._on,
         }
@@ -37,15 +41,26 @@ class MemoryCommand:
 
     async def begin(self, asked: Asked) -> None:
         verb, _, rest = asked.argument.partition(" ")
-        carry_out = self._verbs.get(verb.lower())
-        if carry_out is None:
-            text = BY_NAME[self.name].misused(f"/memory cannot {verb!r}.")
+        try:
+            done = await self._done(await self._owner(asked), verb, rest.strip())
+        except BadNote as error:
+            done = str(error)
+        if isinstance(done, str):
+            await answer(self._house, asked.row, done)
         else:
-            try:
-                text = await carry_out(await self._owner(asked), rest.strip())
-            except BadNote as error:
-                text = str(error)
-        await answer(self._house, asked.row, text)
+            await answer_with(self._house, asked.row, notes=done, kept=self._kept)
+
+    async def _done(self, owner: OwnerId, verb: str, rest: str) -> str | WordedEdits:
+        """The answer, or the change that gives it."""
+        if (look := self._looks.get(verb.lower())) is not None:
+            return await look(owner, rest)
+        if (change := self._changes.get(verb.lower())) is not None:
+            return change(owner, rest)
+        return BY_NAME[self.name].misused(f"/memory cannot {verb!r}.")
+
+    def _kept(self, settled: Settled) -> None:
+        for edited in settled.edited:
+            self._notes.changed(edited)
 
     async def _owner(self, asked: Asked) -> OwnerId:
         """Of the conversation, by the route it was opened by; before there is one, of this one."""
@@ -68,49 +83,55 @@ class MemoryCommand:
             lines.append("Memory is off: agents see none of this, and nothing is added.")
         return "\n".join(lines)
 
-    async def _add(self, owner: OwnerId, rest: str) -> str:
-        edited = await self._notes.add(owner, rest)
-        return self._told(edited, f"Noted as {edited.note.id if edited.note else '?'}.")
+    def _add(self, owner: OwnerId, rest: str) -> WordedEdits:
+        def told(edited: Edited) -> str:
+            return self._told(edited, f"Noted as {edited.note.id if edited.note else '?'}.")
 
-    async def _edit(self, owner: OwnerId, rest: str) -> str:
+        return _one(self._notes.add(owner, rest), told)
+
+    def _edit(self, owner: OwnerId, rest: str) -> str | WordedEdits:
         number, _, text = rest.partition(" ")
         if not _is_number(number) or not text.strip():
             return "Say which note, and what it is to say: /memory edit 3 Speaks Danish"
-        edited = await self._notes.replace(owner, int(number), text)
-        return self._told(edited, f"Note {number} is changed.")
+        edit = self._notes.replace(owner, int(number), text)
+        return _one(edit, lambda edited: self._told(edited, f"Note {number} is changed."))
 
-    async def _forget(self, owner: OwnerId, rest: str) -> str:
+    def _forget(self, owner: OwnerId, rest: str) -> str | WordedEdits:
         numbers = rest.replace(",", " ").split()
         if not numbers or not all(map(_is_number, numbers)):
             return "Say which notes, by number: /memory forget 3"
-        gone = [
-            number
-            for number in dict.fromkeys(map(int, numbers))
-            if (await self._notes.remove(owner, number)).note is not None
-        ]
-        if not gone:
-            return "There is no note of that number. /memory lists them."
-        return f"Forgotten: {', '.join(map(str, gone))}. {LATER}"
+        distinct = dict.fromkeys(map(int, numbers))
+        edits = tuple(self._notes.remove(owner, number) for number in distinct)
+        return WordedEdits(edits=edits, told=_forgotten)
 
-    async def _clear(self, owner: OwnerId, rest: str) -> str:
+    async def _clear(self, owner: OwnerId, rest: str) -> str | WordedEdits:
         count = len((await self._notes.notebook(owner)).notes)
         if not count:
             return "Nothing is noted."
         if rest.lower() != _CLEAR:
             return f"This forgets {_all(count)} for good. If you mean it: /memory clear {_CLEAR}"
-        await self._notes.clear(owner)
-        return f"Forgotten: {_all(count)}. {LATER}"
+        return _one(self._notes.clear(owner), lambda _: f"Forgotten: {_all(count)}. {LATER}")
 
-    async def _off(self, owner: OwnerId, rest: str) -> str:
-        await self._notes.switch(owner, off=True)
-        return f"Memory is off: new conversations begin without it, and nothing is added. {LATER}"
+    def _off(self, owner: OwnerId, rest: str) -> WordedEdits:
+        done = f"Memory is off: new conversations begin without it, and nothing is added. {LATER}"
+        return _one(self._notes.switch(owner, off=True), lambda _: done)
 
-    async def _on(self, owner: OwnerId, rest: str) -> str:
-        await self._notes.switch(owner, off=False)
-        return "Memory is on."
+    def _on(self, owner: OwnerId, rest: str) -> WordedEdits:
+        return _one(self._notes.switch(owner, off=False), lambda _: "Memory is on.")
 
     def _told(self, edited: Edited, done: str) -> str:
         return refusal(edited, room=self._notes.room) or f"{done} {LATER}"
+
+
+def _one(edit: Edit, told: Callable[[Edited], str]) -> WordedEdits:
+    return WordedEdits(edits=(edit,), told=lambda edited: told(edited[0]))
+
+
+def _forgotten(edited: Sequence[Edited]) -> str:
+    gone = [str(each.note.id) for each in edited if each.note is not None]
+    if not gone:
+        return "There is no note of that number. /memory lists them."
+    return f"Forgotten: {', '.join(gone)}. {LATER}"
 
 
 def _all(count: int) -> str:

@@ -45,7 +45,7 @@ class PairingCommand:
     async def _decide(self, asked: Asked, decide: Callable[[Keep], Awaitable[Decided]]) -> None:
         async def keep(decided: Decided) -> None:
             effect = prepare(self._house, asked.row, decided.text, pairing=decided.change)
-            await settle(self._house, effect, kept=lambda: self._pairing.kept(decided))
+            await settle(self._house, effect, kept=lambda _: self._pairing.kept(decided))
 
         try:
             await decide(keep)

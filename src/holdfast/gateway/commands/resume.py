@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Sequence
 
 from holdfast.core.ids import SessionId
-from holdfast.core.session import SessionRow
+from holdfast.core.session import SessionRow, Settled
 from holdfast.gateway.commands.alone import alone
 from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
@@ -84,7 +84,7 @@ class Resume:
         if left is not None:
             text += "\nThe conversation you left is kept: /resume goes back to it as well."
 
-        def pointed() -> None:
+        def pointed(_: Settled) -> None:
             for row in lanes.take_back(left, route) if left else ():
                 lanes.admit(row, known=to.id)
             self._house.feeds.changed(to.id)

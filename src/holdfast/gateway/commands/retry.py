@@ -47,7 +47,7 @@ class Retry:
                 again=Again(inbound=_inbound(row, last.said), principal=row.principal),
                 at=house.clock.now(),
             ),
-            kept=lambda: house.cache.drop(session_id),
+            kept=lambda _: house.cache.drop(session_id),
         )
         assert settled.again is not None, "it was asked for"
         self._lanes.admit(settled.again, known=session_id)

@@ -56,11 +56,11 @@ class SetHome:
         text += _SILENT.format(table=table_of(here.platform, here.account)) if silent else ""
         home = HomeChannel(address=here, set_by=asked.row.principal, at=self._house.clock.now())
         effect = prepare(self._house, asked.row, text, home=home)
-        await settle(self._house, effect, kept=lambda: self._homes.put(home))
+        await settle(self._house, effect, kept=lambda _: self._homes.put(home))
 
     async def _clear(self, asked: Asked, here: Address) -> None:
         effect = prepare(self._house, asked.row, self._without(here), no_home=here)
-        await settle(self._house, effect, kept=lambda: self._homes.drop(here))
+        await settle(self._house, effect, kept=lambda _: self._homes.drop(here))
 
     def _without(self, here: Address) -> str:
         configured = self._homes.configured(here)

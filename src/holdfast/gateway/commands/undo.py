@@ -37,7 +37,7 @@ class Undo:
             return
         undo = TakingBack(session_id=session_id, from_seq=taken[0].from_seq)
         effect = prepare(house, asked.row, _told(taken), undo=undo)
-        await settle(house, effect, kept=lambda: house.cache.drop(session_id))
+        await settle(house, effect, kept=lambda _: house.cache.drop(session_id))
 
 
 def _number(argument: str) -> int | None:

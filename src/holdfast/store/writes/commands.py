@@ -7,7 +7,7 @@ from holdfast.core.auxiliary import Errand
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId, SessionKey
 from holdfast.core.inbox import InboxRow
-from holdfast.core.session import CommandEffect, Superseded
+from holdfast.core.session import CommandEffect, Settled
 from holdfast.store.writes import (
     approvals,
     busy,
@@ -21,14 +21,16 @@ from holdfast.store.writes import (
     standing,
     stopping,
     whole_sessions,
+    worded,
 )
 
 
-def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
+def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Settled:
     for end in effect.inbox_ends:
         inbox.end(cursor, end, at=effect.at, session_id=effect.session_id)
-    superseded = Superseded(inbox_ids=_supersede(cursor, effect))
-    outbox.add(cursor, effect.deliveries, at=effect.at)
+    superseded = _supersede(cursor, effect)
+    settled = msgspec.structs.replace(worded.settle(cursor, effect), superseded=superseded)
+    outbox.add(cursor, settled.deliveries, at=effect.at)
     if effect.decision is not None:
         approvals.decide(cursor, decision=effect.decision)
     if effect.new_session is not None:
@@ -48,13 +50,15 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Superseded:
             cursor, session_id=session_id, errand=Errand.SUMMARY, usage=effect.compaction_usage
         )
     again = _change_history(cursor, effect)
-    return superseded if again is None else msgspec.structs.replace(superseded, again=again)
+    return settled if again is None else msgspec.structs.replace(settled, again=again)
 
 
 def _change_the_house(cursor: apsw.Cursor, effect: CommandEffect) -> None:
     """What belongs to no session: jobs, home channels, and who is let in."""
     if effect.job is not None:
         jobs_rows.change(cursor, change=effect.job)
+    if effect.runs is not None:
+        jobs_rows.plan(cursor, plan=effect.runs)
     if effect.pairing is not None:
         pairing.change(cursor, change=effect.pairing)
     if effect.home is not None:
