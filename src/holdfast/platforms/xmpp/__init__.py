@@ -1,0 +1,1 @@
+"""XMPP: an account of any server as a door, in chats of two and in rooms."""

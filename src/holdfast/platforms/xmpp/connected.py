@@ -1,0 +1,180 @@
+"""Connected: all that one connection of an account hears and speaks with, put together."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+import aiohttp
+
+from holdfast.core.errors import ConnectError, SendError
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, Receipt
+from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.platforms.xmpp.archive import MAM, Archive
+from holdfast.platforms.xmpp.door import XmppSettings
+from holdfast.platforms.xmpp.downloads import Downloads
+from holdfast.platforms.xmpp.finding import find
+from holdfast.platforms.xmpp.marks import Marks
+from holdfast.platforms.xmpp.places import Chats, InRoom
+from holdfast.platforms.xmpp.reading import Reader
+from holdfast.platforms.xmpp.receipts import Receipts
+from holdfast.platforms.xmpp.recent import Heard, Recent
+from holdfast.platforms.xmpp.rooms import Room, enter_all, room_of
+from holdfast.platforms.xmpp.sending import Sending
+from holdfast.platforms.xmpp.stanza import CLIENT, Said, bare, said, seen
+from holdfast.platforms.xmpp.taking import Taking
+from holdfast.platforms.xmpp.uploads import Uploads, features_of, find_service
+from holdfast.platforms.xmpp.wire import Wire, element, ping
+
+PULSE = 30.0  # seconds between two questions that only ask for a sign of life
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What a connection stands on, whichever it is."""
+
+    settings: XmppSettings
+    account: str
+    marks: Marks
+    intake: Intake
+    clock: Clock
+    new_id: NewId
+    lost: Callable[[ConnectError], None]
+
+
+class Connected:
+    """Owns what is heard and said over one line, from its login to its end."""
+
+    def __init__(self, wire: Wire, http: aiohttp.ClientSession, around: Around) -> None:
+        settings = around.settings
+        self._wire = wire
+        self._http = http
+        self._around = around
+        self._me = settings.jid.lower()
+        self._receipts = Receipts()
+        self._recent = Recent()
+        self._rooms = {
+            each.lower(): Room(each.lower(), lost=around.lost) for each in settings.rooms
+        }
+        self._takings: dict[str, Taking] = dict(self._places())
+        self.archived = False  # whether the account has an archive
+        self.uploads: Uploads | None = None
+        self._sending: Sending | None = None
+
+    def _places(self) -> Iterator[tuple[str, Taking]]:
+        around, settings = self._around, self._around.settings
+        reader = Reader(self._me, account=around.account, new_id=around.new_id)
+        downloads = Downloads(
+            self._http,
+            hosts=(self._me.partition("@")[2], *settings.file_hosts),
+            tls=settings.tls,
+            most=settings.max_file_mb * 2**20,
+        )
+        yield "", self._taking(Chats(reader, self._rooms, downloads))
+        for room in self._rooms.values():
+            place = InRoom(reader, room, downloads, heard=self._remember)
+            yield room.address, self._taking(place)
+
+    def _taking(self, place: Chats | InRoom) -> Taking:
+        around = self._around
+        return Taking(
+            place,
+            account=around.account,
+            marks=around.marks,
+            intake=around.intake,
+            clock=around.clock,
+        )
+
+    async def arrive(self) -> None:
+        """Present, and in its rooms, when this returns. The archive is asked first: a server that
+        knows that brings nothing twice that was left for us while we were away."""
+        domain = self._me.partition("@")[2]
+        features = await features_of(self._wire, self._me)
+        service = await find_service(self._wire, domain)
+        if service is not None:
+            self.uploads = Uploads(self._wire, self._http, service=service)
+        if MAM in features:
+            await self._takings[""].begin(Archive(self._wire))
+        self.archived = self._takings[""].archive is not None
+        self._wire.appear(element("presence", CLIENT))
+        await enter_all(self._rooms, self._wire, nick=self._around.settings.nickname)
+        for room in self._rooms.values():
+            if room.nick:
+                await self._takings[room.address].begin(Archive(self._wire, room=room.address))
+
+    def work(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        names = {name or "chats": taking for name, taking in self._takings.items()}
+        running = [tasks.create_task(each.run(), name=name) for name, each in names.items()]
+        return [*running, tasks.create_task(self._ask_for_life(), name="pulse")]
+
+    async def leave(self) -> None:
+        for taking in self._takings.values():
+            await taking.leave()
+
+    @property
+    def sending(self) -> Sending:
+        if self._sending is None:
+            self._sending = Sending(
+                self._wire,
+                self._receipts,
+                self._rooms,
+                self._recent,
+                uploads=self.uploads,
+                new_id=self._around.new_id,
+            )
+        return self._sending
+
+    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        room = self._rooms.get(address.chat_id)
+        archive = self._takings[address.chat_id if room is not None else ""].archive
+        if archive is None:
+            self.sending.doubt(delivery_id)
+            return None
+        if room is not None:
+            return await find(delivery_id, archive, chat=None, ours=room.is_ours)
+        return await find(delivery_id, archive, chat=address.chat_id, ours=self._is_ours)
+
+    async def probe(self) -> None:
+        await self._wire.ask(ping())
+
+    def heard(self, message: Element) -> None:
+        told = said(message)
+        room = room_of(self._rooms, told.sender)
+        if told.error is not None:
+            self._receipts.rejected(told.id, told.error, by=bare(told.sender))
+        elif told.kind != "groupchat":
+            self._takings[""].heard(told)
+        elif room is not None:
+            if room.is_ours(told):
+                self._receipts.shown(told.id, room=room.address)
+            self._takings[room.address].heard(told)
+
+    def seen(self, presence: Element) -> None:
+        told = seen(presence)
+        if (room := room_of(self._rooms, told.sender)) is not None:
+            room.seen(told)
+
+    def taken(self, message_id: str) -> None:
+        self._receipts.taken(message_id)
+
+    def lost(self, reason: ConnectError) -> None:
+        self._receipts.lost(reason)
+
+    def _is_ours(self, told: Said) -> bool:
+        return bare(told.sender) == self._me
+
+    def _remember(self, told: Said, name: str) -> None:
+        heard = Heard(sender=told.sender, name=name)
+        self._recent.add(bare(told.sender), told.corrects or told.id, heard)
+
+    async def _ask_for_life(self) -> None:
+        """Any answer is one; where none comes, the silence is noticed."""
+        while True:
+            await asyncio.sleep(PULSE)
+            try:
+                await self.probe()
+            except SendError:
+                continue
+            for room in self._rooms.values():
+                await room.look_around(self._wire)

@@ -1,0 +1,52 @@
+"""Endings: what the way in which a line was refused or broken means for the account."""
+
+from collections.abc import Sequence
+
+from holdfast.core.errors import AccountHeld, ConnectError, ConnectRefused, LineLost
+from holdfast.platforms.xmpp.door import XmppSettings
+
+_PASSING = "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
+
+
+def of_login(jid: str, refusals: Sequence[str], *, encrypted: bool) -> ConnectError:
+    """`refusals` are what the server said to each way of logging in that was tried."""
+    if _PASSING in refusals:
+        return LineLost(f"the server of {jid} cannot check passwords for the moment")
+    if refusals:
+        return ConnectRefused(
+            f"the server does not let {jid} in ({refusals[0]}): the account or its password is "
+            "wrong, or it was closed",
+            remedy="set platforms.xmpp.jid and its password to those of an account that exists",
+        )
+    if not encrypted:
+        return ConnectRefused(
+            f"the server of {jid} offers no encryption, and nothing is said over a line that "
+            "others can read",
+            remedy="switch TLS on at the server; for one on this machine, set "
+            'platforms.xmpp.host = "127.0.0.1" and platforms.xmpp.tls = false',
+        )
+    return ConnectRefused(f"the server of {jid} offers no way to log in that is known here")
+
+
+def of_stream(condition: str, text: str, settings: XmppSettings) -> ConnectError:
+    """https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3"""
+    told = f"{condition} ({text})" if text else condition
+    if condition == "conflict":
+        return AccountHeld(
+            f"another program has connected as {settings.jid}/{settings.resource}, and the server "
+            "let this one go"
+        )
+    if condition == "host-unknown":
+        return ConnectRefused(
+            f"the server does not serve the domain of {settings.jid}",
+            remedy="mend platforms.xmpp.jid, or platforms.xmpp.host",
+        )
+    return LineLost(f"the server closed the line: {told}")
+
+
+def untrusted(jid: str, error: Exception) -> ConnectError:
+    """It may be renewed at any time, so it is tried again."""
+    return LineLost(
+        f"the certificate of the server of {jid} is not to be trusted: {error}. If it is vouched "
+        "for by an authority of your own, name that with platforms.xmpp.ca_file"
+    )

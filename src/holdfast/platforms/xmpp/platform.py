@@ -1,0 +1,170 @@
+"""The XMPP platform: one account of a server, connected by being present there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+import msgspec
+
+from holdfast.core.capabilities import Backlog, Capabilities
+from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected, SendError
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.secret import Secret
+from holdfast.platforms.text.xmpp import fits
+from holdfast.platforms.xmpp.connected import PULSE, Around, Connected
+from holdfast.platforms.xmpp.door import XmppSettings
+from holdfast.platforms.xmpp.marks import Marks
+from holdfast.platforms.xmpp.reading import PLATFORM
+from holdfast.platforms.xmpp.sending import LONGEST, LONGEST_MARK
+
+if TYPE_CHECKING:  # the library is imported when a line is opened, and not before
+    from holdfast.platforms.xmpp.line import Line
+
+
+def capabilities_of(settings: XmppSettings) -> Capabilities:
+    """What the server adds, an archive and a place for files, is known once connected. Each edit
+    is a message in archives and on phones, so there are few."""
+    return Capabilities(
+        backlog=Backlog.HISTORY,
+        lookup=True,
+        max_length=LONGEST - LONGEST_MARK,
+        edit=True,
+        edit_interval=3.0,
+        group_edit_interval=6.0,
+        typing=True,
+        attachments_in=settings.max_file_mb > 0,
+        alive_within=3 * PULSE,
+    )
+
+
+class XmppPlatform:
+    """A door to one account. It owns its line while it is connected, and keeps in `folder` how
+    far each archive was looked at."""
+
+    def __init__(
+        self,
+        password: Secret,
+        *,
+        account: str,
+        settings: XmppSettings,
+        folder: Path,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self.name = PLATFORM
+        self.account = account
+        self.capabilities = capabilities_of(settings)
+        self._password = password
+        self._settings = settings
+        self._folder = folder
+        self._clock = clock
+        self._new_id = new_id
+        self._connected: Connected | None = None
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        make = await asyncio.to_thread(library)
+        around = await self._around(intake)
+        line = make(self._settings, self._password, resource=self._settings.resource)
+        line.alive = lambda: intake.proven(self.name, self.account)
+        async with line.opened(), aiohttp.ClientSession() as http:
+            connected = Connected(line, http, around)
+            line.heard, line.seen, line.taken = connected.heard, connected.seen, connected.taken
+            line.over.add_done_callback(lambda over: connected.lost(over.result()))
+            try:
+                await connected.arrive()
+            except SendError:
+                if line.over.done():  # which says more of why
+                    raise line.over.result() from None
+                raise
+            self._look_into(connected)
+            async with self._working(connected):
+                line.over.add_done_callback(partial(self._gone, around))
+                yield
+
+    @asynccontextmanager
+    async def _working(self, connected: Connected) -> AsyncIterator[None]:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                working = connected.work(tasks)
+                self._connected = connected
+                try:
+                    yield
+                finally:
+                    self._connected = None
+                    for task in working:
+                        task.cancel()
+        finally:
+            await connected.leave()
+
+    async def _around(self, intake: Intake) -> Around:
+        def lost(error: ConnectError) -> None:
+            intake.lost(self.name, self.account, error)
+
+        # Of this very account: another one under the same name has archives of its own.
+        name = blake2b(self._settings.jid.lower().encode(), digest_size=8).hexdigest()
+        return Around(
+            settings=self._settings,
+            account=self.account,
+            marks=await Marks.load(self._folder / f"{name}.json"),
+            intake=intake,
+            clock=self._clock,
+            new_id=self._new_id,
+            lost=lost,
+        )
+
+    def _gone(self, around: Around, over: asyncio.Future[ConnectError]) -> None:
+        if self._connected is not None:  # else we have left by ourselves
+            around.lost(over.result())
+
+    def _look_into(self, connected: Connected) -> None:
+        archived = connected.archived
+        self.capabilities = msgspec.structs.replace(
+            self.capabilities,
+            backlog=Backlog.HISTORY if archived else Backlog.NONE,
+            lookup=archived,
+            attachments_out=connected.uploads is not None,
+        )
+
+    def fits(self, text: str) -> bool:
+        return fits(text, limit=LONGEST - LONGEST_MARK)
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        return await self._line.sending.send(outbound)
+
+    async def edit(self, change: Change) -> None:
+        await self._line.sending.edit(change)
+
+    async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
+        return await self._line.find(delivery_id, address)
+
+    async def typing(self, address: Address) -> None:
+        self._line.sending.typing(address)
+
+    async def probe(self) -> None:
+        await self._line.probe()
+
+    @property
+    def _line(self) -> Connected:
+        if self._connected is None:
+            raise NotConnected("the account is not connected to its server; nothing was sent")
+        return self._connected
+
+
+def library() -> "type[Line]":
+    """In a thread: the import takes a while, and the loop has others to serve."""
+    try:
+        from holdfast.platforms.xmpp.line import Line  # noqa: PLC0415 - imports slixmpp
+    except ModuleNotFoundError as error:
+        raise ConnectRefused(
+            f"the library that speaks XMPP is not installed ({error})",
+            remedy="pip install 'holdfast[xmpp]', then restart the gateway",
+        ) from error
+    return Line

@@ -1,0 +1,75 @@
+"""Receipts: who waits to hear what became of a message, by the id that it went with."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.core.errors import ConnectError, OutcomeUnknown, Refused, SendError, Throttled
+from holdfast.platforms.xmpp.rooms import NOT_IN_ROOM
+from holdfast.platforms.xmpp.stanza import Rejection
+
+_BREATH = 5.0  # seconds, where a server says "later" and never how much
+_LIMIT = 20.0  # seconds within which a receipt comes
+
+
+class NotInRoom(Refused):
+    """The room does not know us, though we were in it."""
+
+
+class Receipts:
+    """Owns who waits. A room answers with what was said to it, and a server with an ack: each is a
+    receipt only for what it is asked for."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str], asyncio.Future[None]] = {}
+
+    @asynccontextmanager
+    async def of(self, message_id: str, *, room: str = "") -> AsyncIterator[None]:
+        """Around the sending: returns when there is a receipt. Raises a `SendError`."""
+        key = room, message_id
+        waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            yield
+            async with asyncio.timeout(_LIMIT):
+                await waiting
+        except TimeoutError as error:
+            raise OutcomeUnknown(f"no receipt came within {_LIMIT:.0f} s") from error
+        finally:
+            waiting.cancel()
+            del self._waiting[key]
+
+    def taken(self, message_id: str) -> None:
+        """By the server."""
+        self._settle(("", message_id), None)
+
+    def shown(self, message_id: str, *, room: str) -> None:
+        """By a room, to everybody in it."""
+        self._settle((room, message_id), None)
+
+    def rejected(self, message_id: str, why: Rejection, *, by: str) -> None:
+        error = _error(why, by)
+        self._settle(("", message_id), error)
+        self._settle((by, message_id), error)
+
+    def lost(self, reason: ConnectError) -> None:
+        """The line is gone: no receipt comes any more."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                error = OutcomeUnknown(f"the line broke before there was a receipt: {reason}")
+                waiting.set_exception(error)
+
+    def _settle(self, key: tuple[str, str], error: SendError | None) -> None:
+        waiting = self._waiting.get(key)
+        if waiting is None or waiting.done():
+            return
+        if error is None:
+            waiting.set_result(None)
+        else:
+            waiting.set_exception(error)
+
+
+def _error(why: Rejection, by: str) -> SendError:
+    told = f"{by} did not take the message: {why.words}"
+    if why.kind == "wait":
+        return Throttled(told, retry_after=_BREATH)
+    return NotInRoom(told) if why.condition == NOT_IN_ROOM else Refused(told)

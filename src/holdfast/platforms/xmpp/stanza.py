@@ -1,0 +1,165 @@
+"""A stanza: what comes over the line, as far as it concerns us, out of its XML.
+
+Each field says which extension it is of: https://xmpp.org/extensions/.
+"""
+
+from xml.etree.ElementTree import Element
+
+import msgspec
+
+CLIENT = "jabber:client"
+DELAY = "urn:xmpp:delay"  # XEP-0203
+STANZA_ID = "urn:xmpp:sid:0"  # XEP-0359
+CORRECT = "urn:xmpp:message-correct:0"  # XEP-0308
+REPLY = "urn:xmpp:reply:0"  # XEP-0461
+FALLBACK = "urn:xmpp:fallback:0"  # XEP-0428
+REFERENCE = "urn:xmpp:reference:0"  # XEP-0372
+OOB = "jabber:x:oob"  # XEP-0066
+MUC_USER = "http://jabber.org/protocol/muc#user"  # XEP-0045
+OCCUPANT = "urn:xmpp:occupant-id:0"  # XEP-0421
+ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a message answers."""
+
+    to: str = ""  # who wrote that
+    id: str = ""
+    quoted: str = ""  # what stands in front of the answer, for who cannot show it otherwise
+
+
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+    """That something was not taken: https://www.rfc-editor.org/rfc/rfc6120#section-8.3"""
+
+    kind: str = "cancel"  # "wait": it may be later
+    condition: str = "undefined-condition"
+    text: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.condition} ({self.text})" if self.text else self.condition
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A message. `body` is without what it quotes."""
+
+    sender: str  # with the resource, which is the nickname in a room
+    kind: str = "normal"
+    id: str = ""
+    archived: dict[str, str] = {}  # its id in the archives that it is in, by whose they are
+    body: str = ""
+    corrects: str = ""  # the id of the message whose place it takes
+    reply: Reply | None = None
+    named: tuple[str, ...] = ()  # addresses of those it names
+    url: str = ""  # of a file
+    stamp: str = ""  # when it was said, if that is not now
+    real: str = ""  # address of who wrote it in a room, if the room tells it in the message itself
+    occupant: str = ""  # who wrote it in a room, under a name that nobody else can have
+    error: Rejection | None = None
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A presence of somebody in a room."""
+
+    sender: str
+    here: bool = True
+    codes: frozenset[str] = frozenset()
+    real: str = ""
+    occupant: str = ""
+    error: Rejection | None = None
+
+
+def bare(address: str) -> str:
+    return address.partition("/")[0]
+
+
+def resource_of(address: str) -> str:
+    return address.partition("/")[2]
+
+
+def tag(name: str, namespace: str = CLIENT) -> str:
+    return f"{{{namespace}}}{name}"
+
+
+def said(message: Element) -> Said:
+    body = message.findtext(tag("body")) or ""
+    quoted, body = _without_fallback(message, body)
+    reply = message.find(tag("reply", REPLY))
+    real, _ = _item(message)
+    return Said(
+        sender=message.get("from", ""),
+        kind=message.get("type", "normal"),
+        id=_attribute(message, "origin-id", STANZA_ID, "id") or message.get("id", ""),
+        archived={
+            each.get("by", ""): each.get("id", "")
+            for each in message.iterfind(tag("stanza-id", STANZA_ID))
+        },
+        body=body,
+        corrects=_attribute(message, "replace", CORRECT, "id"),
+        reply=None
+        if reply is None
+        else Reply(to=reply.get("to", ""), id=reply.get("id", ""), quoted=quoted),
+        named=tuple(
+            each.get("uri", "").removeprefix("xmpp:")
+            for each in message.iterfind(tag("reference", REFERENCE))
+            if each.get("type") == "mention"
+        ),
+        url=message.findtext(f"{tag('x', OOB)}/{tag('url', OOB)}") or "",
+        stamp=_attribute(message, "delay", DELAY, "stamp"),
+        real=real,
+        occupant=_attribute(message, "occupant-id", OCCUPANT, "id"),
+        error=rejection(message) if message.get("type") == "error" else None,
+    )
+
+
+def seen(presence: Element) -> Seen:
+    real, codes = _item(presence)
+    return Seen(
+        sender=presence.get("from", ""),
+        here=presence.get("type") is None,
+        codes=codes,
+        real=real,
+        occupant=_attribute(presence, "occupant-id", OCCUPANT, "id"),
+        error=rejection(presence) if presence.get("type") == "error" else None,
+    )
+
+
+def rejection(stanza: Element) -> Rejection:
+    error = stanza.find(tag("error"))
+    if error is None:
+        return Rejection()
+    names = [each.tag.rpartition("}")[2] for each in error if each.tag.startswith(f"{{{ERRORS}}}")]
+    return Rejection(
+        kind=error.get("type", "cancel"),
+        condition=next((name for name in names if name != "text"), "undefined-condition"),
+        text=error.findtext(tag("text", ERRORS)) or "",
+    )
+
+
+def _attribute(parent: Element, name: str, namespace: str, attribute: str) -> str:
+    found = parent.find(tag(name, namespace))
+    return "" if found is None else found.get(attribute, "")
+
+
+def _item(stanza: Element) -> tuple[str, frozenset[str]]:
+    """What a room says of somebody: their address, if they may be known, and what happened."""
+    told = stanza.find(tag("x", MUC_USER))
+    if told is None:
+        return "", frozenset()
+    item = told.find(tag("item", MUC_USER))
+    codes = frozenset(each.get("code", "") for each in told.iterfind(tag("status", MUC_USER)))
+    return bare("" if item is None else item.get("jid", "")), codes
+
+
+def _without_fallback(message: Element, body: str) -> tuple[str, str]:
+    """What is quoted in front of an answer, and the rest."""
+    for fallback in message.iterfind(tag("fallback", FALLBACK)):
+        part = fallback.find(tag("body", FALLBACK))
+        if fallback.get("for") != REPLY or part is None:
+            continue
+        start, end = part.get("start", ""), part.get("end", "")
+        if start.isdecimal() and end.isdecimal() and int(start) < int(end) <= len(body):
+            quoted = body[int(start) : int(end)].strip().splitlines()
+            plain = "\n".join(line.removeprefix(">").removeprefix(" ") for line in quoted)
+            return plain, body[: int(start)] + body[int(end) :]
+    return "", body

@@ -1,0 +1,20 @@
+"""One Prosody for all tests of the door; each has people and rooms of its own to begin with."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests.platforms.xmpp.people import ANN, Person, online
+from tests.platforms.xmpp.prosody import Prosody, need_prosody
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prosody]:
+    need_prosody()
+    with Prosody(tmp_path_factory.mktemp("prosody")).running() as prosody:
+        yield prosody
+
+
+@pytest.fixture
+async def ann(server: Prosody) -> AsyncIterator[Person]:
+    async with online(server, ANN) as person:
+        yield person

@@ -1,0 +1,86 @@
+"""People of an XMPP server: each a client of the vendor's library, with what they read."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from slixmpp import ClientXMPP
+from tests.platforms.xmpp.prosody import Prosody
+
+BOT, ANN, BOB = "bot@localhost", "ann@localhost", "bob@localhost"
+ROOM = "team@rooms.localhost"
+
+
+class Person(ClientXMPP):
+    """Writes by the library's own plugins, and not by our code."""
+
+    def __init__(self, jid: str, password: str) -> None:
+        super().__init__(f"{jid}/phone", password)
+        self.enable_direct_tls = self.enable_starttls = False
+        self.enable_plaintext = True
+        self.plugin["feature_mechanisms"].config.update(
+            {"unencrypted_scram": True, "unencrypted_plain": True}
+        )
+        for plugin in ("xep_0045", "xep_0085", "xep_0308", "xep_0359", "xep_0363", "xep_0461"):
+            self.register_plugin(plugin)
+        self.read: list[Any] = []  # messages, as they came
+        self.add_event_handler("message", self._keep)
+        self.add_event_handler("groupchat_message", self._keep_of_others)
+        self.add_event_handler("chatstate_composing", self.read.append)
+
+    def _keep(self, message: Any) -> None:
+        if message["type"] != "groupchat":
+            self.read.append(message)
+
+    def _keep_of_others(self, message: Any) -> None:
+        if message["from"].resource != self.boundjid.user:
+            self.read.append(message)
+
+    def write(self, body: str, *, to: str = BOT, **more: Any) -> str:
+        """The id of the message."""
+        kind = "groupchat" if "@rooms" in to or "@unkept" in to else "chat"
+        message = self.make_message(mto=to, mbody=body, mtype=kind)
+        for name, fields in more.items():
+            for key, value in fields.items():
+                message[name][key] = value
+        message.send()
+        return str(message["id"])
+
+    def texts(self) -> list[str]:
+        """What they see now: a correction takes the place of what it corrects."""
+        shown: dict[str, str] = {}
+        for each in self.read:
+            if each["body"]:
+                shown[each["replace"]["id"] or each["id"]] = each["body"]
+        return list(shown.values())
+
+    async def enter(self, room: str) -> None:
+        await self.plugin["xep_0045"].join_muc_wait(room, self.boundjid.user, maxstanzas=0)
+        await self.set_open(room)
+
+    async def set_open(self, room: str) -> None:
+        """A room that its first visitor has made is open when they say so."""
+        form = self.plugin["xep_0004"].make_form(ftype="submit")
+        try:
+            await self.plugin["xep_0045"].set_room_config(room, form)
+        except Exception as error:  # noqa: BLE001 - the library's; somebody else has made it
+            assert "forbidden" in str(error)
+
+
+@asynccontextmanager
+async def online(server: Prosody, jid: str) -> AsyncIterator[Person]:
+    person = Person(jid, f"pw-{jid.partition('@')[0]}")
+    negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    person.add_event_handler("stream_negotiated", lambda _: negotiated.set_result(None))
+    await person.connect("127.0.0.1", server.port)
+    await negotiated
+    person.send_presence()
+    try:
+        yield person
+    finally:
+        await person.disconnect(wait=1.0, ignore_send_queue=True)
+        for name in list(person.scheduled_events):
+            person.cancel_schedule(name)
+        assert person._run_out_filters is not None
+        person._run_out_filters.cancel()
