@@ -23,6 +23,11 @@ BUILT_IN: Mapping[str, str] = {
     "telegram": "holdfast.platforms.telegram.door:DOOR",
     "discord": "holdfast.platforms.discord.door:DOOR",
     "slack": "holdfast.platforms.slack.door:DOOR",
+    "matrix": "holdfast.platforms.matrix.door:DOOR",
+    "email": "holdfast.platforms.email.door:DOOR",
+    "xmpp": "holdfast.platforms.xmpp.door:DOOR",
+    "irc": "holdfast.platforms.irc.door:DOOR",
+    "webhook": "holdfast.platforms.webhook.door:DOOR",
 }
 
 S = TypeVar("S", bound=PlatformSettings)

@@ -1,0 +1,129 @@
+"""A line to an IMAP server: the socket, the way it is kept secret, and the login."""
+
+import asyncio
+import imaplib
+import socket
+import ssl
+from contextlib import suppress
+
+from imap_tools import BaseMailBox, MailboxLoginError
+from imap_tools.errors import ImapToolsError
+
+from holdfast.core.errors import ConnectError, ConnectRefused, LineLost
+from holdfast.core.secret import Secret
+from holdfast.platforms.email.door import EmailSettings, Security
+
+PATIENCE = 30.0  # seconds for any one answer
+
+# https://www.rfc-editor.org/rfc/rfc5530: why a login that was right may fail all the same.
+_PASSING = ("[unavailable]", "[limit]", "[inuse]", "[serverbug]", "temporar", "too many")
+
+BROKEN = (OSError, imaplib.IMAP4.error, ImapToolsError)  # what a call over a line may raise
+
+
+class _Client(imaplib.IMAP4):
+    """One that is given its socket, so that it is ours to end while a thread waits for it."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._given = sock
+        super().__init__()
+
+    def _create_socket(self, timeout: float | None = None) -> socket.socket:
+        return self._given
+
+
+class Box(BaseMailBox):
+    """A mailbox of the library over a socket that is connected. Made in a thread: it talks."""
+
+    def __init__(
+        self, sock: socket.socket, settings: EmailSettings, context: ssl.SSLContext | None
+    ) -> None:
+        self._sock = sock
+        self._settings = settings
+        self._context = context
+        super().__init__()
+
+    def _get_mailbox_client(self) -> imaplib.IMAP4:
+        sock, context = self._sock, self._context
+        if self._settings.imap_security is Security.TLS and context is not None:
+            sock = context.wrap_socket(sock, server_hostname=self._settings.imap_host)
+        client = _Client(sock)
+        if self._settings.imap_security is Security.STARTTLS:
+            try:
+                client.starttls(context)
+            except BaseException:
+                hang_up(client)
+                raise
+        return client
+
+
+async def reached(host: str, port: int) -> socket.socket:
+    """A socket to the server. Connected by the loop, not by a thread: an attempt that nobody
+    wants any more ends at once."""
+    loop = asyncio.get_running_loop()
+    error = LineLost(f"{host} has no address")
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as unknown:
+        raise LineLost(f"{host} cannot be found: {unknown}") from unknown
+    for family, kind, protocol, _, address in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            await asyncio.wait_for(loop.sock_connect(sock, address), PATIENCE / 2)
+        except OSError as refused:  # a timeout is one, too
+            sock.close()
+            error = LineLost(f"{host}:{port} cannot be reached: {str(refused) or 'no answer'}")
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            sock.settimeout(PATIENCE)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return sock
+    raise error
+
+
+def hang_up(client: imaplib.IMAP4) -> None:
+    """Without a goodbye: whoever leaves does not wait for a server."""
+    with suppress(OSError):
+        client.shutdown()
+
+
+def log_in(box: BaseMailBox, settings: EmailSettings, password: Secret) -> None:
+    name = settings.username or settings.address
+    try:
+        if name.isascii() and password.reveal().isascii():
+            box.login(name, password.reveal(), initial_folder=None)
+        else:
+            box.login_utf8(name, password.reveal(), initial_folder=None)
+    except (MailboxLoginError, imaplib.IMAP4.error) as error:
+        if isinstance(error, imaplib.IMAP4.abort):
+            raise
+        raise _turned_away(name, error, settings) from error
+    _, data = box.client.capability()  # a server says more to whom it knows
+    box.client.capabilities = tuple(data[0].decode("ascii", "replace").upper().split())
+
+
+def _turned_away(name: str, error: Exception, settings: EmailSettings) -> ConnectError:
+    told = f"{settings.imap_host} does not let {name} in: {error}"
+    if any(word in told.lower() for word in _PASSING):
+        return LineLost(told)
+    return ConnectRefused(
+        told,
+        remedy="check address, username and password; many providers want a password made for "
+        "this app, and IMAP switched on in their settings",
+    )
+
+
+def trusted(settings: EmailSettings) -> ssl.SSLContext | None:
+    """In a thread: it reads the certificates of this machine. None: nothing is to be secret."""
+    if {settings.imap_security, settings.smtp_security} == {Security.PLAIN}:
+        return None
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file or None)
+    except OSError as error:
+        raise ConnectRefused(
+            f"{settings.ca_file} is no file of certificates: {error}",
+            remedy="set platforms.email.ca_file to one in PEM form, or leave it out",
+        ) from error

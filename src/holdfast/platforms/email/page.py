@@ -1,0 +1,104 @@
+"""A page of HTML as the text that a reader of it would see."""
+
+import re
+from html.parser import HTMLParser
+
+_SILENT = frozenset({"head", "script", "style", "title", "template", "noscript"})
+_LINES = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
+_PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"})
+_NEVER_CLOSED = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
+_DEEPEST = 20  # quotes in quotes that are told apart
+
+
+def text_of(page: str) -> str:
+    """Never raises, whatever the page is. Quotes are marked as in plain mail, by "> "."""
+    reader = _Page()
+    reader.feed(page)
+    reader.close()
+    return reader.text()
+
+
+class _Page(HTMLParser):
+    """Owns the lines so far, each with how deep in quotes it stands."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._lines: list[tuple[int, str]] = []
+        self._line = ""
+        self._quotes = 0
+        self._silent: list[str] = []
+        self._preformatted = 0
+        self._link = ""
+        self._linked_from = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _SILENT:
+            self._silent.append(tag)
+        if self._silent:
+            return
+        if tag in _LINES or tag in _PARAGRAPHS:
+            self._end_line(blank=tag in _PARAGRAPHS, always=tag == "br")
+        self._quotes += tag == "blockquote"
+        self._preformatted += tag == "pre"
+        if tag == "li":
+            self._line = "- "
+        elif tag in ("td", "th") and self._line.strip():
+            self._line += "\t"
+        elif tag == "img":
+            self._line += dict(attrs).get("alt") or ""
+        elif tag == "a":
+            self._link, self._linked_from = dict(attrs).get("href") or "", len(self._line)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._silent:
+            if tag in self._silent:
+                del self._silent[self._silent.index(tag) :]
+            return
+        if tag == "a":
+            self._end_link()
+        if (tag in _LINES or tag in _PARAGRAPHS) and tag not in _NEVER_CLOSED:
+            self._end_line(blank=tag in _PARAGRAPHS)
+        self._quotes = max(0, self._quotes - (tag == "blockquote"))
+        self._preformatted = max(0, self._preformatted - (tag == "pre"))
+
+    def handle_data(self, data: str) -> None:
+        if self._silent:
+            return
+        if self._preformatted:
+            first, *rest = data.split("\n")
+            self._line += first
+            for line in rest:
+                self._end_line(always=True)
+                self._line = line
+            return
+        said = re.sub(r"[ \t\r\n\f]+", " ", data)
+        self._line += said.lstrip() if not self._line or self._line.endswith((" ", "\t")) else said
+
+    def text(self) -> str:
+        self._end_line()
+        lines = (
+            f"{'>' * min(depth, _DEEPEST)}{' ' if depth else ''}{line}"
+            for depth, line in self._lines
+        )
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")
+
+    def _end_line(self, *, blank: bool = False, always: bool = False) -> None:
+        """A line that has nothing on it is not one, unless somebody made it; a paragraph has a
+        blank line around it."""
+        line = self._line.rstrip().replace("\xa0", " ")
+        if line or always:
+            self._lines.append((self._quotes, line))
+        if blank and self._lines and self._lines[-1][1]:
+            self._lines.append((self._quotes, ""))
+        self._line, self._link = "", ""
+
+    def _end_link(self) -> None:
+        """Where it leads, unless it says so itself."""
+        said = self._line[self._linked_from :].strip()
+        link, self._link = self._link, ""
+        if link.startswith(("http://", "https://")) and link.rstrip("/") not in (said, said + "/"):
+            self._line += f" ({link})" if said else link
+
+
+def _mark(depth: int) -> str:
+    return f"{'>' * min(depth, _DEEPEST)} " if depth else ""

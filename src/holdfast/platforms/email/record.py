@@ -1,0 +1,59 @@
+"""The record: how far a mailbox was looked through, which most of its mail leaves no row of."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+
+from holdfast.platforms.email.durable import read, write
+
+log = logging.getLogger(__name__)
+
+
+class Mark(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Everything up to that UID was looked at, at that time. A server that numbers its mail anew
+    says so by another UIDVALIDITY: then only the time is worth something."""
+
+    validity: int
+    uid: int
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.validity}:{self.uid}:{self.at:.0f}"
+
+    @classmethod
+    def parse(cls, said: str | None) -> "Mark | None":
+        """What `str` made of one; None: it is none."""
+        try:
+            validity, uid, at = (said or "").split(":")
+            return cls(validity=int(validity), uid=int(uid), at=float(at))
+        except ValueError:
+            return None
+
+
+class Record:
+    """Owns one file. What it says may be old: whoever goes by it looks at some mail twice, and at
+    none never."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def load(self) -> Mark | None:
+        content = await asyncio.to_thread(read, self._path)
+        if content is None:
+            return None
+        try:
+            return msgspec.json.decode(content, type=Mark)
+        except msgspec.MsgspecError as error:
+            log.warning(
+                "%s makes no sense (%s) and is begun anew.",
+                self._path,
+                error,
+                extra={"action": "record_unread"},
+            )
+            return None
+
+    async def save(self, mark: Mark) -> None:
+        """Durable when this returns. Raises `StoreFailing`."""
+        await asyncio.to_thread(write, self._path, msgspec.json.encode(mark))

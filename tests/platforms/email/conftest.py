@@ -1,0 +1,14 @@
+"""One post office for all tests of a worker, with people of its own for each."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.platforms.email.post_office import PostOffice, missing, post_office
+
+
+@pytest.fixture(scope="session")
+def office() -> Iterator[PostOffice]:
+    if why := missing():
+        pytest.skip(why)
+    with post_office() as opened:
+        yield opened
