@@ -70,6 +70,7 @@ ROUTES: dict[str, dict[str, Who]] = {
     ),
     "platforms/telegram/webhook.py": {"post path_of": Who.DOOR},  # the vendor's secret header
     "platforms/slack/posted.py": {"post path_of": Who.DOOR},  # the vendor's signature
+    "platforms/webhook/hooks.py": {"post path_of": Who.DOOR},  # the hook's signature or token
 }
 
 

@@ -1,0 +1,156 @@
+"""A hook as it is set: who may post to it, what becomes of a post, and where that is said."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.child import DELEGATE, HOUSE
+from holdfast.core.settings import DEFAULT_ACCOUNT, TOOLSETS
+from holdfast.platforms.webhook.template import Template, parse
+
+PLATFORM = "webhook"
+SCHEDULE = "schedule"  # the toolset of jobs
+_OWNERS = frozenset({"api", "web", HOUSE})  # whatever comes from there is the owner's word
+_NEVER_SAID = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+
+class Scheme(StrEnum):
+    """How a post proves where it comes from."""
+
+    GITHUB = "github"  # HMAC of the body
+    SLACK = "slack"  # HMAC of a time and the body, in two headers
+    STRIPE = "stripe"  # the same in one header
+    STANDARD = "standard"  # HMAC of an id, a time and the body: https://www.standardwebhooks.com
+    BEARER = "bearer"  # the secret itself
+
+
+HEADERS = {
+    Scheme.GITHUB: "X-Hub-Signature-256",
+    Scheme.SLACK: "X-Slack-Signature",
+    Scheme.STRIPE: "Stripe-Signature",
+    Scheme.STANDARD: "webhook-signature",
+    Scheme.BEARER: "Authorization",
+}
+_TIMES = {Scheme.SLACK: "X-Slack-Request-Timestamp"}
+_EVENTS = {Scheme.GITHUB: "{@X-GitHub-Event|}"}
+_SIGNATURE = "-signature"  # what the name of the header ends with, beside those of id and time
+
+
+class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.webhook.hooks.NAME]`."""
+
+    secret: str = ""  # a reference: shared with whoever posts
+    scheme: Scheme = Scheme.GITHUB
+    header: str = ""  # that has the signature or the token; "": the scheme's own
+    timestamp_header: str = ""  # "": the scheme's own
+    window: Annotated[float, msgspec.Meta(ge=1)] = 300  # seconds that a signed time may be off
+    id: str = ""  # a template: what tells one delivery from another; "": what is signed
+    event: str = ""  # a template: what kind of event it is; "": the scheme's own
+    events: tuple[str, ...] = ()  # the kinds that are taken; (): all
+    template: str = "{*}"  # of what is said
+    content_types: tuple[str, ...] = (
+        "application/json",
+        "application/x-www-form-urlencoded",
+        "text/plain",
+    )
+    max_kb: Annotated[int, msgspec.Meta(ge=1, le=8192)] = 1024  # of a body
+    per_minute: Annotated[int, msgspec.Meta(ge=0)] = 60  # posts that are taken; 0: no limit
+    platform: str = ""  # where it is said; "": here
+    account: str = DEFAULT_ACCOUNT  # of that platform
+    chat: str = ""  # "": the hook's name
+    thread: str = ""  # a template: a conversation of its own for each; "": none
+    user: str = ""  # whose word it is; "": the hook's name
+    toolsets: tuple[str, ...] | None = None  # None: as configured
+    commands: bool = False  # whether a leading slash is a command
+
+    @property
+    def signature_header(self) -> str:
+        return self.header or HEADERS[self.scheme]
+
+    @property
+    def time_header(self) -> str:
+        if self.scheme is Scheme.STANDARD:
+            return self.timestamp_header or self._beside("-timestamp")
+        return self.timestamp_header or _TIMES.get(self.scheme, "")
+
+    @property
+    def id_header(self) -> str:
+        """The one whose value is signed."""
+        return self._beside("-id") if self.scheme is Scheme.STANDARD else ""
+
+    @property
+    def event_template(self) -> str:
+        return self.event or _EVENTS.get(self.scheme, "")
+
+    def _beside(self, ending: str) -> str:
+        name = self.signature_header
+        return name[: -len(_SIGNATURE)] + ending
+
+    def check(self) -> None:
+        """Raises `ValueError` for what no type can say."""
+        if not self.secret:
+            raise ValueError(
+                'secret is missing: write secret = "env:NAME", put it into the environment or '
+                ".env, and give the same to whoever posts"
+            )
+        if self.scheme is Scheme.STANDARD and not _ends(self.signature_header):
+            raise ValueError(f"header must end with {_SIGNATURE!r}, as {HEADERS[self.scheme]} does")
+        self._check_templates()
+        self._check_place()
+        self._check_rights()
+
+    def _check_templates(self) -> None:
+        for key, text in self._templates():
+            try:
+                template = parse(text)
+            except ValueError as error:
+                raise ValueError(f"{key} is no template: {error}") from None
+            if said := self._kept_secret(template):
+                raise ValueError(f"{key} names the header {said}, which proves who posts")
+            if key == "id" and template.headers and self.scheme is not Scheme.BEARER:
+                raise ValueError(
+                    "id names a header, which is not signed: a copy of a post with another one "
+                    "would count as new. Leave id out, or take it from the body"
+                )
+        if self.events and not self.event_template:
+            raise ValueError('events needs event: where the kind of an event stands, as "{type}"')
+
+    def _templates(self) -> Iterator[tuple[str, str]]:
+        named = {"template": self.template, "thread": self.thread, "id": self.id}
+        yield from {**named, "event": self.event_template}.items()
+
+    def _kept_secret(self, template: Template) -> str:
+        """A header of it whose value is nobody's to read."""
+        hidden = {*_NEVER_SAID, self.signature_header.lower()}
+        return next((name for name in template.headers if name.lower() in hidden), "")
+
+    def _check_place(self) -> None:
+        if self.platform in _OWNERS:
+            raise ValueError(
+                f"platform may not be {self.platform}: whatever is said there is the owner's word"
+            )
+        if self.platform and not (self.chat and self.user):
+            raise ValueError("platform needs chat and user: where it is said, and as whose word")
+
+    def _check_rights(self) -> None:
+        if self.toolsets is None:
+            return
+        unknown = sorted(set(self.toolsets) - set(TOOLSETS))
+        if unknown:
+            raise ValueError(f"toolsets has {unknown[0]!r}; there are {', '.join(TOOLSETS)}")
+        # What these begin comes back later, as a message that is confined to nothing.
+        if wide := {DELEGATE, SCHEDULE} & set(self.toolsets):
+            raise ValueError(
+                f"toolsets may not have {min(wide)}: what it begins would have all the others. "
+                "Take it out, or leave toolsets out"
+            )
+        if self.commands:
+            raise ValueError(
+                "commands and toolsets exclude each other: commands begin what has all toolsets"
+            )
+
+
+def _ends(header: str) -> bool:
+    return header.lower().endswith(_SIGNATURE) and len(header) > len(_SIGNATURE)

@@ -1,0 +1,196 @@
+"""The webhook platform: hooks that programs post to, and a receiver that answers are posted to."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.addresses import is_public
+from holdfast.core.capabilities import Capabilities, Formatting
+from holdfast.core.errors import ConnectRefused, Refused, SendError, Throttled
+from holdfast.core.outbox import Outbound, Receipt, SentFile
+from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.secret import Secret
+from holdfast.core.settings import table_of
+from holdfast.platforms.webhook.door import WebhookSettings
+from holdfast.platforms.webhook.hook_settings import PLATFORM
+from holdfast.platforms.webhook.hooks import Hooks
+from holdfast.platforms.webhook.receiver import Receiver, ShutOut
+
+log = logging.getLogger(__name__)
+
+LONGEST = 100_000  # characters of one message: what is longer is posted in parts
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    data: str  # in base64
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+    """What is posted: the same of the same delivery, in every attempt at it."""
+
+    id: str
+    account: str
+    chat: str
+    thread: str | None
+    text: str
+    part: int
+    maybe_repeated: bool
+    file: File | None
+
+
+class Ping(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ping"):
+    """Asks whether the receiver is there, and knows us; it has nothing to do about it."""
+
+    id: str
+    account: str
+
+
+def capabilities_of(settings: WebhookSettings) -> Capabilities:
+    """Without a receiver, answers are fetched from us. What a program does with a post that nobody
+    takes is its own affair, so no backlog is promised."""
+    sends = bool(settings.url)
+    return Capabilities(
+        fetchable=not sends,
+        idempotent_send=sends and settings.idempotent,
+        max_length=LONGEST,
+        formatting=Formatting.MARKDOWN,
+        busy_notices=False,
+        restart_notices=sends,
+        threads=True,
+        attachments_out=sends,
+    )
+
+
+class WebhookPlatform:
+    """A door to programs. It owns its hooks and its line to the receiver while it is connected.
+
+    The two are kept apart: what is posted here is taken whether or not the receiver is there.
+    """
+
+    def __init__(
+        self,
+        secrets: Mapping[str, Secret],
+        *,
+        account: str,
+        settings: WebhookSettings,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self.name = PLATFORM
+        self.account = account
+        self.capabilities = capabilities_of(settings)
+        self._settings = settings
+        self._new_id = new_id
+        self._hooks = Hooks(settings.hooks, secrets, account=account, clock=clock)
+        self._receiver = Receiver(
+            settings.url,
+            secrets.get("secret"),
+            permits=(lambda _: True) if settings.allow_private else is_public,
+            limit=settings.timeout,
+            clock=clock,
+        )
+        self._turned_away: Callable[[ConnectRefused], None] = lambda _: None
+
+    def routes(self) -> Sequence[web.RouteDef]:
+        return self._hooks.routes()
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        def alive() -> None:
+            intake.proven(self.name, self.account)
+
+        def turned_away(error: ConnectRefused) -> None:
+            intake.lost(self.name, self.account, error)
+
+        async with self._receiver.open(alive):
+            if self._settings.url:
+                await self._greet()
+            self._turned_away = turned_away
+            async with asyncio.TaskGroup() as errands:
+                asking = errands.create_task(self._ask_for_life(), name="webhook signs of life")
+                self._hooks.begin(intake)
+                try:
+                    yield
+                finally:
+                    self._hooks.end()
+                    asking.cancel()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        if not self._settings.url:
+            raise Refused("this account has no url: its answers are fetched, never sent")
+        body = msgspec.json.encode(_message(outbound))
+        try:
+            await self._receiver.post(outbound.delivery_id, body)
+        except ShutOut as error:
+            self._turned_away(self._refused(error))
+            raise
+        return Receipt(platform_message_id=outbound.delivery_id)
+
+    async def probe(self) -> None:
+        if self._settings.url:
+            await self._ping()
+
+    async def _greet(self) -> None:
+        """Raises `ConnectRefused` where the receiver does not know us. One that is away is not in
+        the way of what is posted here."""
+        try:
+            await self._ping()
+        except SendError as error:
+            log.warning(
+                "%s:%s takes posts, but what it is to send waits: %s",
+                self.name,
+                self.account,
+                error,
+                extra={"action": "receiver_away"},
+            )
+
+    async def _ping(self) -> None:
+        """A receiver that makes nothing of a ping has answered all the same."""
+        ping = Ping(id=self._new_id("ping"), account=self.account)
+        try:
+            await self._receiver.post(ping.id, msgspec.json.encode(ping))
+        except ShutOut as error:
+            raise self._refused(error) from error
+        except (Refused, Throttled) as error:
+            log.debug("A ping: %s", error, extra={"action": "ping_refused"})
+
+    async def _ask_for_life(self) -> None:
+        every = self._settings.ping_every
+        while self._settings.url and every:
+            await asyncio.sleep(every)
+            try:
+                await self._ping()
+            except ConnectRefused as error:
+                self._turned_away(error)
+            except SendError as error:
+                log.debug("No answer to a ping: %s", error, extra={"action": "receiver_away"})
+
+    def _refused(self, error: ShutOut) -> ConnectRefused:
+        table = table_of(self.name, self.account)
+        return ConnectRefused(
+            str(error),
+            remedy=f"See that {table}.url and {table}.secret are those that the receiver has",
+        )
+
+
+def _message(outbound: Outbound) -> Message:
+    return Message(
+        id=outbound.delivery_id,
+        account=outbound.address.account,
+        chat=outbound.address.chat_id,
+        thread=outbound.address.thread_id,
+        text=outbound.text,
+        part=outbound.part,
+        maybe_repeated=outbound.maybe_repeated,
+        file=None if outbound.file is None else _file(outbound.file),
+    )
+
+
+def _file(file: SentFile) -> File:
+    return File(name=file.name, data=base64.b64encode(file.data).decode())

@@ -1,0 +1,141 @@
+"""Signatures: how a post proves whom it comes from, and how ours do."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Callable, Iterator, Mapping
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ports import Clock
+from holdfast.core.secret import Secret
+from holdfast.platforms.webhook.hook_settings import HookSettings, Scheme
+
+_ENCODED = "whsec_"  # of a key that is written in base64
+_LONGEST_TIME = 16  # digits
+
+
+class NotSigned(HoldfastError):
+    """Nobody who knows the secret has posted this; the text tells a stranger nothing."""
+
+
+class OutOfTime(HoldfastError):
+    """It is signed, and for another time than now: a repetition, or a clock that is wrong."""
+
+
+def key_of(secret: Secret) -> bytes:
+    """What is signed with: a secret that says it is base64 is read as that, any other as it is."""
+    value = secret.reveal()
+    if value.startswith(_ENCODED):
+        try:
+            return base64.b64decode(value.removeprefix(_ENCODED), validate=True)
+        except binascii.Error:
+            pass
+    return value.encode()
+
+
+def standard_headers(secret: Secret, *, name: str, at: float, body: bytes) -> dict[str, str]:
+    """Those of a post of ours: https://www.standardwebhooks.com."""
+    time = str(int(at))
+    signature = _base64(_hmac(key_of(secret), f"{name}.{time}.", body))
+    return {
+        "webhook-id": name,
+        "webhook-timestamp": time,
+        "webhook-signature": f"v1,{signature}",
+    }
+
+
+class Seal:
+    """Knows what one hook takes for a proof; keeps nothing."""
+
+    def __init__(self, hook: HookSettings, secret: Secret, *, clock: Clock) -> None:
+        self._hook = hook
+        self._secret = secret
+        self._clock = clock
+        self._check: Callable[[Mapping[str, str], str, bytes], Iterator[str]] = {
+            Scheme.GITHUB: self._github,
+            Scheme.SLACK: self._slack,
+            Scheme.STRIPE: self._stripe,
+            Scheme.STANDARD: self._standard,
+            Scheme.BEARER: self._bearer,
+        }[hook.scheme]
+
+    def check(self, headers: Mapping[str, str], body: bytes) -> None:
+        """Returns where the post is genuine and of now; raises `NotSigned` or `OutOfTime`."""
+        given = headers.get(self._hook.signature_header, "").strip()
+        time = self._time(headers, given)
+        offered = self._offered(given)
+        # Each is compared with each: who rotates a secret signs with both for a while.
+        genuine = [
+            one
+            for right in self._check(headers, time, body)
+            for one in offered
+            if Secret(right).matches(one)
+        ]
+        if not genuine:
+            raise NotSigned("this hook takes signed posts only, and this one is not")
+        self._look_at(time)
+
+    def _offered(self, given: str) -> list[str]:
+        match self._hook.scheme:
+            case Scheme.STRIPE:
+                return [one for one in given.split(",") if one.startswith("v1=")]
+            case Scheme.STANDARD:
+                return given.split()
+        return [given]
+
+    def _time(self, headers: Mapping[str, str], given: str) -> str:
+        """The time that is signed, as it is written; "": this scheme has none."""
+        if self._hook.scheme is Scheme.STRIPE:
+            times = (one.strip() for one in given.split(","))
+            return next((one[2:] for one in times if one.startswith("t=")), "none")
+        if self._hook.scheme in (Scheme.SLACK, Scheme.STANDARD):
+            return headers.get(self._hook.time_header, "none")
+        return ""
+
+    def _look_at(self, time: str) -> None:
+        if not time:
+            return
+        known = time.isascii() and time.isdigit() and len(time) < _LONGEST_TIME
+        if not known or abs(self._clock.now() - int(time)) > self._hook.window:
+            raise OutOfTime(
+                f"this was signed more than {self._hook.window:.0f} s ago, or ahead: post it anew, "
+                "and see that the clocks are right"
+            )
+
+    def _github(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
+        """https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries; others
+        write the same without its name in front, or in base64."""
+        digest = _hmac(self._secret.reveal().encode(), "", body)
+        yield f"sha256={digest.hex()}"
+        yield digest.hex()
+        yield _base64(digest)
+
+    def _slack(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
+        """https://docs.slack.dev/authentication/verifying-requests-from-slack"""
+        yield f"v0={_hmac(self._secret.reveal().encode(), f'v0:{time}:', body).hex()}"
+
+    def _stripe(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
+        """https://docs.stripe.com/webhooks#verify-manually: its keys begin with whsec_ too, and are
+        taken as they are."""
+        yield f"v1={_hmac(self._secret.reveal().encode(), f'{time}.', body).hex()}"
+
+    def _standard(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
+        """https://www.standardwebhooks.com"""
+        name = headers.get(self._hook.id_header, "")
+        if name:  # it tells deliveries apart, so that there has to be one
+            yield f"v1,{_base64(_hmac(key_of(self._secret), f'{name}.{time}.', body))}"
+
+    def _bearer(self, headers: Mapping[str, str], time: str, body: bytes) -> Iterator[str]:
+        usual = self._hook.signature_header.lower() == "authorization"
+        yield f"Bearer {self._secret.reveal()}" if usual else self._secret.reveal()
+
+
+def _hmac(key: bytes, prefix: str, body: bytes) -> bytes:
+    # A header may hold bytes that are no text; they are signed as they came.
+    head = prefix.encode("utf-8", "surrogateescape")
+    return hmac.new(key, head + body, hashlib.sha256).digest()
+
+
+def _base64(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()

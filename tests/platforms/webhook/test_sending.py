@@ -1,0 +1,213 @@
+"""Sending: what is posted to a receiver, and what its answer means."""
+
+import base64
+import logging
+import socket
+
+import pytest
+from aiohttp import web
+from tests.contract.conftest import Clock
+from tests.platforms.telegram.doors import until
+from tests.platforms.webhook.doors import OURS, door_to, outbound
+from tests.platforms.webhook.receiver import Break, Receiver, listening
+
+from holdfast.core.addresses import is_public
+from holdfast.core.errors import (
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    SendError,
+    Throttled,
+)
+from holdfast.core.outbox import SentFile
+from holdfast.core.secret import Secret
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.webhook.receiver import Receiver as Line
+from holdfast.platforms.webhook.receiver import meaning
+
+
+async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_same(
+    receiver: Receiver, url: str
+) -> None:
+    """I2: the delivery id is the Idempotency-Key, in every attempt at it."""
+    door = door_to(url)
+    receiver.faults = [(503, {}), Break.CUT_AFTER]
+    async with door.connect(RecordingIntake()):
+        for error in (OutcomeUnknown, OutcomeUnknown):
+            with pytest.raises(error):
+                await door.send(outbound("Hello **you**", delivery="d7"))
+        receipt = await door.send(outbound("Hello **you**", delivery="d7"))
+    assert receipt.platform_message_id == "d7"
+    assert receiver.messages == [
+        {
+            "type": "message",
+            "id": "d7",
+            "account": "default",
+            "chat": "build",
+            "thread": None,
+            "text": "Hello **you**",
+            "part": 1,
+            "maybe_repeated": False,
+            "file": None,
+        }
+    ]
+    assert {each["Idempotency-Key"] for each in receiver.headers} == {"d7"}
+    assert {each["webhook-id"] for each in receiver.headers} == {"d7"}
+    assert len(receiver.headers) == 3
+
+
+async def test_a_file_is_posted_with_its_words(receiver: Receiver, url: str) -> None:
+    door = door_to(url)
+    async with door.connect(RecordingIntake()):
+        await door.send(outbound("as asked", file=SentFile(name="a.bin", data=b"\x00\xff")))
+    (message,) = receiver.messages
+    assert message["file"]["name"] == "a.bin"
+    assert base64.b64decode(message["file"]["data"]) == b"\x00\xff"
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (200, None),
+        (204, None),
+        (302, Refused),
+        (400, Refused),
+        (401, NotConnected),
+        (403, Refused),
+        (404, Refused),
+        (408, OutcomeUnknown),
+        (409, OutcomeUnknown),
+        (410, Refused),
+        (422, Refused),
+        (429, Throttled),
+        (500, OutcomeUnknown),
+        (504, OutcomeUnknown),
+    ],
+)
+def test_each_answer_says_what_became_of_a_post(status: int, error: type[SendError] | None) -> None:
+    """I2."""
+    found = meaning(status, {})
+    assert (None if found is None else type(found)) is error or isinstance(found, error or ())
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("7", 7.0), ("", 5.0), ("99999", 3600.0), ("Fri, 31 Dec", 5.0)]
+)
+def test_a_wait_is_as_long_as_told_within_reason(given: str, seconds: float) -> None:
+    found = meaning(429, {"Retry-After": given})
+    assert isinstance(found, Throttled)
+    assert found.retry_after == seconds
+
+
+async def test_a_redirect_is_not_followed(receiver: Receiver, url: str) -> None:
+    """Whoever is there could else lead a post, and its words, anywhere."""
+
+    async def lead_on(request: web.Request) -> web.Response:
+        return web.Response(status=307, headers={"Location": url})
+
+    async with listening([web.post("/", lead_on)]) as elsewhere:
+        door = door_to(f"{elsewhere}/")
+        async with door.connect(RecordingIntake()):
+            with pytest.raises(Refused, match="no redirect is followed"):
+                await door.send(outbound("hello"))
+    assert receiver.messages == receiver.pings == []
+
+
+async def test_a_name_that_leads_into_our_own_network_is_not_connected_to(
+    receiver: Receiver, url: str
+) -> None:
+    """SSRF: judged is the address that is connected to, whatever it is called."""
+    line = Line(
+        url.replace("127.0.0.1", "localhost"),
+        Secret(OURS),
+        permits=is_public,
+        limit=5.0,
+        clock=Clock(),
+    )
+    async with line.open(lambda: None):
+        with pytest.raises(NotConnected, match="off limits"):
+            await line.post("d1", b'{"type": "message", "text": "hello"}')
+    assert receiver.headers == []
+
+
+async def test_an_address_that_is_none_is_not_connected_to() -> None:
+    """I2: nothing was written, so it is still ours to send."""
+    door = door_to("https://127.1/inbox", allow_private=False)
+    async with door.connect(RecordingIntake()):
+        with pytest.raises(NotConnected):
+            await door.send(outbound("hello"))
+
+
+async def test_a_receiver_is_asked_whether_it_is_there_and_knows_us(
+    receiver: Receiver, url: str
+) -> None:
+    """Law 9: connected is proof. A secret that does not hold parks the account."""
+    intake, door = RecordingIntake(), door_to(url)
+    async with door.connect(intake):
+        assert intake.proofs == [("webhook", "default")]
+        await door.probe()
+    assert len(receiver.pings) == 2
+    receiver.secret = "another secret"
+    with pytest.raises(ConnectRefused, match="does not know us") as told:
+        async with door.connect(intake):
+            pass
+    assert "platforms.webhook.secret" in told.value.remedy
+
+
+async def test_a_secret_that_holds_no_longer_is_noticed_and_loses_no_message(
+    receiver: Receiver, url: str
+) -> None:
+    intake, door = RecordingIntake(), door_to(url)
+    async with door.connect(intake):
+        receiver.secret = "another secret"
+        with pytest.raises(NotConnected):
+            await door.send(outbound("hello"))
+        (loss,) = intake.losses
+        assert isinstance(loss, ConnectRefused)
+    receiver.secret = OURS
+    async with door.connect(intake):
+        await door.send(outbound("hello"))
+    assert receiver.texts() == ["hello"]
+
+
+async def test_pings_go_on_while_it_is_connected(receiver: Receiver, url: str) -> None:
+    intake, door = RecordingIntake(), door_to(url, ping_every=0.01)
+    async with door.connect(intake):
+        await until(lambda: len(intake.proofs) >= 3)
+        receiver.secret = "another secret"
+        await until(lambda: intake.losses)
+    assert len(receiver.pings) >= 3
+
+
+async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is posted here is taken; what is to be sent waits."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    intake, door = RecordingIntake(), door_to(f"http://127.0.0.1:{port}/")
+    with caplog.at_level(logging.WARNING):
+        async with door.connect(intake):
+            with pytest.raises(NotConnected):
+                await door.send(outbound("hello"))
+            with pytest.raises(NotConnected):
+                await door.probe()
+    assert intake.proofs == []
+    assert [each.action for each in caplog.records] == ["receiver_away"]  # type: ignore[attr-defined]
+
+
+async def test_without_a_receiver_answers_are_fetched(receiver: Receiver) -> None:
+    door = door_to()
+    assert door.capabilities.fetchable and not door.capabilities.restart_notices
+    async with door.connect(RecordingIntake()):
+        await door.probe()
+        with pytest.raises(Refused):
+            await door.send(outbound("hello"))
+
+
+def test_a_receiver_that_does_not_look_at_keys_is_told_of_repetitions() -> None:
+    """I2: resent once, and marked, where nobody could tell it apart."""
+    assert door_to("https://example.org/").capabilities.idempotent_send
+    careless = door_to("https://example.org/", idempotent=False)
+    assert not careless.capabilities.settles_doubt

@@ -1,0 +1,81 @@
+"""The settings of webhooks: what is refused, with a word on what to do."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import Config, ConfigError, load
+from holdfast.process.doors import open_doors
+
+HOOK = '[platforms.webhook.hooks.build]\nsecret = "env:HOOK"\n'
+ENVIRON = {"HOOK": "a secret of the hook", "OURS": "a secret of ours"}
+
+
+def loaded(tmp_path: Path, text: str) -> Config:
+    (tmp_path / "holdfast.toml").write_text(text)
+    return load(tmp_path, ENVIRON)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[platforms.webhook]\n", "neither a hook nor a url"),
+        ("[platforms.webhook.hooks.build]\n", "hooks.build: secret is missing"),
+        ('[platforms.webhook.hooks."a/b"]\nsecret = "env:HOOK"\n', "cannot be the name of a hook"),
+        (HOOK + 'template = "{a"\n', "template is no template: a brace stands alone at '{a'"),
+        (HOOK + 'thread = "{}"\n', "thread is no template"),
+        (HOOK + 'id = "{@X-GitHub-Delivery}"\n', "id names a header, which is not signed"),
+        (HOOK + 'template = "{@Authorization}"\n', "names the header Authorization"),
+        (HOOK + 'template = "{@x-hub-signature-256}"\n', "names the header x-hub-signature-256"),
+        (HOOK + 'scheme = "stripe"\nevents = ["a"]\n', "events needs event"),
+        (HOOK + 'scheme = "standard"\nheader = "X-Signed"\n', "header must end with"),
+        (HOOK + 'platform = "web"\nchat = "1"\nuser = "1"\n', "platform may not be web"),
+        (HOOK + 'platform = "telegram"\nchat = "1"\n', "platform needs chat and user"),
+        (HOOK + 'toolsets = ["shell"]\n', "toolsets has 'shell'"),
+        (HOOK + 'toolsets = ["web", "delegate"]\n', "toolsets may not have delegate"),
+        (HOOK + 'toolsets = ["web"]\ncommands = true\n', "exclude each other"),
+        (HOOK + 'scheme = "gitlab"\n', '"github" or "slack"'),
+        ('[platforms.webhook]\nurl = "ftp://example.org/"\n', "url must begin with https://"),
+        ('[platforms.webhook]\nurl = "http://example.org/"\n', "url must begin with https://"),
+        ('[platforms.webhook]\nurl = "https://10.0.0.1/"\n', "allow_private = true"),
+        ('[platforms.webhook]\nurl = "https://[::ffff:127.0.0.1]/"\n', "allow_private = true"),
+        ('[platforms.webhook]\nurl = "https://localhost/"\n', "allow_private = true"),
+        ('[platforms.webhook]\nurl = "https://a.LOCALHOST./"\n', "allow_private = true"),
+        (HOOK.replace("env:HOOK", "hunter2hunter2"), "a secret written out"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        loaded(tmp_path, text)
+    assert told in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_hook_is_let_in_by_being_there(tmp_path: Path) -> None:
+    """Law 12: its table is the permission, for who it speaks as and for nobody else."""
+    text = f"""[platforms.webhook]
+allow = ["ann"]
+{HOOK}
+[platforms.webhook.hooks.other]
+secret = "env:HOOK"
+user = "robot"
+[platforms.webhook.hooks.elsewhere]
+secret = "env:HOOK"
+platform = "telegram"
+chat = "12"
+user = "12"
+"""
+    settings = loaded(tmp_path, text).settings.platforms["webhook"]
+    assert settings.allow == ("ann", "build", "robot")
+
+
+def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_path: Path) -> None:
+    text = HOOK + (
+        '[platforms.webhook.accounts.work]\nurl = "https://example.org/"\nsecret = "env:OURS"\n'
+        '[platforms.webhook.accounts.work.hooks.deploy]\nsecret = "env:OURS"\n'
+    )
+    config = loaded(tmp_path, text)
+    doors = list(open_doors(config, clock=None, new_id=str))  # type: ignore[arg-type]
+    paths = [route.path for door in doors for route in door.routes()]  # type: ignore[attr-defined]
+    assert paths == ["/hooks/webhook/default/build", "/hooks/webhook/work/deploy"]
+    assert [door.capabilities.fetchable for door in doors] == [True, False]
