@@ -1,0 +1,1 @@
+"""Matrix: an account in rooms and threads, encrypted or not."""

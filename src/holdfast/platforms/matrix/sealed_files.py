@@ -1,0 +1,24 @@
+"""Files that their server cannot read: https://spec.matrix.org/latest/client-server-api/#sending-encrypted-attachments."""
+
+import nio  # type: ignore[import-untyped]  # it has annotations, and does not say so
+from nio.crypto import (  # type: ignore[import-untyped]
+    decrypt_attachment,
+    encrypt_attachment,
+)
+
+from holdfast.core.attachment import NoAttachment
+from holdfast.platforms.matrix.wire import Json, SealedFile
+
+
+def open_file(file: SealedFile, data: bytes) -> bytes:
+    try:
+        opened: bytes = decrypt_attachment(data, file.key.k, file.hashes.sha256, file.iv)
+    except (nio.EncryptionError, ValueError) as error:
+        raise NoAttachment(f"it cannot be decrypted: {error}") from error
+    return opened
+
+
+def seal_file(data: bytes) -> tuple[bytes, Json]:
+    """What is to be uploaded, and how its readers open it, but for its address."""
+    sealed: tuple[bytes, Json] = encrypt_attachment(data)
+    return sealed

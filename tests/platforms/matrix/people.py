@@ -1,0 +1,88 @@
+"""People in Matrix, as the tests move them: each with a client of their own."""
+
+from itertools import count
+from typing import Any, Self
+from urllib.parse import quote
+
+import aiohttp
+
+Json = dict[str, Any]
+
+
+class Person:
+    """Somebody at a homeserver. Whoever enters the context has logged in."""
+
+    def __init__(self, base_url: str, user_id: str) -> None:
+        self.user_id = user_id
+        self._base_url = base_url
+        self._numbers = count(1)
+
+    async def __aenter__(self) -> Self:
+        self._http = aiohttp.ClientSession(f"{self._base_url}/_matrix/")
+        name = self.user_id[1:].partition(":")[0]
+        identifier = {"type": "m.id.user", "user": name}
+        body = {"type": "m.login.password", "identifier": identifier, "password": name}
+        given = await self.call("POST", "login", body)
+        self.device_id, self.token = given["device_id"], given["access_token"]
+        self._http.headers["Authorization"] = f"Bearer {self.token}"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._http.close()
+
+    async def call(self, method: str, path: str, body: Any = None, **more: Any) -> Json:
+        url = path if "/v" in path[:12] else f"client/v3/{path}"
+        async with self._http.request(method, url, json=body, **more) as answer:
+            found: Json = await answer.json()
+            assert answer.status == 200, found
+            return found
+
+    async def room(self, *invited: str, direct: bool = False, **more: Any) -> str:
+        body = {"invite": invited, "is_direct": direct, "preset": "private_chat", **more}
+        return str((await self.call("POST", "createRoom", body))["room_id"])
+
+    async def join(self, room_id: str) -> None:
+        await self.call("POST", f"join/{quote(room_id)}", {})
+
+    async def say(self, room_id: str, text: str, **more: Any) -> str:
+        """The id of the message."""
+        return await self.send(room_id, {"msgtype": "m.text", "body": text, **more})
+
+    async def send(self, room_id: str, content: Json, kind: str = "m.room.message") -> str:
+        where = f"rooms/{quote(room_id)}/send/{kind}/{next(self._numbers)}"
+        return str((await self.call("PUT", where, content))["event_id"])
+
+    async def revise(self, room_id: str, event_id: str, text: str) -> str:
+        relation = {"rel_type": "m.replace", "event_id": event_id}
+        words = {"msgtype": "m.text", "body": text}
+        more = {"m.new_content": words, "m.relates_to": relation}
+        return await self.say(room_id, f"* {text}", **more)
+
+    async def upload(self, data: bytes) -> str:
+        where = "media/v3/upload"
+        async with self._http.post(where, data=data) as answer:
+            return str((await answer.json())["content_uri"])
+
+    async def download(self, uri: str) -> bytes:
+        where = f"client/v1/media/download/{uri.removeprefix('mxc://')}"
+        async with self._http.get(where) as answer:
+            return await answer.read()
+
+    async def events(self, room_id: str, *, by: str = "") -> list[Json]:
+        """What was said there, oldest first."""
+        where = f"rooms/{quote(room_id)}/messages"
+        page = await self.call("GET", where, params={"dir": "b", "limit": "200"})
+        said = [each for each in page["chunk"][::-1] if each["type"].startswith("m.room.")]
+        return [each for each in said if not by or each["sender"] == by]
+
+    async def texts(self, room_id: str, *, by: str) -> list[str]:
+        """What the messages of somebody say now: an edit stands in the place of what it changes."""
+        shown: dict[str, str] = {}
+        for event in await self.events(room_id, by=by):
+            content = event["content"]
+            if event["type"] != "m.room.message" or "body" not in content:
+                continue
+            new = content.get("m.new_content")
+            name = content["m.relates_to"]["event_id"] if new else event["event_id"]
+            shown[name] = (new or content)["body"]
+        return list(shown.values())
