@@ -19,6 +19,7 @@ class RecordingIntake(Intake):
 
     def __init__(self, *, delay: float = 0.0) -> None:
         self.delay = delay
+        self.coming: list[Inbound] = []  # also what is still being kept
         self.tried: list[Inbound] = []
         self.accepted: list[Inbound] = []  # each event once
         self.attached: list[tuple[str, bytes]] = []  # files, by their names
@@ -28,12 +29,14 @@ class RecordingIntake(Intake):
         self._ids: Iterator[int] = count(1)
         self._failures: list[HoldfastError] = []
         self._changed = asyncio.Condition()
+        self._lost = asyncio.Event()
 
     def fail_next(self, *errors: HoldfastError) -> None:
         """The next calls raise these, one each, and keep nothing."""
         self._failures.extend(errors)
 
     async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+        self.coming.append(inbound)
         await asyncio.sleep(self.delay)
         self.attached.extend([(each.name, await each.fetch()) for each in attached])
         async with self._changed:
@@ -82,9 +85,15 @@ class RecordingIntake(Intake):
 
     def lost(self, platform: str, account: str, error: ConnectError) -> None:
         self.losses.append(error)
+        self._lost.set()
 
     async def wait_for_tries(self, number: int) -> list[Inbound]:
         """What was handed over, repeated and refused events too, once it is so many."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self.tried) >= number)
             return list(self.tried)
+
+    async def wait_for_loss(self) -> None:
+        """Somebody tells from now on that its line is gone."""
+        self._lost.clear()
+        await self._lost.wait()

@@ -1,0 +1,100 @@
+"""Waiting for what a door, a vendor or a server does: never for a time, always for a fact."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from holdfast.core.capabilities import Backlog
+from holdfast.core.ids import DeliveryId
+from holdfast.core.inbox import Inbound
+from holdfast.core.outbox import Address, Outbound
+from holdfast.core.source import Author
+from holdfast.platforms.conformance.ground import Ground
+from holdfast.platforms.simulated.recorder import RecordingIntake
+
+PATIENCE = 30  # seconds, for a busy machine; nothing that goes well takes a part of it
+_BETWEEN = 0.005
+
+T = TypeVar("T")
+
+
+async def until(fact: Callable[[], object], *, within: float = PATIENCE) -> None:
+    """Something that no event tells has come about."""
+
+    async def ask() -> object:
+        return fact()
+
+    await until_told(ask, bool, within=within)
+
+
+async def until_told(
+    ask: Callable[[], Awaitable[T]], wanted: Callable[[T], object], *, within: float = PATIENCE
+) -> T:
+    """The first answer that is wanted. Fails with the last one that was not."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
+    while not wanted(answer := await ask()):
+        assert loop.time() < deadline, f"after {within} s it is still {answer!r}"
+        await asyncio.sleep(_BETWEEN)  # a vendor tells nobody when something arrives there
+    return answer
+
+
+@asynccontextmanager
+async def connected(ground: Ground, intake: RecordingIntake) -> AsyncIterator[None]:
+    """The door is connected. What fails meanwhile is raised as it is: a task group in the door
+    would show a failed assertion as a group of one."""
+    try:
+        async with ground.door.connect(intake):
+            yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None
+
+
+def said(intake: RecordingIntake) -> list[Inbound]:
+    """What was accepted of others: a vendor may also give a bot what the bot has said."""
+    return [each for each in intake.accepted if each.source.author is not Author.OURSELVES]
+
+
+async def heard(intake: RecordingIntake, *texts: str) -> list[Inbound]:
+    """Exactly these were accepted, in this order."""
+
+    async def words() -> list[str]:
+        return [each.text for each in said(intake)]
+
+    await until_told(words, lambda found: found == list(texts))
+    return said(intake)
+
+
+async def settled(ground: Ground, number: int) -> None:
+    """So many messages of people are acknowledged, where the vendor waits for that."""
+    if ground.door.capabilities.backlog is Backlog.UNTIL_ACKED:
+        await until_told(ground.acknowledged, lambda found: found == number)
+
+
+async def shown(ground: Ground, *texts: str) -> None:
+    """Exactly these are the messages of the bot, in this order."""
+
+    async def read() -> list[str]:
+        return [each.text for each in await ground.read()]
+
+    await until_told(read, lambda found: found == list(texts))
+
+
+def outbound(ground: Ground, text: str, *, delivery: str = "d1") -> Outbound:
+    return Outbound(delivery_id=DeliveryId(delivery), address=ground.address(), text=text)
+
+
+def where(inbound: Inbound) -> Address:
+    """Where an answer to it goes."""
+    source = inbound.source
+    return Address(
+        platform=source.platform,
+        account=source.account,
+        chat_id=source.chat_id,
+        thread_id=source.thread_id,
+        reply_to=inbound.message_id,
+    )

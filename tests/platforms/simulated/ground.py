@@ -1,0 +1,120 @@
+"""The simulated vendor as the conformance suite meets it, in this process and over HTTP."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from holdfast.core.outbox import Address, SentFile
+from holdfast.core.ports import Platform
+from holdfast.core.source import Author, ChatType
+from holdfast.platforms.conformance import Ground, Person, Place, Shown, Trouble
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
+from holdfast.platforms.simulated.server import serving
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Revise, Say, Sent
+
+_NAMES = {Person.ANN: "ann", Person.BOB: "bob", Person.PROGRAM: "beeper"}
+_FAULTS = {
+    Trouble.FLOOD: Faults(floods=1, retry_after=7.0),
+    Trouble.REFUSED: Faults(refusals=1),
+    Trouble.RECEIPT_LOST: Faults(lost_receipts=1),
+    Trouble.SHUT_OUT: Faults(shut_out="the token was revoked"),
+    Trouble.AWAY: Faults(disconnected=True),
+    Trouble.SILENT: Faults(half_open=True),
+    Trouble.WELL: Faults(),
+}
+
+
+class SimulatedGround(Ground):
+    shows_answers = True
+
+    def __init__(self, service: ChatService, door: Platform, *, has_line: bool) -> None:
+        self.door = door
+        self.has_line = has_line
+        self._service = service
+
+    def address(self) -> Address:
+        return Address(platform="simulated", account="default", chat_id="ann")
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Person = Person.ANN,
+        place: Place = Place.DM,
+        named: bool = False,
+        answers: str | None = None,
+        files: Sequence[SentFile] = (),
+    ) -> str:
+        alone = place is Place.DM
+        said = Say(
+            chat=_NAMES[by] if alone else "family",
+            user=_NAMES[by],
+            text=text,
+            chat_type=ChatType.DM if alone else ChatType.GROUP,
+            mentions=named,
+            reply_to=answers,
+            author=Author.BOT if by is Person.PROGRAM else Author.PERSON,
+        )
+        return self._service.say(said)
+
+    async def read(self) -> Sequence[Shown]:
+        return [_shown(each) for each in self._service.sent]
+
+    async def acknowledged(self) -> int:
+        return sum(each.acked for each in self._service.ledger().said)
+
+    async def revise(self, name: str, text: str) -> None:
+        self._service.revise(Revise(message_id=name, text=text))
+
+    async def press(self, label: str) -> None:
+        """Here a press is said as any other word: the bot is named by it."""
+        (choice,) = [
+            each for each in self._service.sent[-1].outgoing.choices if each.label == label
+        ]
+        await self.say(choice.says, named=True)
+
+    async def trouble(self, trouble: Trouble) -> None:
+        self._service.set_faults(_FAULTS[trouble])
+
+
+def _shown(sent: Sent) -> Shown:
+    """The vendor itself marks what may be there twice."""
+    outgoing = sent.outgoing
+    return Shown(
+        text=f"(again?) {sent.text}" if outgoing.maybe_repeated else sent.text,
+        place=Place.GROUP if outgoing.chat_id == "family" else Place.DM,
+        choices=tuple(each.label for each in outgoing.choices),
+        answers=outgoing.reply_to,
+    )
+
+
+def _service(**about: Any) -> ChatService:
+    can = {"edit": True, "typing": True, "buttons": True, "relay": True, "alive_within": 90.0}
+    return ChatService(max_length=4096, **{**can, **about})
+
+
+@asynccontextmanager
+async def in_process() -> AsyncIterator[Ground]:
+    service = _service()
+    door = SimulatedPlatform(service, longest_pause=0.1, send_timeout=0.2)
+    yield SimulatedGround(service, door, has_line=False)
+
+
+@asynccontextmanager
+async def poor() -> AsyncIterator[Ground]:
+    """One that knows a delivery again, and can do little else."""
+    service = ChatService(max_length=512, idempotent_send=True)
+    yield SimulatedGround(service, SimulatedPlatform(service, longest_pause=0.1), has_line=False)
+
+
+@asynccontextmanager
+async def over_http() -> AsyncIterator[Ground]:
+    service = _service(lookup=True)
+    async with serving(service) as base_url:
+        door = RemoteSimulatedPlatform(base_url, longest_pause=0.1, send_timeout=0.5)
+        async with door.connect(RecordingIntake()):
+            pass  # it has asked by then what its vendor can do
+        yield SimulatedGround(service, door, has_line=True)
