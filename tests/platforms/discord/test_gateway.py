@@ -1,62 +1,33 @@
 """A gateway with a bot: from what people write in Discord to what they read there."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract.conftest import World
-from tests.contract.test_j_approvals import RM, ByWords, Shell
+from tests.contract.test_j_approvals import RM
 from tests.platforms.discord.doors import door_to, until
 from tests.platforms.discord.faults import Break
 from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Vendor
+from tests.platforms.stage import Stage, playing
 
 from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId
-from holdfast.core.inbox import BusyMode
 from holdfast.core.message import ToolCall
 from holdfast.core.outbox import DeliveryState
-from holdfast.core.settings import GatewaySettings, Settings
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.discord.door import DiscordSettings
-from holdfast.process.workspace_files import WorkspaceFiles
-
-
-class Server(World):
-    """A world whose people are in Discord."""
-
-    def __init__(self, home: Path, vendor: Vendor) -> None:
-        super().__init__(home / "state.db")
-        self.vendor = vendor
-        self.shell = Shell()
-        self.more_tools = [self.shell]
-        self.judge = ByWords()
-        bot = DiscordSettings(token="env:TOKEN", allow=(ANN["id"], BOB["id"]))
-        self.settings = Settings(
-            platforms={"discord": bot}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
-        )
-        self.more_doors = [door_to(vendor, home / "discord")]
-        self.put_file = WorkspaceFiles(home).put
-
-    async def read(self, *texts: str) -> None:
-        """Until these are the messages of the bot, from the first to the last."""
-        await until(lambda: self.vendor.texts() == list(texts))
-
-    async def settled(self, state: DeliveryState, number: int) -> None:
-        while (await self.store.outbox_ledger())[state] < number:
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
-async def bot(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Server]:
-    world = Server(tmp_path, vendor)
-    await world.start()
-    await until(lambda: vendor.sessions)
-    yield world
-    await world.stop()
+async def bot(tmp_path: Path, vendor: Vendor) -> AsyncIterator[Stage]:
+    settings = DiscordSettings(token="env:TOKEN", allow=(ANN["id"], BOB["id"]))
+    door = door_to(vendor, tmp_path / "discord")
+    async with playing(Stage(tmp_path, door, settings, texts=vendor.texts)) as stage:
+        await until(lambda: vendor.sessions)
+        yield stage
 
 
-async def test_a_person_is_answered_in_one_message_that_grows(bot: Server, vendor: Vendor) -> None:
+async def test_a_person_is_answered_in_one_message_that_grows(bot: Stage, vendor: Vendor) -> None:
     """I4: stream, edits and final text are one message."""
     reply = Dictation()
     bot.model.say(reply)
@@ -71,7 +42,7 @@ async def test_a_person_is_answered_in_one_message_that_grows(bot: Server, vendo
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    bot: Server, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """G1, G2, H3: a chat that is known, and one of a server; nothing that was answered before."""
     bot.model.say("hello")
@@ -87,7 +58,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_i
 
 
 async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
-    bot: Server, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """I2: unknown → settled by its nonce."""
     vendor.faults.append(Break.CUT_AFTER)
@@ -97,7 +68,7 @@ async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_press_on_a_button_lets_the_command_run(bot: Server, vendor: Vendor) -> None:
+async def test_a_press_on_a_button_lets_the_command_run(bot: Stage, vendor: Vendor) -> None:
     """J3: by somebody who was asked."""
     bot.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
@@ -112,7 +83,7 @@ async def test_a_press_on_a_button_lets_the_command_run(bot: Server, vendor: Ven
 
 
 async def test_in_a_server_it_answers_who_names_it_in_their_thread(
-    bot: Server, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """Groups: when meant, and nobody else."""
     bot.model.say("yes?")
@@ -125,13 +96,13 @@ async def test_in_a_server_it_answers_who_names_it_in_their_thread(
     assert vendor.messages[TEXT] == []
 
 
-async def test_a_slash_command_is_answered_as_any_other(bot: Server, vendor: Vendor) -> None:
+async def test_a_slash_command_is_answered_as_any_other(bot: Stage, vendor: Vendor) -> None:
     vendor.interact(2, {"id": "1", "name": "usage", "type": 1})
     await until(lambda: vendor.sent)
     assert "token" in vendor.texts()[0]
 
 
-async def test_files_are_kept_and_one_that_is_gone_is_named(bot: Server, vendor: Vendor) -> None:
+async def test_files_are_kept_and_one_that_is_gone_is_named(bot: Stage, vendor: Vendor) -> None:
     """Attachments: stored under the session."""
     bot.model.say("thanks")
     here, gone = vendor.upload("plan.txt", b"the plan"), vendor.upload("gone.txt", b"")

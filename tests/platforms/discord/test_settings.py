@@ -6,18 +6,11 @@ from pathlib import Path
 import pytest
 from tests.platforms.discord.doors import door_to
 from tests.platforms.discord.vendor import Vendor
+from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
 from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.process.doors import open_doors
-from holdfast.service.clock import SystemClock
-
-
-def written(home: Path, text: str) -> Path:
-    home.mkdir(mode=0o700, exist_ok=True)
-    (home / "holdfast.toml").write_text(text)
-    return home
 
 
 def test_a_token_that_is_missing_is_named_with_where_to_get_it(tmp_path: Path) -> None:
@@ -32,8 +25,7 @@ token = "env:ONE"
 [platforms.discord.accounts.work]
 token = "env:TWO"
 """
-    config = load(written(tmp_path / "home", text), {"ONE": "1", "TWO": "2"})
-    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    doors = opened(tmp_path / "home", text, {"ONE": "1", "TWO": "2"})
     assert [(each.name, each.account) for each in doors] == [
         ("discord", "default"),
         ("discord", "work"),

@@ -1,60 +1,34 @@
 """A gateway with an app: from what people write in Slack to what they read there."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract.conftest import World
-from tests.contract.test_j_approvals import RM, ByWords, Shell
+from tests.contract.test_j_approvals import RM
 from tests.platforms.slack.doors import door_to, until
 from tests.platforms.slack.faults import Break
 from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, Vendor
+from tests.platforms.stage import Stage, playing
 
 from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId
-from holdfast.core.inbox import BusyMode
 from holdfast.core.message import ToolCall, UserMessage
 from holdfast.core.outbox import DeliveryState
-from holdfast.core.settings import GatewaySettings, Settings
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.slack.door import SlackSettings
 
 
-class Office(World):
-    """A world whose people are in Slack."""
-
-    def __init__(self, home: Path, vendor: Vendor, base_url: str) -> None:
-        super().__init__(home / "state.db")
-        self.vendor = vendor
-        self.shell = Shell()
-        self.more_tools = [self.shell]
-        self.judge = ByWords()
-        app = SlackSettings(token="env:T", app_token="env:A", allow=(ANN, BOB))
-        self.settings = Settings(
-            platforms={"slack": app}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
-        )
-        self.more_doors = [door_to(vendor, base_url)]
-
-    async def read(self, *texts: str) -> None:
-        """Until these are the messages of the app, from the first to the last."""
-        await until(lambda: self.vendor.texts() == list(texts))
-
-    async def settled(self, state: DeliveryState, number: int) -> None:
-        while (await self.store.outbox_ledger())[state] < number:
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture
-async def office(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Office]:
-    world = Office(tmp_path, vendor, base_url)
-    await world.start()
-    yield world
-    await world.stop()
+async def office(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Stage]:
+    settings = SlackSettings(token="env:T", app_token="env:A", allow=(ANN, BOB))
+    async with playing(
+        Stage(tmp_path, door_to(vendor, base_url), settings, texts=vendor.texts)
+    ) as stage:
+        yield stage
 
 
 async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
-    office: Office, vendor: Vendor
+    office: Stage, vendor: Vendor
 ) -> None:
     """G1, I4: stream, edits and final text are one message."""
     reply = Dictation()
@@ -71,7 +45,7 @@ async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
 
 
 async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
-    office: Office, vendor: Vendor
+    office: Stage, vendor: Vendor
 ) -> None:
     """Groups, threads: who is not meant is not answered; the thread has its own memory."""
     office.model.say("here", "still here")
@@ -89,7 +63,7 @@ async def test_a_mention_is_answered_once_in_a_thread_that_is_the_conversation(
 
 
 async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
-    office: Office, vendor: Vendor
+    office: Stage, vendor: Vendor
 ) -> None:
     """I2: unknown → settled by the look-up that the door declares."""
     vendor.faults.add("chat.postMessage", Break.CUT_AFTER)
@@ -99,7 +73,7 @@ async def test_a_reply_whose_receipt_was_lost_is_looked_up_and_not_sent_again(
     assert vendor.texts() == ["hello"]
 
 
-async def test_a_press_on_a_button_lets_the_command_run(office: Office, vendor: Vendor) -> None:
+async def test_a_press_on_a_button_lets_the_command_run(office: Stage, vendor: Vendor) -> None:
     """J3: by somebody who was asked, acknowledged when the press is durable."""
     office.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
@@ -114,7 +88,7 @@ async def test_a_press_on_a_button_lets_the_command_run(office: Office, vendor: 
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
-    office: Office, vendor: Vendor
+    office: Stage, vendor: Vendor
 ) -> None:
     """G1, G2: an event that was committed before the crash comes again, and counts once."""
     office.model.say("first", "second")

@@ -6,21 +6,14 @@ from pathlib import Path
 import pytest
 from tests.platforms.slack.doors import door_to
 from tests.platforms.slack.vendor import Vendor
+from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
 from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.process.doors import open_doors
-from holdfast.service.clock import SystemClock
 
 ENVIRON = {"BOT": "xoxb-1", "APP": "xapp-1", "SIGN": "0123"}
 TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'
-
-
-def written(home: Path, text: str) -> Path:
-    home.mkdir(mode=0o700, exist_ok=True)
-    (home / "holdfast.toml").write_text(text)
-    return home
 
 
 @pytest.mark.parametrize(
@@ -47,8 +40,7 @@ signing_secret = "env:SIGN"
 [platforms.slack.accounts.old]
 enabled = false
 """
-    config = load(written(tmp_path / "home", text), ENVIRON)
-    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    doors = opened(tmp_path / "home", text, ENVIRON)
     assert [(each.name, each.account) for each in doors] == [
         ("slack", "default"),
         ("slack", "work"),

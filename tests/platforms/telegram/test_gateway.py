@@ -1,71 +1,39 @@
 """A gateway with a bot: from what people write in Telegram to what they read there."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contract.conftest import World
-from tests.contract.test_j_approvals import RM, ByWords, Shell
+from tests.contract.test_j_approvals import RM
+from tests.platforms.stage import Stage, playing
 from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.faults import Break
 from tests.platforms.telegram.vendor import ANN, BOB, Vendor
 
 from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.inbox import BusyMode
 from holdfast.core.message import ToolCall
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.secret import Secret
-from holdfast.core.settings import GatewaySettings, Settings
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.telegram.door import TelegramSettings
-from holdfast.process.workspace_files import WorkspaceFiles
 from holdfast.runner.workspace import Workspace
 from holdfast.tools.send_file import SendFile
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 
 
-class Telegraph(World):
-    """A world whose people are in Telegram."""
-
-    def __init__(self, home: Path, vendor: Vendor, base_url: str) -> None:
-        super().__init__(home / "state.db")
-        self.home = home
-        self.vendor = vendor
-        self.shell = Shell()
-        self.more_tools = [self.shell, SendFile()]
-        self.judge = ByWords()
-        bot = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
-        self.settings = Settings(
-            platforms={"telegram": bot}, gateway=GatewaySettings(busy_mode=BusyMode.QUEUE)
-        )
-        self.more_doors = [door_to(vendor, base_url)]
-        files = WorkspaceFiles(home)
-        self.put_file, self.read_file = files.put, files.read
-
-    async def read(self, *texts: str) -> None:
-        """Until these are the messages of the bot, from the first to the last."""
-        await until(lambda: self.vendor.texts() == list(texts))
-
-    async def settled(self, state: DeliveryState, number: int) -> None:
-        while (await self.store.outbox_ledger())[state] < number:
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture
-async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Telegraph]:
-    world = Telegraph(tmp_path, vendor, base_url)
-    await world.start()
-    yield world
-    await world.stop()
+async def bot(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Stage]:
+    settings = TelegramSettings(token="env:TOKEN", allow=(str(ANN["id"]), str(BOB["id"])))
+    door = door_to(vendor, base_url)
+    stage = Stage(tmp_path, door, settings, texts=vendor.texts, tools=[SendFile()])
+    async with playing(stage):
+        yield stage
 
 
-async def test_a_person_is_answered_and_the_update_is_confirmed(
-    bot: Telegraph, vendor: Vendor
-) -> None:
+async def test_a_person_is_answered_and_the_update_is_confirmed(bot: Stage, vendor: Vendor) -> None:
     bot.model.say("Hello **Ann**")
     vendor.say("hi")
     await bot.read("Hello Ann")
@@ -75,7 +43,7 @@ async def test_a_person_is_answered_and_the_update_is_confirmed(
     await bot.settled(DeliveryState.SENT, 1)
 
 
-async def test_a_reply_grows_in_one_message(bot: Telegraph, vendor: Vendor) -> None:
+async def test_a_reply_grows_in_one_message(bot: Stage, vendor: Vendor) -> None:
     """I4: stream, edits and final text are one message."""
     reply = Dictation()
     bot.model.say(reply)
@@ -90,7 +58,7 @@ async def test_a_reply_grows_in_one_message(bot: Telegraph, vendor: Vendor) -> N
 
 
 async def test_a_long_answer_comes_in_messages_that_telegram_takes(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     words = " ".join(["🦆🦆🦆🦆"] * 1200)
     bot.model.say(words)
@@ -101,7 +69,7 @@ async def test_a_long_answer_comes_in_messages_that_telegram_takes(
 
 
 async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_start(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """G1, H3: nothing is dropped at connect."""
     await bot.stop()
@@ -112,7 +80,7 @@ async def test_what_was_said_while_the_gateway_was_down_is_answered_after_its_st
 
 
 async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """G2: it was committed, and killed before it could be confirmed."""
     bot.model.say("once", "next")
@@ -128,7 +96,7 @@ async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
 
 
 async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """I2: unknown → resent once, marked."""
     vendor.faults.add("sendMessage", Break.CUT_AFTER)
@@ -137,7 +105,7 @@ async def test_a_reply_whose_receipt_was_lost_is_sent_once_more_and_says_so(
     await bot.read("hello", "(This may have reached you before.)\n\nhello")
 
 
-async def test_a_press_on_a_button_lets_the_command_run(bot: Telegraph, vendor: Vendor) -> None:
+async def test_a_press_on_a_button_lets_the_command_run(bot: Stage, vendor: Vendor) -> None:
     """J3: by somebody who was asked; the button is answered when the press is durable."""
     bot.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     vendor.say("clean up")
@@ -152,7 +120,7 @@ async def test_a_press_on_a_button_lets_the_command_run(bot: Telegraph, vendor: 
     assert len(bot.shell.pulled) == 1
 
 
-async def test_an_edit_is_said_again_as_a_correction(bot: Telegraph, vendor: Vendor) -> None:
+async def test_an_edit_is_said_again_as_a_correction(bot: Stage, vendor: Vendor) -> None:
     bot.model.say("Paris is in France.", "Bern is in Switzerland.")
     said = vendor.say("where is Paris?")
     await bot.read("Paris is in France.")
@@ -161,7 +129,7 @@ async def test_an_edit_is_said_again_as_a_correction(bot: Telegraph, vendor: Ven
 
 
 async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pictures_seen(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """Attachments: stored under the session, pictures to models that see."""
     bot.model.say("nice")
@@ -179,7 +147,7 @@ async def test_an_album_is_one_turn_with_its_files_in_the_workspace_and_its_pict
 
 
 async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     bot.model.say("a pity")
     vendor.say("here", document={"file_id": "gone", "file_unique_id": "u", "file_name": "a[1].pdf"})
@@ -189,7 +157,7 @@ async def test_a_file_that_cannot_be_had_is_named_and_its_message_answered(
 
 
 async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     vendor.faults.add("getFile", Break.CUT_BEFORE)
     bot.model.say("thanks")
@@ -199,9 +167,7 @@ async def test_a_file_that_cannot_be_fetched_yet_is_fetched_when_it_can(
     assert "uploads/plan.txt" in request.messages[-1].text
 
 
-async def test_a_file_that_can_never_be_fetched_holds_up_nobody(
-    bot: Telegraph, vendor: Vendor
-) -> None:
+async def test_a_file_that_can_never_be_fetched_holds_up_nobody(bot: Stage, vendor: Vendor) -> None:
     vendor.faults.add("getFile", *[Break.CUT_BEFORE] * 20)
     bot.model.say("a pity")
     vendor.say("here", document=vendor.upload("plan.txt", b"the plan"))
@@ -215,7 +181,7 @@ def sending(path: str, caption: str = "") -> list[ToolCall]:
     return [ToolCall(id=CallId("c1"), name="send_file", arguments=arguments)]
 
 
-async def test_an_agent_sends_a_file_of_its_workspace(bot: Telegraph, vendor: Vendor) -> None:
+async def test_an_agent_sends_a_file_of_its_workspace(bot: Stage, vendor: Vendor) -> None:
     """Attachments out: the file is owed before the call has its result, and comes first."""
     bot.model.say(sending("/workspace/uploads/plan.txt", "as asked"), "there it is")
     vendor.say("send it back", document=vendor.upload("plan.txt", b"the plan"))
@@ -227,7 +193,7 @@ async def test_an_agent_sends_a_file_of_its_workspace(bot: Telegraph, vendor: Ve
 
 
 async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """I2: the row of a file is settled as any other; killed at the send, it says that it may be a
     repetition."""
@@ -253,7 +219,7 @@ async def test_a_file_that_is_owed_at_a_crash_is_sent_by_the_successor(
     ],
 )
 async def test_what_cannot_be_sent_is_told_to_the_agent(
-    bot: Telegraph, vendor: Vendor, path: str, why: str
+    bot: Stage, vendor: Vendor, path: str, why: str
 ) -> None:
     await bot.stop()
     bot.secrets = [Secret("sk-0123456789")]
@@ -265,14 +231,14 @@ async def test_what_cannot_be_sent_is_told_to_the_agent(
     assert why in told.text
 
 
-async def test_a_chat_that_takes_no_files_is_told_to_the_agent(bot: Telegraph) -> None:
+async def test_a_chat_that_takes_no_files_is_told_to_the_agent(bot: Stage) -> None:
     bot.model.say(sending("uploads/plan.txt"), "fetch it there")
     await bot.end_of(await bot.accept("send it"))
     assert "takes no files" in bot.model.requests[-1].messages[-1].text
 
 
 async def test_in_a_group_it_answers_who_names_it_under_their_message_in_their_topic(
-    bot: Telegraph, vendor: Vendor
+    bot: Stage, vendor: Vendor
 ) -> None:
     """Groups: when meant, and nobody else."""
     family = vendor.group(forum=True)

@@ -4,22 +4,15 @@ import logging
 from pathlib import Path
 
 import pytest
+from tests.platforms.stage import opened, written
 from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.vendor import Vendor
 
 from holdfast.config import ConfigError, load
 from holdfast.core.settings import Answers, ChatSettings
 from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.process.doors import open_doors
-from holdfast.service.clock import SystemClock
 
 ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
-
-
-def written(home: Path, text: str) -> Path:
-    home.mkdir(mode=0o700, exist_ok=True)
-    (home / "holdfast.toml").write_text(text)
-    return home
 
 
 @pytest.mark.parametrize(
@@ -47,8 +40,7 @@ webhook = "https://bot.example.org/"
 [platforms.telegram.accounts.old]
 enabled = false
 """
-    config = load(written(tmp_path / "home", text), ENVIRON)
-    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    doors = opened(tmp_path / "home", text, ENVIRON)
     assert [(each.name, each.account) for each in doors] == [
         ("telegram", "default"),
         ("telegram", "work"),
