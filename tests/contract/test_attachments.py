@@ -10,8 +10,12 @@ from tests.contract.conftest import World
 from holdfast.core.attachment import Attachment
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.message import UserMessage
+from holdfast.core.secret import Secret
+from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import Source
 from holdfast.gateway.receiving import MOST_FILES, MOST_PICTURES
+from holdfast.models.sound import user_text
 from holdfast.process.workspace_files import WorkspaceFiles
 from holdfast.runner.workspace import Workspace
 
@@ -78,3 +82,39 @@ async def test_of_very_many_files_some_are_taken_and_the_rest_is_told(
     assert "[Attached, and not here: 7 more; 100 are taken at a time]" in kept.text
     assert len(kept.images) == MOST_PICTURES
     assert len(list(tmp_path.glob("**/uploads/*"))) == MOST_FILES
+
+
+async def test_what_a_document_says_reaches_the_model_behind_the_words_it_came_with(
+    tmp_path: Path,
+) -> None:
+    """Bounded, without secrets, with the path of the whole; and as it was after a restart."""
+    world = World(tmp_path / "state.db")
+    account = PlatformSettings(allow=("ann",), files=("text/*", ".log"), file_chars=40)
+    world.settings = Settings(platforms={"simulated": account})
+    world.secrets = [Secret("sesame-sesame")]
+    world.put_file = WorkspaceFiles(tmp_path).put
+    await world.start()
+    world.model.say("read", "again")
+    page = b"<html><p>open sesame-sesame, and then " + b"walk on. " * 50
+    accepted = await hand_in(
+        world, at_once("way.html", page), at_once("tool.exe", b"no"), at_once("a.log", b"short")
+    )
+    await world.sent(1)
+    shown = world.model.requests[0].messages[0]
+    assert isinstance(shown, UserMessage)
+    assert shown.text.startswith("here\n\n[Attached, in the workspace: uploads/way.html")
+    assert "tool.exe (files of this kind are not taken here)" in shown.text
+    assert "walk" not in shown.text
+    assert shown.documents is not None
+    assert '<document path="uploads/way.html">\nopen ' in shown.documents
+    assert "sesame-sesame" not in shown.documents and "walk on. walk" not in shown.documents
+    assert "The whole file is uploads/way.html" in shown.documents
+    assert '<document path="uploads/a.log">\nshort' in shown.documents
+    assert shown.documents in user_text(shown)
+    assert accepted.row.inbound.documents == shown.documents
+    await world.stop()
+    await world.start()
+    world.say("go on")
+    await world.sent(2)
+    assert world.model.requests[1].messages[0] == shown
+    await world.stop()

@@ -146,7 +146,8 @@ class Agent:
 def _length(message: Message) -> int:
     match message:
         case UserMessage():
-            return len(message.text) + _pictures(message.images)
+            told = len(message.text) + len(message.documents or "")
+            return told + _pictures(message.images)
         case AssistantMessage():
             thought = sum(len(part.text) + len(part.opaque or "") for part in message.reasoning)
             return len(message.text) + thought + sum(len(c.arguments) for c in message.calls)

@@ -59,6 +59,14 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
 
 def _check_account(draft: Draft, path: KeyPath, account: PlatformSettings) -> None:
     _check_home(draft, (*path, "home"), account.home)
+    for index, pattern in enumerate(account.files):
+        if pattern != "*" and not pattern.startswith(".") and "/" not in pattern:
+            raise draft.refuse(
+                (*path, "files", index),
+                "means no kind of files",
+                value=pattern,
+                allowed='"*" for all, an ending like ".csv", or a media type like "image/*"',
+            )
     base_url = msgspec.to_builtins(account).get("base_url")
     if isinstance(base_url, str):  # a door that has such a key means an address by it
         _check_url(draft, (*path, "base_url"), base_url)

@@ -113,7 +113,9 @@ def _told(message: Message) -> str:
         case UserMessage():
             pictures = " [with a picture]" if message.images else ""
             quoted = f"{message.quoted}\n\n" if message.quoted else ""
-            return f"### {message.speaker or 'User'}{pictures}\n{quoted}{message.text}"
+            files = _shortened(message.documents or "", _RESULT_SHOWN)
+            said = f"{message.text}\n\n{files}" if files else message.text
+            return f"### {message.speaker or 'User'}{pictures}\n{quoted}{said}"
         case AssistantMessage():
             calls = "".join(f"\n{_told_call(call)}" for call in message.calls)
             return f"### Assistant\n{message.text}{calls}"

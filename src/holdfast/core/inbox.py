@@ -44,6 +44,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message_id: str
     text: str
     images: tuple[Image, ...] = ()
+    documents: str = ""  # what is in the files that came with it, as the agent reads it
     mentioned: bool = False
     quoted: Quote | None = None
     busy_mode: BusyMode | None = None  # None: as configured

@@ -48,13 +48,15 @@ class StopReason(StrEnum):
 
 class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag="user", omit_defaults=True):
     """`note` is ours and stands in front of the user's unchanged text when projected; `quoted` is
-    what the text answers, each line of it marked as such."""
+    what the text answers, each line of it marked as such; `documents`, what its files say, comes
+    behind it, and no person reads it there."""
 
     text: str
     images: tuple[Image, ...] = ()
     speaker: str | None = None
     note: str | None = None
     quoted: str | None = None
+    documents: str | None = None
 
 
 class AssistantMessage(

@@ -312,6 +312,9 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     restart_notices: bool = True  # its chats are told of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's
     stream: bool = True  # replies are shown as they grow, where the platform can change them
+    files: tuple[str, ...] = ("*",)  # that are taken: "*", or ".csv", "image/*"; []: none
+    # Of the text of an attached document, that the model is shown at once; 0: nothing.
+    file_chars: Annotated[int, msgspec.Meta(ge=0, le=200_000)] = 20_000
     accounts: dict[str, "PlatformSettings"] = {}  # in one of these, it stays empty
 
 

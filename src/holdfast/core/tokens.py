@@ -13,6 +13,7 @@ def estimate(message: Message) -> int:
         case UserMessage():
             tokens += IMAGE * len(message.images)
             tokens += of_text(message.note or "") + of_text(message.quoted or "")
+            tokens += of_text(message.documents or "")
         case AssistantMessage():
             tokens += sum(of_text(part.text) for part in message.reasoning)
             tokens += sum(EACH + of_text(call.arguments) for call in message.calls)

@@ -20,6 +20,7 @@ from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.commands.every import every_command
 from holdfast.gateway.connection import Ground
 from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.documents.documents import Documents
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
 from holdfast.gateway.furnishing import Built, furnish
@@ -135,10 +136,17 @@ class Gateway:
             Strangers(self.house, self.paired),
             clock=parts.clock,
         )
+        self.documents = Documents()
         self.intake = Gatehouse(
             self.house,
             threshold=threshold,
-            receiving=Receiving(self.sessions, put=parts.put_file, redact=self.house.redact),
+            receiving=Receiving(
+                self.sessions,
+                settings=parts.settings,
+                documents=self.documents,
+                put=parts.put_file,
+                redact=self.house.redact,
+            ),
             admit=self._reception.admit,
         )
         self.accounts = self._accounts_of(parts)

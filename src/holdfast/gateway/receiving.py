@@ -1,4 +1,4 @@
-"""Receiving: what is attached to a message becomes files of its session, and pictures."""
+"""Receiving: what is attached to a message becomes files of its session, pictures, and text."""
 
 import asyncio
 import logging
@@ -11,8 +11,11 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.message import Image
 from holdfast.core.pictures import picture_of
+from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.gateway.documents.documents import Documents, told
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.wanted_files import is_wanted
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +48,31 @@ class Received(msgspec.Struct, frozen=True, kw_only=True):
 class Receiving:
     """Keeps nothing itself. `put` None: this gateway has no place for files."""
 
-    def __init__(self, sessions: SessionStore, *, put: PutFile | None, redact: Redaction) -> None:
+    def __init__(
+        self,
+        sessions: SessionStore,
+        *,
+        settings: Settings,
+        documents: Documents,
+        put: PutFile | None,
+        redact: Redaction,
+    ) -> None:
         self._sessions = sessions
-        self._redact = redact  # why a door could not fetch a file
+        self._settings = settings
+        self._documents = documents
+        self._redact = redact  # why a door could not fetch a file, and what a document says
         self._put = put
 
     async def received(self, inbound: Inbound, attached: Sequence[Attachment]) -> Inbound:
-        """The message, with a line that names its files, and its pictures. The files are kept
-        before the message is: one that is accepted never names what is not there."""
+        """The message, with a line that names its files, its pictures, and what its documents say.
+        The files are kept before the message is: one that is accepted never names what is not
+        there."""
+        account = self._account(inbound)
         fetched: list[Fetched] = []
         for each in attached[:MOST_FILES]:
             room = LARGEST - sum(len(one.data) for one in fetched)
-            fetched.append(await self._fetch(each, room=room))
+            fetched.append(await self._fetch(each, account, room=room))
+        found = await self._documents.read(fetched, limit=account.file_chars)
         # Asked for last: what is fetched takes its time, and a /new meanwhile would leave the
         # files behind in the session before.
         session = await self._sessions.get_or_create_session(inbound.source)
@@ -64,11 +80,23 @@ class Receiving:
         lines = self._redact(_lines(taken, left_out=len(attached) - len(taken)))
         text = f"{inbound.text}\n\n{lines}" if inbound.text.strip() else lines
         images = [one.image for one in taken if one.image is not None][:MOST_PICTURES]
-        return msgspec.structs.replace(inbound, text=text, images=(*inbound.images, *images))
+        paths = (one.path for one in taken)
+        return msgspec.structs.replace(
+            inbound,
+            text=text,
+            images=(*inbound.images, *images),
+            documents=self._redact(told(zip(paths, found, strict=True))),
+        )
 
-    async def _fetch(self, one: Attachment, *, room: int) -> Fetched:
+    def _account(self, inbound: Inbound) -> PlatformSettings:
+        source = inbound.source
+        return self._settings.account(source.platform, source.account) or PlatformSettings()
+
+    async def _fetch(self, one: Attachment, account: PlatformSettings, *, room: int) -> Fetched:
         if self._put is None:
             return Fetched(name=one.name, missing="this gateway keeps no files")
+        if not await is_wanted(one.name, account.files):
+            return Fetched(name=one.name, missing="files of this kind are not taken here")
         too_large = f"it is larger than {LARGEST // 2**20} MB"
         if one.size is not None and one.size > room:
             return Fetched(name=one.name, missing=too_large)

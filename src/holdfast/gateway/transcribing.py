@@ -25,6 +25,7 @@ def user_message(row: InboxRow) -> UserMessage:
         images=inbound.images,
         speaker=speaker_of(inbound.source),
         quoted=None if inbound.quoted is None else quote_lines(inbound.quoted),
+        documents=inbound.documents or None,
     )
 
 

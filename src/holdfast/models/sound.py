@@ -64,13 +64,15 @@ def said(text: str, *, otherwise: str) -> str:
 
 
 def user_text(message: UserMessage) -> str:
-    """What a user's message says, with its speaker, what it answers and our note in front of it;
-    may be empty."""
+    """What a user's message says, with its speaker, what it answers and our note in front of it,
+    and what its files say behind; may be empty."""
     text = f"{message.speaker}: {message.text}" if message.speaker else message.text
     if message.quoted:
         text = f"{message.quoted}\n\n{text}"
     if message.note:
         text = f"{message.note}\n\n{text}"
+    if message.documents:
+        text = f"{text}\n\n{message.documents}"
     return text if text.strip() else ""
 
 

@@ -31,19 +31,20 @@ async def say(room: Room, call: Call[NoQuery, NewMessage]) -> web.Response:
     source = _source(room, row)
     if not said.text.strip() and not said.attachments:
         raise bad("text: there is nothing to say.", param="text")
-    text, images = await received(room, row.id, said)
+    given = await received(room, row.id, said, source)
     inbound = Inbound(
         source=source,
         # A session's own: the same id in another session is another message.
         event_id=f"v1/{row.id}/{said.message_id}",
         message_id=said.message_id,
-        text=text,
-        images=images,
+        text=given.text,
+        images=given.images,
+        documents=given.documents,
         busy_mode=said.mode,
     )
     accepted = await room.gateway.intake.accept(inbound)
     kept = accepted.row.inbound
-    if accepted.duplicate and (kept.text, kept.images) != (text, images):
+    if accepted.duplicate and (kept.text, kept.images) != (given.text, given.images):
         raise conflict(
             f"message_id {said.message_id!r} was used for another message; give each its own.",
             code="message_id_reused",

@@ -68,6 +68,7 @@ def _inbound(row: InboxRow, said: Sequence[UserMessage]) -> Inbound:
         event_id=f"holdfast/retry/{row.id}",
         text="\n\n".join(message.text for message in said if message.text),
         images=tuple(image for message in said for image in message.images),
+        documents="\n\n".join(message.documents for message in said if message.documents),
         mergeable=False,
         commands=False,
         cursor=None,

@@ -1,0 +1,59 @@
+"""The program that reads a document, run once: what a stranger sends is taken apart elsewhere."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import msgspec
+
+import holdfast
+from holdfast.gateway.documents.kinds import Kind
+
+# Without site and environment: it starts in a few milliseconds, and whatever lies in somebody's
+# PYTHONPATH is none of its business.
+_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from holdfast.gateway.documents.program.main import main; main()"
+)
+_PACKAGE = str(Path(holdfast.__file__).parent.parent)
+_SECONDS = 40.0  # by the clock on the wall; its own limit is of the processor
+_FAILED = "it could not be read within the limits that hold for documents"
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read; `more`: and there is more. `problem`: why it is nothing, or not all."""
+
+    text: str = ""
+    more: bool = False
+    problem: str = ""
+
+
+async def read_apart(data: bytes, *, kind: Kind, limit: int) -> Found:
+    """Never fails: whatever a document does to its reader is said of the document. Cancelled, the
+    program is ended."""
+    asked = json.dumps({"kind": kind, "limit": limit}).encode()
+    try:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", _CODE, _PACKAGE),
+            env={},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+        )
+    except OSError as error:
+        return Found(problem=f"the program that reads documents did not start ({error})")
+    try:
+        async with asyncio.timeout(_SECONDS):
+            out, _ = await program.communicate(asked + b"\n" + data)
+    except TimeoutError:
+        return Found(problem=_FAILED)
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await asyncio.shield(program.wait())
+    try:
+        return msgspec.json.decode(out, type=Found)
+    except msgspec.MsgspecError:  # it was killed at one of its limits
+        return Found(problem=_FAILED)

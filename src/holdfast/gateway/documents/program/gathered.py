@@ -1,0 +1,41 @@
+"""The text of a document as it is gathered, up to what anybody wants of it."""
+
+
+class Unreadable(Exception):
+    """Nothing can be read in it; the text says why, for the agent and its user."""
+
+
+class Enough(Exception):
+    """There is more, and nobody asked for it."""
+
+
+class Gathered:
+    """Owns the text so far. A document may be a thousand times longer than what is wanted of it,
+    so whoever adds to this is stopped with `Enough`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[str] = []
+        self._length = 0
+        self._blank = 2  # line ends in a row: none stands at the beginning, or thrice
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts).strip()
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        left = max(0, self._limit - self._length)
+        self._parts.append(text[:left])
+        self._length += len(text)
+        self._blank = 0
+        if self._length > self._limit:
+            raise Enough
+
+    def line(self) -> None:
+        """What follows stands on a line of its own, with one empty line above it at most."""
+        if self._blank < 2:
+            self._blank += 1
+            self._parts.append("\n")
+            self._length += 1
