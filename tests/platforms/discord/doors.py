@@ -1,19 +1,14 @@
 """A Discord door to the pretend vendor, and what tests hand it to send."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.platforms.discord.vendor import ANN_DM, BOB_DM, BOT, Vendor
 
-from holdfast.core.attachment import Attachment
-from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import DeliveryId
-from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.outbox import Address, Change, Outbound
-from holdfast.core.ports import Intake
 from holdfast.core.secret import Secret
 from holdfast.platforms.discord.door import DiscordSettings
 from holdfast.platforms.discord.platform import DiscordPlatform
@@ -21,9 +16,9 @@ from holdfast.platforms.discord.record import Record
 from holdfast.service.clock import SystemClock
 
 
-def door_to(vendor: Vendor, folder: Path, **settings: Any) -> "Counting":
+def door_to(vendor: Vendor, folder: Path, **settings: Any) -> DiscordPlatform:
     settings = {"token": "env:TOKEN", "menu": False, **settings}
-    return Counting(
+    return DiscordPlatform(
         Secret(vendor.token),
         account="default",
         settings=DiscordSettings(**settings),
@@ -37,32 +32,6 @@ async def known_to(folder: Path, vendor: Vendor) -> None:
     record = await Record.load(folder / f"{BOT['id']}.json", beginning=int(vendor.snowflake()))
     await record.know(ANN_DM)
     await record.know(BOB_DM)
-
-
-class Counting(DiscordPlatform):
-    """A door that counts what intake has settled: Discord itself is acknowledged nothing."""
-
-    settled = 0
-
-    def connect(self, intake: Intake) -> AbstractAsyncContextManager[None]:
-        return super().connect(_Counted(intake, self))
-
-
-class _Counted:
-    def __init__(self, intake: Intake, door: Counting) -> None:
-        self._intake = intake
-        self._door = door
-        self.cursor, self.proven, self.lost = intake.cursor, intake.proven, intake.lost
-        self.end_of, self.watch = intake.end_of, intake.watch
-
-    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
-        try:
-            accepted = await self._intake.accept(inbound, attached)
-        except NotAllowed:
-            self._door.settled += 1
-            raise
-        self._door.settled += 1
-        return accepted
 
 
 def address(channel: str = ANN_DM, **more: Any) -> Address:

@@ -114,7 +114,9 @@ async def poor() -> AsyncIterator[Ground]:
 async def over_http() -> AsyncIterator[Ground]:
     service = _service(lookup=True)
     async with serving(service) as base_url:
-        door = RemoteSimulatedPlatform(base_url, longest_pause=0.1, send_timeout=0.5)
+        door = RemoteSimulatedPlatform(
+            base_url, longest_pause=0.1, send_timeout=0.5, hello_timeout=0.5
+        )
         async with door.connect(RecordingIntake()):
             pass  # it has asked by then what its vendor can do
         yield SimulatedGround(service, door, has_line=True)

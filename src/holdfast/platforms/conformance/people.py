@@ -81,7 +81,8 @@ async def what_a_message_answers_is_quoted(ground: Ground) -> None:
     async with connected(ground, intake):
         asked = await ground.say("who is it?", by=Person.BOB, place=Place.GROUP, named=True)
         (question,) = (await intake.wait_for_tries(1))[:1]
-        answer = msgspec.structs.replace(outbound(ground, "it is me"), address=where(question))
+        here = msgspec.structs.replace(where(question), thread_id=None, reply_to=None)
+        answer = msgspec.structs.replace(outbound(ground, "it is me"), address=here)
         receipt = await ground.door.send(answer)
         await ground.say("I see", place=Place.GROUP, answers=receipt.platform_message_id)
         await until(lambda: len(said(intake)) == 2)

@@ -43,6 +43,7 @@ class Webhook:
         digest = hashlib.sha256(f"webhook of {token.reveal()}".encode()).hexdigest()
         self._secret = Secret(digest)
         self._taking: Taking | None = None
+        self._posts: set[asyncio.Task[int]] = set()  # those that are being taken
 
     def routes(self) -> Sequence[web.RouteDef]:
         return (web.post(path_of(self._account), self._posted),) if self._url else ()
@@ -59,6 +60,8 @@ class Webhook:
                     raise _elsewhere(info.url)
         finally:
             self._taking = None
+            for post in self._posts:
+                post.cancel()
 
     async def set(self) -> None:
         """One post at a time, so that what was said first is accepted first."""
@@ -88,13 +91,26 @@ class Webhook:
         if self._taking is None:
             return web.Response(status=503, headers=_LATER)
         try:
-            await self._taking.take(await request.read(), kept=False)
+            await self._take(self._taking, await request.read())
         except (StoreError, IntakeClosed, NotConnected) as error:
             log.warning("An update is not taken: %s", error, extra={"action": "feed_paused"})
             return web.Response(status=503, headers=_LATER)
         except msgspec.MsgspecError as error:
             return web.Response(status=400, text=f"this is no update: {error}\n")
         return web.Response()
+
+    async def _take(self, taking: Taking, body: bytes) -> None:
+        """In a task of its own, which goes with the account: the listener that asks here stays."""
+        post = asyncio.ensure_future(taking.take(body, kept=False))
+        self._posts.add(post)
+        try:
+            await post
+        except asyncio.CancelledError:
+            if self._taking is None:
+                raise NotConnected("the account was let go meanwhile") from None
+            raise
+        finally:
+            self._posts.discard(post)
 
 
 def _elsewhere(url: str) -> Held:

@@ -1,0 +1,146 @@
+"""The pretend Telegram as the conformance suite meets it, polled and posted."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from tests.platforms.telegram.bot_api import BotApi
+from tests.platforms.telegram.doors import address, door_to
+from tests.platforms.telegram.faults import BotApiError, Break, flood
+from tests.platforms.telegram.vendor import ANN, BOB, OTHER_BOT, TOKEN, Json, Vendor
+
+from holdfast.core.outbox import Address, SentFile
+from holdfast.core.ports import Platform
+from holdfast.platforms.conformance import (
+    Ground,
+    NotToBeHad,
+    Person,
+    Place,
+    Proxy,
+    Shown,
+    Trouble,
+)
+
+_PEOPLE = {Person.ANN: ANN, Person.BOB: BOB, Person.PROGRAM: OTHER_BOT}
+_TOPIC = 77
+_OF_A_MESSAGE = {
+    Trouble.FLOOD: flood(7),
+    Trouble.REFUSED: BotApiError(403, "Forbidden: bot was blocked by the user"),
+    Trouble.RECEIPT_LOST: Break.CUT_AFTER,
+}
+
+
+class TelegramGround(Ground):
+    shows_answers = True
+
+    def __init__(self, vendor: Vendor, door: Platform, line: Proxy) -> None:
+        self.door = door
+        self._vendor = vendor
+        self._line = line
+        vendor.dm()
+
+    def address(self) -> Address:
+        return address()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Person = Person.ANN,
+        place: Place = Place.DM,
+        named: bool = False,
+        answers: str | None = None,
+        files: Sequence[SentFile] = (),
+    ) -> str:
+        alone = place is Place.DM
+        held = [("document", self._vendor.upload(each.name, each.data)) for each in files]
+        message = self._vendor.say(
+            f"@{self._vendor.me['username']} {text}" if named and not alone else text,
+            by=_PEOPLE[by],
+            chat=None if alone else self._vendor.group(forum=place is Place.THREAD),
+            topic=_TOPIC if place is Place.THREAD else None,
+            reply_to=None if answers is None else self._known(answers),
+            **dict(held),
+        )
+        return str(message["message_id"])
+
+    def _known(self, name: str) -> Json:
+        (found,) = [m for (_, number), m in self._vendor.messages.items() if number == int(name)]
+        return found
+
+    async def read(self) -> Sequence[Shown]:
+        return [self._shown(each) for each in self._vendor.sent]
+
+    def _shown(self, message: Json) -> Shown:
+        private = message["chat"]["type"] == "private"
+        elsewhere = Place.THREAD if message.get("message_thread_id") == _TOPIC else Place.GROUP
+        rows = message.get("reply_markup", {}).get("inline_keyboard", [])
+        about = message.get("document")
+        return Shown(
+            text=message.get("text", message.get("caption", "")),
+            place=Place.DM if private else elsewhere,
+            files=() if about is None else (self._file(about),),
+            choices=tuple(each["text"] for row in rows for each in row),
+            answers=str(message.get("reply_to_message", {}).get("message_id")),
+        )
+
+    def _file(self, about: Json) -> SentFile:
+        return SentFile(name=about["file_name"], data=self._vendor.files[about["file_id"]][1])
+
+    async def acknowledged(self) -> int:
+        return len(self._vendor.updates.confirmed)
+
+    async def revise(self, name: str, text: str) -> None:
+        self._vendor.revise(self._known(name), text)
+
+    async def press(self, label: str) -> None:
+        message = self._vendor.sent[-1]
+        rows = message["reply_markup"]["inline_keyboard"]
+        (button,) = [each for row in rows for each in row if each["text"] == label]
+        self._vendor.click(message, button["callback_data"])
+
+    async def trouble(self, trouble: Trouble) -> None:
+        match trouble:
+            case Trouble.SHUT_OUT:
+                self._vendor.token = "another"
+            case Trouble.AWAY:
+                self._line.go_away()
+            case Trouble.WELL:
+                self._vendor.token = TOKEN
+                self._line.be_well()
+            case Trouble.SILENT:
+                raise NotToBeHad("a request is waited for longer here than a test should take")
+            case _:
+                self._vendor.faults.add("sendMessage", _OF_A_MESSAGE[trouble])
+
+
+@asynccontextmanager
+async def _reached(vendor: Vendor) -> AsyncIterator[tuple[str, Proxy]]:
+    async with BotApi(vendor).serving() as base_url, Proxy(urlsplit(base_url).port or 0) as line:
+        yield f"http://127.0.0.1:{line.port}", line
+
+
+@asynccontextmanager
+async def polled() -> AsyncIterator[Ground]:
+    vendor = Vendor()
+    async with _reached(vendor) as (base_url, line):
+        yield TelegramGround(vendor, door_to(vendor, base_url), line)
+
+
+@asynccontextmanager
+async def posted() -> AsyncIterator[Ground]:
+    vendor = Vendor()
+    async with _reached(vendor) as (base_url, line):
+        door = door_to(vendor, base_url, webhook="https://bot.example.org")
+        app = web.Application()
+        app.add_routes(door.routes())
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        inside = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        vendor.proxies["https://bot.example.org"] = inside
+        try:
+            yield TelegramGround(vendor, door, line)
+        finally:
+            await runner.cleanup()
