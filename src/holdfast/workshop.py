@@ -16,6 +16,7 @@ from holdfast.tools.browser.tool import BrowserTool, can_browse
 from holdfast.tools.registry import Registry, Toolbox, default_tools
 from holdfast.tools.schedule import Schedule
 from holdfast.tools.send_file import SendFile
+from holdfast.tools.send_message import SendMessage
 from holdfast.tools.session_search import SessionSearch
 
 _ACTS_OF_A_CALL = 4.0  # a call of the browser may open it, go somewhere and look
@@ -32,14 +33,17 @@ class Workshop:
         store: Store,
         notes: Notes,
         clock: Clock,
-        sends_files: bool = False,  # a platform of this gateway takes files
+        sends: bool = False,  # a platform of this gateway takes messages that nobody fetches
+        sends_files: bool = False,  # and one of them files
     ) -> None:
         self._settings = settings
+        self._sends = sends
         self._home = home
         self.browsers = Browsers(home, settings.browser, keep=self._keep)
         tools: list[Tool] = [
             *default_tools(settings.runner),
             *([SendFile()] if sends_files else []),
+            *([SendMessage()] if sends else []),
             SessionSearch(store, clock=clock),
             MemoryTool(notes),
             Delegate(settings.delegate),
@@ -63,6 +67,8 @@ class Workshop:
     def _offered(self, toolset: str) -> bool:
         if toolset == MemoryTool.toolset:
             return BUILT_IN in self._settings.memory.providers
+        if toolset == SendMessage.toolset:
+            return self._sends
         return toolset != BrowserTool.toolset or self._can_browse
 
     async def _keep(self, session_id: SessionId, name: str, data: bytes) -> str:

@@ -17,9 +17,10 @@ from holdfast.core.commands import BY_NAME, COMMANDS, spoken
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import Inbound
-from holdfast.core.settings import ChatSettings, PlatformSettings, Settings
+from holdfast.core.outbox import Address
+from holdfast.core.settings import ChatSettings, PlatformSettings, SendSettings, Settings
 from holdfast.core.source import ChatType, Source
-from holdfast.gateway.authorise import Action, Authority, Owned, Role, principal_of
+from holdfast.gateway.authorise import Action, Authority, Elsewhere, Owned, Role, principal_of
 from holdfast.gateway.question import choices
 from holdfast.gateway.redaction import Redaction
 from holdfast.workshop import Workshop
@@ -68,7 +69,7 @@ TOOLS_BY = {
         IN_SESSION,
     ),
     **dict.fromkeys(("session_search", "memory", "delegate", "send_file"), OWN),
-    "schedule": ASKS,
+    **dict.fromkeys(("schedule", "send_message"), ASKS),
 }
 
 PEOPLE = {
@@ -91,7 +92,8 @@ SETTINGS = Settings(
             chats={"open": ChatSettings(allow=("*",)), "few": ChatSettings(allow=("eve",))},
             accounts={"work": PlatformSettings(allow=("*",), operators=("*", "zoe"))},
         )
-    }
+    },
+    send=SendSettings(allow=("simulated:named",)),
 )
 
 
@@ -193,6 +195,12 @@ def test_each_action_takes_its_role(action: Action, role: Role) -> None:
             thing = Owned(place=place, owners=(who.id if own else OPERATOR,))
             assert authority.may(who, action, thing) is allowed
         assert authority.may(who, action, place) is (role is Role.OPERATOR)
+    elif action is Action.SEND:
+        for chat, near in (("named", False), ("other", True), ("other", False)):
+            to = Address(platform="simulated", account="default", chat_id=chat)
+            there = Elsewhere(place=place, to=to, near=near)
+            allowed = role is not Role.STRANGER and (near or chat == "named")
+            assert authority.may(who, action, there) is allowed
     else:
         allowed = _ORDER.index(role) >= _ORDER.index(NEEDS[action])
         assert authority.may(who, action, place) is allowed
@@ -244,6 +252,7 @@ async def test_every_tool_is_in_the_table(house: World, tmp_path: Path) -> None:
         store=house.store,
         notes=notes,
         clock=Clock(),
+        sends=True,
         sends_files=True,
     )
     assert {schema.name for schema in shop.toolbox.schemas} | {"browser"} == set(TOOLS_BY)

@@ -15,7 +15,7 @@ from holdfast.agent.work import Parked, Wish, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ToolBegan, ToolEnded, ToolProgressed
 from holdfast.core.message import Outcome, ToolCall, ToolMessage
-from holdfast.core.ports import Commanding, Tool
+from holdfast.core.ports import Addressed, Commanding, Tool
 from holdfast.core.tool import Arguments, Replay, ToolContext, ToolFailed, ToolOutput
 
 log = logging.getLogger(__name__)
@@ -131,22 +131,26 @@ def _understand(agent: Agent, call: ToolCall) -> tuple[Tool, Arguments]:
 
 
 def _wishes(agent: Agent, work: Work, calls: Iterable[ToolCall]) -> list[Wish]:
-    """Those of the calls that would run a command, and have not begun to."""
-    return [
-        Wish(call_id=call.id, tool=call.name, command=command)
-        for call in calls
-        if call.id not in work.unsettled and (command := _command(agent, call)) is not None
-    ]
+    """Those of the calls that would run a command or speak to a chat, and have not begun to."""
+    fresh = (call for call in calls if call.id not in work.unsettled)
+    return [wish for call in fresh if (wish := _wish(agent, call)) is not None]
 
 
-def _command(agent: Agent, call: ToolCall) -> str | None:
+def _wish(agent: Agent, call: ToolCall) -> Wish | None:
     tool = agent.toolbox.by_name.get(call.name)
-    if not isinstance(tool, Commanding):
+    if not isinstance(tool, Commanding | Addressed):
         return None
     try:
-        return tool.command(_understand(agent, call)[1])
+        arguments = _understand(agent, call)[1]
     except ToolFailed:
         return None  # running it says what is wrong with the arguments
+    if isinstance(tool, Commanding):
+        command, to = tool.command(arguments), None
+    else:
+        command, to = tool.words(arguments), tool.chat(arguments)
+    if command is None:
+        return None
+    return Wish(call_id=call.id, tool=call.name, command=command, to=to)
 
 
 def _batches(agent: Agent, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:

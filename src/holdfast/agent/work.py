@@ -28,11 +28,13 @@ from holdfast.core.turn import Usage
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that is not started yet, and the command it would run."""
+    """A call that is not started yet, and the command it would run; or the words that it would
+    bring `to` a chat."""
 
     call_id: CallId
     tool: str
     command: str
+    to: str | None = None
 
 
 class Waiting(Exception):

@@ -14,6 +14,7 @@ COMMANDS = {
     "gateway": Lazy("holdfast.cli.gateway_group", "Stop or restart the gateway, or look at it."),
     "chat": Lazy("holdfast.cli.chat", "Talk to the agent in this terminal."),
     "ask": Lazy("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
+    "send": Lazy("holdfast.cli.send", "Send a message or a file to a chat."),
     "link": Lazy("holdfast.cli.link", "Print a link that opens the page, logged in."),
     "setup": Lazy("holdfast.cli.setup", "Choose a model, try its key, and write it down."),
     "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),

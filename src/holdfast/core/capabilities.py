@@ -32,6 +32,13 @@ class Formatting(StrEnum):
     MRKDWN = "mrkdwn"  # Slack's own
 
 
+class ChatForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ids of a platform's chats look like, so that a slip of the pen is told at once."""
+
+    pattern: str  # a regular expression that the whole id fits
+    example: str
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     backlog: Backlog = Backlog.NONE
     fetchable: bool = False  # its replies are fetched from us: committed means sent
@@ -53,6 +60,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     threads: bool = False  # its chats have threads, and a reply can go into one
     attachments_in: bool = False  # it hands in files that people send
     attachments_out: bool = False  # it takes files from us
+    max_file: int | None = None  # bytes of one of those; None: what the gateway sends at the most
+    chat_form: ChatForm | None = None  # None: anything may be the id of a chat
     # Seconds within which a line that lives has told `Intake.proven`, whatever people do. One that
     # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.
     alive_within: float = 0.0

@@ -27,6 +27,7 @@ from holdfast.core.message import (
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
+from holdfast.core.saying import Said
 from holdfast.core.session import (
     CommandEffect,
     ImportedSession,
@@ -213,6 +214,11 @@ class Journal(Protocol):
     def add_deliveries(
         self, deliveries: Sequence[NewDelivery], *, at: float
     ) -> Awaitable[None]: ...
+    def say(self, said: Said) -> Awaitable[bool]:
+        """Owe a message to a chat, with the note of it in that chat's conversation. False, and
+        nothing is written: the delivery of that id is there already."""
+        ...
+
     def begin_stream(self, new: NewDelivery, *, at: float) -> Awaitable[None]:
         """A reply is shown before it is whole: its row, without a text. Fails where its turn is
         not open. Owed with `begun` later, it is the same row."""

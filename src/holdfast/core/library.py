@@ -8,6 +8,7 @@ from holdfast.core.auxiliary import Errand
 from holdfast.core.child import Child
 from holdfast.core.ids import (
     ApprovalId,
+    DeliveryId,
     InboxId,
     PrincipalId,
     SessionId,
@@ -144,6 +145,7 @@ class Library(Protocol):
         """What was owed to the sender of this message, oldest first."""
         ...
 
+    async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None: ...
     async def undelivered(self) -> list[DeliveryRow]:
         """Pending, sending and unknown rows, in the order in which they were committed."""
         ...

@@ -23,6 +23,7 @@ class DeliveryKind(StrEnum):
     QUESTION = "question"  # asks for a person's word; expires with its deadline
     CODE = "code"  # a pairing code: once it is sent, its words are forgotten
     FILE = "file"  # of the workspace, which the agent hands to people
+    MESSAGE = "message"  # to a chat where nobody has asked for it
     FAREWELL = "farewell"  # that the gateway goes: only who goes says it, no successor does
 
 
@@ -44,9 +45,10 @@ class Address(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OwedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that is owed to people: one of a workspace, read when it is sent."""
+    """A file that is owed to people, read when it is sent: one of a workspace, or, where none is
+    named, one that the owner has handed in for this."""
 
-    workspace: SessionId
+    workspace: SessionId | None
     path: str
 
 

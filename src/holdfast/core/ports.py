@@ -112,6 +112,19 @@ class Commanding(Protocol):
         ...
 
 
+@runtime_checkable
+class Addressed(Protocol):
+    """A tool whose calls speak to chats: whether one may is settled before the call is started."""
+
+    def chat(self, arguments: Arguments) -> str | None:
+        """Which; None: the arguments are wrong."""
+        ...
+
+    def words(self, arguments: Arguments) -> str | None:
+        """What people are shown of the message, where they are asked; None: as above."""
+        ...
+
+
 class Intake(Protocol):
     """What a platform may ask of the gateway."""
 

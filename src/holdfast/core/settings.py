@@ -19,6 +19,7 @@ TOOLSETS = (
     "delegate",
     "sessions",
     "schedule",
+    "messages",
     "browser",
 )
 LOCAL_SERVERS = (
@@ -252,6 +253,12 @@ class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     allow_private: bool = False  # pages of this machine and its network
 
 
+class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[send]`: where agents may send messages besides the chat they work in."""
+
+    allow: tuple[str, ...] = ()  # platform:chat, or platform:*; without asking anybody
+
+
 class ApprovalMode(StrEnum):
     """What is done about a command that is judged dangerous; hopeless ones are always refused."""
 
@@ -334,6 +341,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     backup: BackupSettings = BackupSettings()
     browser: BrowserSettings = BrowserSettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    send: SendSettings = SendSettings()
     log: LogSettings = LogSettings()
     platforms: dict[str, PlatformSettings] = {}
 

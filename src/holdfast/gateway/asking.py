@@ -75,7 +75,7 @@ class Permission:
 
     async def _verdict(self, wish: Wish) -> Judgement | ToolOutput | None:
         """None: it may run. A judgement: people are to be asked about it."""
-        judgement = self._house.judge.judge(wish.command)
+        judgement = self._judged(wish)
         if judgement.level is Level.HARMLESS:
             return None
         if judgement.level is Level.HOPELESS:
@@ -86,6 +86,11 @@ class Permission:
             case ApprovalMode.REFUSE:
                 return _refused(_UNWANTED, judgement)
         return None if await self._stands(judgement) else judgement
+
+    def _judged(self, wish: Wish) -> Judgement:
+        if wish.to is not None:
+            return self._house.outreach.judged(wish.to, self._row)
+        return self._house.judge.judge(wish.command)
 
     async def _stands(self, judgement: Judgement) -> bool:
         """Whether this person, or somebody for them, has allowed what this rule asks about."""

@@ -8,13 +8,14 @@ from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
-from holdfast.core.outbox import DeliveryState, Outbound, Receipt
+from holdfast.core.outbox import DeliveryState, Outbound, Receipt, SentFile
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.door_edge import DoorEdge
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.looking_up import looked_up
 from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.receipts import Receipts
 from holdfast.gateway.redaction import Redaction
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ FIRST_WAIT = 1.0  # seconds before a store or a platform that failed is asked ag
 
 
 class Attempts:
-    """Keeps nothing: what is known of an attempt is in the store."""
+    """Owns whose turn it is to send a file; what is known of an attempt is in the store."""
 
     def __init__(
         self,
@@ -34,6 +35,7 @@ class Attempts:
         redact: Redaction,
         crash: Crash,
         outgoing: OutgoingFiles,
+        receipts: Receipts,
         failed: Callable[[DeliveryId], None],
     ) -> None:
         self._doors = doors
@@ -42,7 +44,10 @@ class Attempts:
         self._redact = redact
         self._crash = crash
         self._outgoing = outgoing
+        self._receipts = receipts
         self._failed = failed  # told what will never arrive
+        # Files may be large: of each account one is read, and held until it is sent.
+        self._files: dict[tuple[str, str], asyncio.Lock] = {}
 
     def end_without_sending(
         self, parcel: Parcel, platform: Platform | None
@@ -62,7 +67,14 @@ class Attempts:
         if parcel.doubtful and (found := await looked_up(parcel.id, parcel.address, platform)):
             await self._arrived(parcel, platform, found)
             return
-        file = None if parcel.file is None else await self._outgoing.get(parcel.file)
+        if parcel.file is None:
+            await self._send(parcel, platform, None)
+            return
+        account = (platform.name, platform.account)
+        async with self._files.setdefault(account, asyncio.Lock()):
+            await self._send(parcel, platform, await self._outgoing.get(parcel.file))
+
+    async def _send(self, parcel: Parcel, platform: Platform, file: SentFile | None) -> None:
         await self._journal.begin_attempt(parcel.id, at=self._clock.now())
         self._crash(CrashPoint.ATTEMPT_COMMITTED)
         outbound = Outbound(
@@ -103,9 +115,12 @@ class Attempts:
                     platform_message_id=message_id,
                     error=error and self._redact(error),
                 )
-                if state is DeliveryState.FAILED:
-                    self._failed(parcel.id)
-                return
+                break
             except StoreError as failure:
                 log.error("A receipt waits for the store: %s", failure, extra={"action": "outbox"})
                 await asyncio.sleep(FIRST_WAIT)
+        self._receipts.settled(parcel.id)
+        if state is DeliveryState.FAILED:
+            self._failed(parcel.id)
+        if parcel.file is not None and state in (DeliveryState.SENT, DeliveryState.FAILED):
+            await self._outgoing.done_with(parcel.file)

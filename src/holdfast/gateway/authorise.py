@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import PrincipalId
+from holdfast.core.outbox import Address
 from holdfast.core.settings import DEFAULT_ACCOUNT, Settings
 from holdfast.core.source import Source
 
@@ -26,6 +27,7 @@ class Action(StrEnum):
     COMMAND = "command"
     OPERATE = "operate"  # commands about the gateway as a whole, and everybody's things
     DECIDE = "decide"  # about a thing that belongs to people: an approval, a job
+    SEND = "send"  # a message to a chat where nobody has asked for one
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +44,15 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     owners: Collection[PrincipalId]
 
 
-Resource = Source | Owned
+class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat that something is to be sent to, and the place from which."""
+
+    place: Source
+    to: Address
+    near: bool  # it is the chat of the place itself, or a home channel
+
+
+Resource = Source | Owned | Elsewhere
 
 
 def principal_of(source: Source) -> Principal:
@@ -67,12 +77,19 @@ class Authority:
             for chat_id, chat in each.chats.items():
                 if chat.allow:
                     self._in_chat[name, account, chat_id] = frozenset(chat.allow)
+        self._listed = frozenset(settings.send.allow)
 
     def authorise(self, principal: Principal, action: Action, resource: Resource) -> None:
         """Returns, or raises `NotAllowed` with the key that would allow it."""
         if self.may(principal, action, resource):
             return
         place = _place(resource)
+        if isinstance(resource, Elsewhere):
+            to = f"{resource.to.platform}:{resource.to.chat_id}"
+            raise NotAllowed(
+                f"From here nothing may be sent to {to}: add {to!r} to send.allow in "
+                "holdfast.toml to let agents."
+            )
         key = "operators" if action in (Action.OPERATE, Action.DECIDE) else "allow"
         raise NotAllowed(
             f"{place.user_id!r} may not {action} on {place.platform}: add the id to "
@@ -80,6 +97,10 @@ class Authority:
         )
 
     def may(self, principal: Principal, action: Action, resource: Resource) -> bool:
+        if isinstance(resource, Elsewhere):
+            # Whoever runs the gateway is no exception: it is their agent that asks, and not they.
+            known = self.role(principal, resource.place) is not Role.STRANGER
+            return known and (resource.near or self.listed(resource.to))
         owned = resource if isinstance(resource, Owned) else None
         role = self.role(principal, _place(resource))
         if role is Role.OPERATOR:
@@ -101,13 +122,18 @@ class Authority:
         here = self._in_chat.get((place.platform, place.account, place.chat_id), frozenset())
         return Role.USER if place.user_id in here or EVERYBODY in here else Role.STRANGER
 
+    def listed(self, to: Address) -> bool:
+        """Whether the configuration lets agents send to that chat."""
+        chat = f"{to.platform}:{to.chat_id}"
+        return chat in self._listed or f"{to.platform}:{EVERYBODY}" in self._listed
+
     def operates(self, source: Source) -> bool:
         """Whether whoever asks from there may run the gateway."""
         return self.may(principal_of(source), Action.OPERATE, source)
 
 
 def _place(resource: Resource) -> Source:
-    return resource.place if isinstance(resource, Owned) else resource
+    return resource if isinstance(resource, Source) else resource.place
 
 
 def _table(place: Source) -> str:

@@ -69,6 +69,11 @@ class AgentCache:
             misses=self.misses,
         )
 
+    def find(self, session_id: SessionId) -> Agent | None:
+        """The session's agent, whether or not a turn has it; to look is no use of it."""
+        entry = self._entries.get(session_id)
+        return None if entry is None else entry.agent
+
     async def lease(self, session_id: SessionId, *, signature: str, build: Build) -> Agent:
         """The session's agent: the cached one if it was built from the same, else a new one.
 

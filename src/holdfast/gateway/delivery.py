@@ -29,6 +29,7 @@ from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.passing import Passing
 from holdfast.gateway.posting import Posting, restored
 from holdfast.gateway.reach import Reach
+from holdfast.gateway.receipts import Receipts
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.reply_stream import ReplyStream
 from holdfast.gateway.way import Way
@@ -63,6 +64,7 @@ class Delivery:
         redact: Redaction,
         crash: Crash,
         outgoing: OutgoingFiles,
+        receipts: Receipts | None = None,
         failed: Callable[[DeliveryId], None] = lambda _: None,
     ) -> None:
         self._doors = doors
@@ -74,6 +76,7 @@ class Delivery:
             redact=redact,
             crash=crash,
             outgoing=outgoing,
+            receipts=receipts or Receipts(),
             failed=failed,
         )
         self._posting = Posting(doors, journal=journal, clock=clock, crash=crash, redact=redact)

@@ -17,8 +17,11 @@ from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
 from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
+from holdfast.gateway.messenger import Messenger
+from holdfast.gateway.named_chats import NamedChats
 from holdfast.gateway.notices import Notices
 from holdfast.gateway.outgoing import OutgoingFiles
+from holdfast.gateway.outreach import Outreach
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
@@ -34,6 +37,7 @@ class Built:
     doors: Doors
     redact: Redaction
     delivery: Delivery
+    outgoing: OutgoingFiles
     children: Children
     auxiliary: Auxiliary
     tasks: asyncio.TaskGroup
@@ -44,6 +48,7 @@ def furnish(parts: Parts, built: Built) -> House:
     watchers, feeds = Watchers(), Feeds()
     replies = Replies(built.doors, new_id=parts.new_id)
     announcer = Announcer(watchers, built.delivery, feeds=feeds, redact=built.redact)
+    cache = _cache(parts)
     return House(
         settings=parts.settings,
         store=parts.store,
@@ -71,7 +76,7 @@ def furnish(parts: Parts, built: Built) -> House:
         ),
         announcer=announcer,
         agents=_agents(parts, built),
-        cache=_cache(parts),
+        cache=cache,
         memory=_memory(parts, built.redact),
         auxiliary=built.auxiliary,
         titles=Titles(
@@ -83,7 +88,17 @@ def furnish(parts: Parts, built: Built) -> House:
         ),
         bench=parts.runners.bench,
         judge=parts.judge,
-        outgoing=OutgoingFiles(parts.read_file, redact=built.redact),
+        messenger=Messenger(
+            store=parts.store,
+            clock=parts.clock,
+            doors=built.doors,
+            cache=cache,
+            feeds=feeds,
+            announcer=announcer,
+            outgoing=built.outgoing,
+            redact=built.redact,
+        ),
+        outreach=Outreach(NamedChats(built.doors)),
     )
 
 

@@ -37,6 +37,7 @@ from holdfast.gateway.paired import Paired
 from holdfast.gateway.pairing import Pairing
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.paused import Paused
+from holdfast.gateway.receipts import Receipts
 from holdfast.gateway.receiving import Receiving
 from holdfast.gateway.reception import Reception
 from holdfast.gateway.recovery import Recovery
@@ -85,13 +86,16 @@ class Gateway:
         self._stop: Stop | None = None  # the one that is under way, or over
         self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
+        self._outgoing = OutgoingFiles(parts.read_file, redact=self._redact, drop=parts.drop_file)
+        self.receipts = Receipts()
         self.delivery = Delivery(
             self._doors,
             journal=parts.store,
             clock=parts.clock,
             redact=self._redact,
             crash=parts.crash,
-            outgoing=OutgoingFiles(parts.read_file, redact=self._redact),
+            outgoing=self._outgoing,
+            receipts=self.receipts,
             failed=self._unheard,
         )
         self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)
@@ -121,6 +125,7 @@ class Gateway:
         self.authority = authority = Authority(parts.settings, paired=self.paired)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
         self.homes = Homes(parts.settings, self._doors, library=parts.store)
+        self.house.outreach.settle_in(authority, self.homes)
         self.telling = Telling(self.house, self.lanes, self.homes)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
         self._reception = Reception(
@@ -212,6 +217,7 @@ class Gateway:
             doors=self._doors,
             redact=self._redact,
             delivery=self.delivery,
+            outgoing=self._outgoing,
             children=self._children,
             auxiliary=self._auxiliary,
             tasks=self._tasks,

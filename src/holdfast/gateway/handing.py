@@ -1,72 +1,94 @@
-"""Handing over files on behalf of one turn, to the chat that it works for."""
+"""Handing over words and files on behalf of one turn, to the people it may speak to."""
 
-import asyncio
+from dataclasses import dataclass
+from hashlib import sha256
 
-from holdfast.core.errors import Refused
-from holdfast.core.handing import NotHanded
-from holdfast.core.ids import DeliveryId, SessionId, TurnId
+from holdfast.core.errors import NotAllowed, Refused
+from holdfast.core.handing import Errand, NotHanded
+from holdfast.core.ids import CallId, DeliveryId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
-from holdfast.core.outbox import DeliveryKind, NewDelivery, OwedFile
+from holdfast.core.outbox import Address, DeliveryKind, OwedFile
+from holdfast.core.saying import Speaker
 from holdfast.gateway.house import House
+from holdfast.gateway.messenger import Message
+from holdfast.gateway.named_chats import NoSuchChat, shown_chat
 from holdfast.gateway.replies import address_of
-from holdfast.gateway.waiting import worked
 
 _NO_FILES = (
     "this chat takes no files. Tell the person where in the workspace the file is: they can "
     "fetch it on the gateway's page"
 )
+_FETCHED = "nobody is sent anything here: say it in your answer"
+_A_CHILD = "you work for another agent, and it talks to people: say it in your answer"
 
-_A_CHILD = "you work for another agent, and it talks to people: name the file in your answer"
 
-
-class TurnFiles:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnHanding:
     """`core.handing.Handing` for one turn; owns nothing."""
 
-    def __init__(
-        self,
-        house: House,
-        row: InboxRow,
-        *,
-        session_id: SessionId,
-        workspace: SessionId,
-        turn_id: TurnId,
-    ) -> None:
-        self._house = house
-        self._row = row
-        self._session_id = session_id
-        self._workspace = workspace
-        self._turn_id = turn_id
+    house: House
+    row: InboxRow  # the message that the turn answers
+    session_id: SessionId
+    workspace: SessionId
+    turn_id: TurnId
+    replies: int  # of the model in this turn so far: the calls of each have names of their own
 
-    async def hand_over(self, path: str, *, caption: str) -> None:
-        house, address = self._house, address_of(self._row)
-        if self._row.inbound.child is not None:
-            raise NotHanded(_A_CHILD)
-        if not house.doors.capabilities(address).attachments_out:
+    async def hand_over(self, call_id: CallId, path: str, *, caption: str) -> None:
+        self._check_asker()
+        address = address_of(self.row)
+        if not self.house.doors.capabilities(address).attachments_out:
             raise NotHanded(_NO_FILES)
-        file = OwedFile(workspace=self._workspace, path=path)
+        await self._bring(call_id, address, caption, path=path, kind=DeliveryKind.FILE)
+
+    async def send(self, call_id: CallId, errand: Errand) -> str:
+        self._check_asker()
+        if not errand.text.strip() and not errand.path:
+            raise NotHanded("there is nothing to send: give a text, a file, or both")
         try:
-            await house.outgoing.get(file)  # so that the agent hears now what would fail later
+            address = self.house.outreach.place(errand.to, self.row)
+            self.house.outreach.authorise(address, self.row)
+        except (NoSuchChat, NotAllowed) as error:
+            raise NotHanded(str(error)) from None
+        if self.house.doors.capabilities(address).fetchable:
+            raise NotHanded(_FETCHED)
+        await self._bring(call_id, address, errand.text, path=errand.path)
+        return shown_chat(address)
+
+    async def owed(self, call_id: CallId) -> bool:
+        return await self.house.store.delivery(self._id(call_id)) is not None
+
+    def _check_asker(self) -> None:
+        if self.row.inbound.child is not None:
+            raise NotHanded(_A_CHILD)
+
+    async def _bring(
+        self,
+        call_id: CallId,
+        address: Address,
+        text: str,
+        *,
+        path: str,
+        kind: DeliveryKind = DeliveryKind.MESSAGE,
+    ) -> None:
+        message = Message(
+            id=self._id(call_id),
+            to=address,
+            text=text,
+            kind=kind,
+            file=OwedFile(workspace=self.workspace, path=path) if path else None,
+            speaker=Speaker.AGENT,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+        )
+        try:
+            # So that the agent hears now what would fail later.
+            await self.house.messenger.check(message)
         except Refused as error:
             raise NotHanded(str(error)) from None
-        new = NewDelivery(
-            id=DeliveryId(house.new_id("dlv")),
-            address=address,
-            kind=DeliveryKind.FILE,
-            text=caption,
-            session_id=self._session_id,
-            turn_id=self._turn_id,
-            file=file,
-        )
-        await self._owe(new)
+        await self.house.messenger.bring(message)
 
-    async def _owe(self, new: NewDelivery) -> None:
-        """Sent by the commit itself: a turn that is cancelled meanwhile owes it all the same."""
-        house = self._house
-        writing = asyncio.ensure_future(house.store.add_deliveries((new,), at=house.clock.now()))
-
-        def owed(done: asyncio.Future[None]) -> None:
-            if worked(done):
-                house.announcer.messages((), (new,))
-
-        writing.add_done_callback(owed)
-        await asyncio.shield(writing)
+    def _id(self, call_id: CallId) -> DeliveryId:
+        """The same for a call whichever process makes it, so that it is owed once. The model names
+        its calls, and may use a name again in its next reply."""
+        name = f"{self.turn_id}/{self.replies}/{call_id}"
+        return DeliveryId(f"dlv_{sha256(name.encode('utf-8', 'replace')).hexdigest()[:27]}")

@@ -20,8 +20,9 @@ from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
+from holdfast.gateway.messenger import Messenger
 from holdfast.gateway.notices import Notices
-from holdfast.gateway.outgoing import OutgoingFiles
+from holdfast.gateway.outreach import Outreach
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
@@ -57,7 +58,8 @@ class House:
     titles: Titles
     bench: Benches
     judge: Judge
-    outgoing: OutgoingFiles
+    messenger: Messenger
+    outreach: Outreach
 
     def busy_mode(self, source: Source) -> BusyMode:
         """What a message from there does to a running turn, where it does not say so itself."""

@@ -20,7 +20,7 @@ from holdfast.core.settings import Settings
 from holdfast.gateway.backoff import USUAL_PATIENCE, Patience
 from holdfast.gateway.closing import Holder
 from holdfast.gateway.connection import NO_CLAIMS, Claims
-from holdfast.gateway.outgoing import ReadFile
+from holdfast.gateway.outgoing import DropFile, ReadFile
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.recovery import Adopter
 from holdfast.tools.registry import Toolbox
@@ -67,6 +67,7 @@ class Parts:
     lifecycle: Lifecycle | None = None  # None: nobody here can restart it
     alarm: Alarm | None = None  # None: one that sleeps, and does not hear of a clock that is set
     read_file: ReadFile | None = None  # None: no file is handed to people
+    drop_file: DropFile | None = None  # None: what was handed in to be sent stays
     put_file: PutFile | None = None  # None: what is attached to messages is not kept
     notes: Notes | None = None  # None: the gateway's own
     memory_providers: Sequence[MemoryProvider] = ()

@@ -28,7 +28,7 @@ from holdfast.core.tool import ToolOutput
 from holdfast.core.turn import NO_USAGE, Usage
 from holdfast.gateway.asking import Permission
 from holdfast.gateway.delegating import Delegating, asker_of
-from holdfast.gateway.handing import TurnFiles
+from holdfast.gateway.handing import TurnHanding
 from holdfast.gateway.house import House
 from holdfast.gateway.scheduling import TurnJobs
 from holdfast.gateway.screen import Screen
@@ -109,12 +109,13 @@ class TurnWork:
 
     @property
     def handing(self) -> Handing:
-        return TurnFiles(
-            self._house,
-            self._rows[-1],
+        return TurnHanding(
+            house=self._house,
+            row=self._rows[-1],
             session_id=self.session_id,
             workspace=self.workspace,
             turn_id=self.turn_id,
+            replies=self._log.replies,
         )
 
     @property

@@ -119,6 +119,7 @@ class Wiring:
             store=store,
             notes=notes,
             clock=self.clock,
+            sends=any(not each.capabilities.fetchable for each in platforms),
             sends_files=any(each.capabilities.attachments_out for each in platforms),
         )
         return Gateway(
@@ -148,6 +149,7 @@ class Wiring:
                 claims=self._claims(),
                 put_file=files.put,
                 read_file=files.read,
+                drop_file=files.drop,
             )
         )
 

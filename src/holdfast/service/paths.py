@@ -59,6 +59,11 @@ class Paths:
         return self.home / "workspaces"
 
     @property
+    def outgoing(self) -> Path:
+        """What was handed in to be sent, and has not arrived."""
+        return self.home / "outgoing"
+
+    @property
     def platforms(self) -> Path:
         """What doors keep for themselves, by platform and account."""
         return self.home / "platforms"

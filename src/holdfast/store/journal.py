@@ -29,6 +29,7 @@ from holdfast.core.message import (
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
+from holdfast.core.saying import Said
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Settled
 from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
@@ -46,6 +47,7 @@ from holdfast.store.writes import (
     notes,
     outbox,
     pairing,
+    saying,
     sessions,
     standing,
     stopping,
@@ -269,6 +271,9 @@ class SqliteJournal:
 
     def add_deliveries(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
         return self._submit(partial(outbox.add, deliveries=tuple(deliveries), at=at))
+
+    def say(self, said: Said) -> Future[bool]:
+        return self._submit(partial(saying.say, said=said))
 
     def begin_stream(self, new: NewDelivery, *, at: float) -> Future[None]:
         return self._submit(partial(streams.begin, new=new, at=at))

@@ -6,7 +6,15 @@ from functools import partial
 from holdfast.core.approval import Approval, StandingRule
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import Child
-from holdfast.core.ids import ApprovalId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.ids import (
+    ApprovalId,
+    DeliveryId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
 from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
@@ -145,6 +153,9 @@ class SqliteLibrary:
 
     async def answers(self, inbox_id: InboxId) -> list[DeliveryRow]:
         return await self._read(partial(outbox_reads.answers, inbox_id=inbox_id))
+
+    async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None:
+        return await self._read(partial(outbox_reads.delivery, delivery_id=delivery_id))
 
     async def undelivered(self) -> list[DeliveryRow]:
         return await self._read(outbox_reads.undelivered)

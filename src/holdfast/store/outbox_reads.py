@@ -34,6 +34,10 @@ def _deliveries(cursor: apsw.Cursor, which: str, *bindings: Any) -> list[Deliver
     return [outbox_rows.delivery_row(row) for row in found]
 
 
+def delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> DeliveryRow | None:
+    return next(iter(_deliveries(cursor, "id = ?", delivery_id)), None)
+
+
 def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
     """What has its text and is not settled, each with its parts. A stream is its turn's."""
     found = _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")

@@ -15,8 +15,8 @@ class SendFileArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 class SendFile:
-    """Offered where a chat can take files. What was owed stays owed, so a call whose outcome was
-    lost is not made again."""
+    """Offered where a chat can take files. Handing over counts once a call: one whose outcome was
+    lost is found owed, or is made again."""
 
     schema = make_schema(
         "send_file",
@@ -24,7 +24,7 @@ class SendFile:
         SendFileArguments,
     )
     toolset = "files"
-    replay = Replay.NEVER
+    replay = Replay.ATTACH
     danger = Danger.OUTSIDE
 
     async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
@@ -32,10 +32,17 @@ class SendFile:
         if context.handing is None:
             raise ToolFailed("no file can be sent from here")
         try:
-            await context.handing.hand_over(asked.path, caption=asked.caption)
+            await context.handing.hand_over(context.call_id, asked.path, caption=asked.caption)
         except NotHanded as error:
             raise ToolFailed(str(error)) from None
-        return ToolOutput(text=f"{asked.path} is on its way to the chat.")
+        return _owed(asked)
 
     async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
-        return None
+        asked = decode(SendFileArguments, arguments)
+        if context.handing is None or not await context.handing.owed(context.call_id):
+            return None
+        return _owed(asked)
+
+
+def _owed(asked: SendFileArguments) -> ToolOutput:
+    return ToolOutput(text=f"{asked.path} is on its way to the chat.")

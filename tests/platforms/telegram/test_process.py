@@ -11,6 +11,8 @@ from tests.faults.lone import Lone
 from tests.platforms.telegram.doors import until
 from tests.platforms.telegram.vendor import ANN, Vendor
 
+from holdfast.service import exits
+
 
 @pytest.fixture
 async def lone(tmp_path: Path, vendor: Vendor, base_url: str) -> AsyncIterator[Lone]:
@@ -64,3 +66,40 @@ async def test_updates_are_posted_to_the_gateways_own_listener(vendor: Vendor, l
     await until(lambda: vendor.updates.confirmed and vendor.sent)
     assert vendor.webhook["url"] == "https://bot.example.org/hooks/telegram/default"
     assert "getupdates" not in vendor.calls
+
+
+async def test_the_owner_sends_words_and_files_from_the_shell(
+    vendor: Vendor, lone: Lone, tmp_path: Path
+) -> None:
+    """Proactive: owed durably before the command returns, sent as all else is, and what cannot be
+    is told in words, by whoever knows it first."""
+    chat = f"telegram:{ANN['id']}"
+    down = await asyncio.to_thread(lone.cli, "send", chat, "hello")
+    assert (down.returncode, "No gateway is running" in down.stderr) == (exits.GATEWAY_DOWN, True)
+    vendor.say("hi")  # a bot may not begin a chat
+    await asyncio.to_thread(lone.start)
+    await until(lambda: vendor.sent)
+    plan = tmp_path / "plan.txt"
+    plan.write_text("the plan")
+    sent = await asyncio.to_thread(lone.cli, "send", chat, "hello", "--wait", "--key", "k1")
+    assert (sent.returncode, sent.stdout[:8]) == (0, "Sent to "), sent.stderr
+    again = await asyncio.to_thread(lone.cli, "send", chat, "hello", "--json", "--key", "k1")
+    assert json.loads(again.stdout)["id"] in sent.stdout
+    filed = await asyncio.to_thread(
+        lone.cli, "send", chat, "look", "--file", str(plan), "--wait", "--json"
+    )
+    told = json.loads(filed.stdout)
+    assert (told["state"], told["file"], told["to"]) == ("sent", "plan.txt", chat)
+    assert vendor.texts()[1:] == ["hello", "look"]
+    assert list(vendor.files.values())[-1][1] == b"the plan"
+    await until(lambda: not list((lone.home / "outgoing").iterdir()))
+    for words, why in (
+        (("telegram:bob", "x"), "'bob' is no chat of telegram: one is written as 12345."),
+        (("telegram", "x"), "'telegram' names no chat"),
+        (("icq:1", "x"), "Nothing can be sent to a platform 'icq'; to these: telegram."),
+        ((chat, "x", "--account", "work"), "telegram has no account 'work'"),
+        ((chat, "--wait"), "There is nothing to send"),
+    ):
+        refused = await asyncio.to_thread(lone.cli, "send", *words)
+        assert refused.returncode and why in refused.stderr, words
+    assert vendor.texts()[1:] == ["hello", "look"]

@@ -14,6 +14,7 @@ from holdfast.control.v1 import (
     pairing,
     platforms,
     processes,
+    sending,
     sessions,
     streams,
     transcripts,
@@ -22,6 +23,7 @@ from holdfast.control.v1.account_views import AccountList, AccountView
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
+from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
 from holdfast.control.v1.views import (
     AcceptedView,
     ApprovalAnswer,
@@ -363,6 +365,34 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=jobs.list_runs,
         query=jobs.RunsQuery,
         gives=list[RunView],
+    ),
+    Endpoint(
+        method="POST",
+        path="/send",
+        about="Send a message to a chat where nobody has asked for one.",
+        handler=sending.send,
+        takes=NewSending,
+        gives=DeliveryView,
+        statuses=(202, 200),
+    ),
+    Endpoint(
+        method="POST",
+        path="/outgoing",
+        about="Hand in a file that is to be sent; it is kept until then.",
+        handler=sending.hand_in,
+        query=sending.FileQuery,
+        takes=bytes,
+        takes_media=Media.FILE,
+        gives=OutgoingFile,
+        statuses=(201,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/deliveries/{id}",
+        about="What became of something that was sent; with `wait`, once it has ended.",
+        handler=sending.read_delivery,
+        query=sending.ReceiptQuery,
+        gives=DeliveryView,
     ),
     Endpoint(
         method="GET",

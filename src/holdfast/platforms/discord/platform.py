@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.capabilities import Backlog, Capabilities, Formatting
+from holdfast.core.capabilities import Backlog, Capabilities, ChatForm, Formatting
 from holdfast.core.errors import ConnectError, ConnectRefused, SendError
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Clock, Intake
@@ -48,6 +48,7 @@ def capabilities_of(settings: DiscordSettings) -> Capabilities:
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
+        chat_form=ChatForm(pattern=r"[0-9]{1,20}", example="1234567890123456789"),
         alive_within=120.0,
     )
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from holdfast.core.capabilities import Backlog, Capabilities, Formatting
+from holdfast.core.capabilities import Backlog, Capabilities, ChatForm, Formatting
 from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, SendError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
@@ -50,6 +50,7 @@ def capabilities_of(settings: SlackSettings) -> Capabilities:
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
+        chat_form=ChatForm(pattern=r"[CDGUW][A-Z0-9]{2,30}", example="C0123ABCDEF"),
         alive_within=3 * PING if settings.app_token else 2 * _SIGN_OF_LIFE,
     )
 

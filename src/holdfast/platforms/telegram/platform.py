@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from holdfast.core.capabilities import Backlog, Capabilities, LengthUnit
+from holdfast.core.capabilities import Backlog, Capabilities, ChatForm, LengthUnit
 from holdfast.core.commands import menu
 from holdfast.core.errors import (
     AccountHeld,
@@ -34,6 +34,7 @@ from holdfast.platforms.text.telegram import fits
 log = logging.getLogger(__name__)
 
 _LONGEST = 4096  # UTF-16 units of one message
+_LARGEST = 50 * 1024 * 1024  # bytes of one file from a bot
 _LONGEST_HELP = 256  # characters of a line in the menu
 
 
@@ -55,6 +56,8 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
+        max_file=_LARGEST,
+        chat_form=ChatForm(pattern=r"-?[0-9]{1,20}|@[A-Za-z0-9_]{4,32}", example="12345"),
         alive_within=2 * SIGN_OF_LIFE if settings.webhook else polled,
     )
 

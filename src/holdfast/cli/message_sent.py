@@ -1,0 +1,81 @@
+"""A message as the command line sends it: its file handed in first, its receipt waited for."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlencode
+
+import click
+import msgspec
+
+from holdfast.cli.harmless import safe
+from holdfast.cli.output import print_json
+from holdfast.control.api_client import ApiClient
+from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
+from holdfast.core.errors import HoldfastError
+from holdfast.core.outbox import DeliveryState
+
+_LARGEST = 50 * 1024 * 1024  # bytes; the gateway takes no more
+_SLOW = 60.0  # seconds that the disk may take with so much
+
+
+def send(
+    api: ApiClient, to: str, text: str | None, given: Mapping[str, object], *, as_json: bool
+) -> None:
+    words = sys.stdin.read() if text == "-" else text or ""
+    path = given["path"]
+    if not words.strip() and path is None:
+        raise click.UsageError("There is nothing to send: give TEXT, --file, or both.")
+    wanted = NewSending(
+        to=to,
+        text=words,
+        account=str(given["account"]),
+        thread=str(given["thread"]),
+        file="" if path is None else _handed_in(api, Path(str(path))),
+        key=str(given["key"]),
+    )
+    delivery = api.post("/send", wanted, DeliveryView)
+    if isinstance(wait := given["wait"], float) and wait:
+        delivery = api.get(
+            f"/deliveries/{delivery.id}", DeliveryView, {"wait": wait}, patience=wait
+        )
+    _tell(delivery, waited=wait is not None, as_json=as_json)
+
+
+def _handed_in(api: ApiClient, path: Path) -> str:
+    size = path.stat().st_size
+    if size > _LARGEST:
+        raise HoldfastError(
+            f"{path} has {size / 2**20:.0f} MB, and a message takes {_LARGEST // 2**20} at the "
+            "most: put it where people can fetch it, and send the address."
+        )
+    target = f"/outgoing?{urlencode({'name': path.name})}"
+    answer = api.send(
+        "POST",
+        target,
+        path.read_bytes(),
+        content_type="application/octet-stream",
+        patience=_SLOW,
+    )
+    return msgspec.json.decode(answer, type=OutgoingFile).file
+
+
+def _tell(delivery: DeliveryView, *, waited: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(msgspec.to_builtins(delivery))
+    else:
+        click.echo(_line(delivery, waited=waited))
+    if waited and delivery.state is not DeliveryState.SENT:
+        raise SystemExit(1)
+
+
+def _line(delivery: DeliveryView, *, waited: bool) -> str:
+    name, chat, why = delivery.id, safe(delivery.to), safe(delivery.error)
+    if delivery.state is DeliveryState.SENT:
+        return f"Sent to {chat}: {name}."
+    if delivery.state is DeliveryState.FAILED:
+        return f"Not sent to {chat}: {name}. {why}"
+    if delivery.state is DeliveryState.UNKNOWN:
+        return f"Nobody knows whether it has reached {chat}: {name}. {why}"
+    late = f" It has not arrived yet. {why}".rstrip() if waited else ""
+    return f"On its way to {chat}: {name}.{late}"

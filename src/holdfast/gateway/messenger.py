@@ -1,0 +1,129 @@
+"""The messenger: brings words and files to a chat where nobody has asked for them."""
+
+import asyncio
+from dataclasses import dataclass
+
+from holdfast.agent.agent import Agent
+from holdfast.core.errors import Refused
+from holdfast.core.ids import DeliveryId, SessionId, TurnId
+from holdfast.core.message import NoteMessage
+from holdfast.core.outbox import Address, DeliveryKind, NewDelivery, OwedFile
+from holdfast.core.ports import Clock, Store
+from holdfast.core.saying import Said, Speaker, note_of
+from holdfast.core.source import ChatType, Source, build_session_key
+from holdfast.gateway.announcing import Announcer
+from holdfast.gateway.cache import AgentCache
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.outgoing import OutgoingFiles
+from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.waiting import worked
+
+
+class Undeliverable(Refused):
+    """It cannot be brought to that chat, now or later; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """What is to be brought where. `session_id` and `turn_id`: of the turn that asks for it."""
+
+    id: DeliveryId
+    to: Address
+    text: str
+    kind: DeliveryKind = DeliveryKind.MESSAGE
+    file: OwedFile | None = None
+    speaker: Speaker = Speaker.OWNER
+    session_id: SessionId | None = None
+    turn_id: TurnId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Messenger:
+    """Owns nothing: what it brings is a row of the outbox, and a note in the conversation that the
+    chat has, so that the agent there knows what people answer."""
+
+    store: Store
+    clock: Clock
+    doors: Doors
+    cache: AgentCache
+    feeds: Feeds
+    announcer: Announcer
+    outgoing: OutgoingFiles
+    redact: Redaction
+
+    async def check(self, message: Message) -> None:
+        """Raises `Undeliverable` where it is known already that it cannot arrive."""
+        if message.file is None:
+            return
+        able = self.doors.capabilities(message.to)
+        if not able.attachments_out:
+            raise Undeliverable(f"{message.to.platform} takes no files from this gateway")
+        try:
+            await self.outgoing.check(message.file, most=able.max_file)
+        except Refused as error:
+            raise Undeliverable(str(error)) from None
+
+    async def bring(self, message: Message) -> bool:
+        """Returns once it is owed, durably, which the same message is once; False: it was before.
+
+        Sent by the commit itself: whoever is cancelled meanwhile owes it all the same.
+        """
+        session_id = await self._conversation(message.to)
+        elsewhere = session_id is not None and session_id != message.session_id
+        note = self._note(message) if elsewhere else None
+        new = NewDelivery(
+            id=message.id,
+            address=message.to,
+            kind=message.kind,
+            text=message.text,
+            session_id=session_id if elsewhere else message.session_id,
+            turn_id=None if elsewhere else message.turn_id,
+            file=message.file,
+        )
+        return await asyncio.shield(self._say(Said(delivery=new, note=note, at=self.clock.now())))
+
+    def _say(self, said: Said) -> "asyncio.Future[bool]":
+        """On its way to the log; an agent that is there remembers it in the same breath, as all
+        that is written to its session, and one that is being built is built again."""
+        session_id = said.delivery.session_id
+        agent = None
+        if said.note is not None and session_id is not None:
+            agent = self.cache.find(session_id)
+        writing = asyncio.ensure_future(self.store.say(said))
+        if agent is not None and said.note is not None:
+            agent.remember(said.note)
+        writing.add_done_callback(lambda done: self._committed(said, agent, done))
+        return writing
+
+    def _committed(self, said: Said, agent: Agent | None, done: "asyncio.Future[bool]") -> None:
+        fresh = worked(done) and done.result()
+        if fresh:
+            self.announcer.messages((), (said.delivery,))
+        session_id = said.delivery.session_id
+        if said.note is None or session_id is None:
+            return
+        if agent is None or not fresh:
+            self.cache.drop(session_id)
+        self.feeds.committed(session_id)
+
+    def _note(self, message: Message) -> NoteMessage:
+        file = "" if message.file is None else message.file.path.rpartition("/")[2]
+        return note_of(message.speaker, self.redact(message.text), file=file)
+
+    async def _conversation(self, to: Address) -> SessionId | None:
+        """The one that the chat has as a whole. Where each person of a group has their own, none
+        of them is the chat's: whoever answers there quotes what they mean."""
+        for kind in ChatType:
+            source = Source(
+                platform=to.platform,
+                account=to.account,
+                chat_id=to.chat_id,
+                chat_type=kind,
+                thread_id=to.thread_id,
+                user_id="",
+            )
+            found = await self.store.route(build_session_key(source, False, False))
+            if found is not None:
+                return found
+        return None

@@ -1,0 +1,67 @@
+"""The `send_message` tool: an agent says something before its answer, or in another chat."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.handing import HERE, Errand, NotHanded
+from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.tools.arguments import decode, make_schema
+
+
+class SendMessageArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+    to: Annotated[str, msgspec.Meta(min_length=1, max_length=600)] = HERE
+    file: str = ""
+
+
+class SendMessage:
+    """Offered where a platform of this gateway sends. Sending counts once a call: one whose
+    outcome was lost is found owed, or is made again. To another chat a person is asked first,
+    unless the configuration names it; to most it is refused."""
+
+    schema = make_schema(
+        "send_message",
+        "Send a message at once. to: here (this chat, before your answer), home (the chat for "
+        "news of the gateway) or platform:chat; a person may have to allow it. file: a path in "
+        "the workspace.",
+        SendMessageArguments,
+    )
+    toolset = "messages"
+    replay = Replay.ATTACH
+    danger = Danger.OUTSIDE
+
+    def chat(self, arguments: Arguments) -> str | None:
+        asked = _read(arguments)
+        return None if asked is None else asked.to
+
+    def words(self, arguments: Arguments) -> str | None:
+        asked = _read(arguments)
+        if asked is None:
+            return None
+        file = f"\n[a file: {asked.file}]" if asked.file else ""
+        return f"to {asked.to}:\n{asked.text}{file}"
+
+    async def run(self, context: ToolContext, arguments: Arguments) -> ToolOutput:
+        asked = decode(SendMessageArguments, arguments)
+        if context.handing is None:
+            raise ToolFailed("nothing can be sent from here")
+        errand = Errand(to=asked.to, text=asked.text, path=asked.file)
+        try:
+            chat = await context.handing.send(context.call_id, errand)
+        except NotHanded as error:
+            raise ToolFailed(str(error)) from None
+        return ToolOutput(text=f"On its way to {chat}.")
+
+    async def attach(self, context: ToolContext, arguments: Arguments) -> ToolOutput | None:
+        asked = decode(SendMessageArguments, arguments)
+        if context.handing is None or not await context.handing.owed(context.call_id):
+            return None
+        return ToolOutput(text=f"On its way to {asked.to}.")
+
+
+def _read(arguments: Arguments) -> SendMessageArguments | None:
+    try:
+        return decode(SendMessageArguments, arguments)
+    except ToolFailed:
+        return None
