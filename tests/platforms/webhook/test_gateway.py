@@ -1,77 +1,67 @@
 """A gateway with hooks: from what a program posts to what its receiver is posted."""
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
-from tests.contract.conftest import World
-from tests.contract.test_j_approvals import RM, ByWords, Shell
+from tests.contract.test_j_approvals import RM
+from tests.platforms.stage import Stage, playing
 from tests.platforms.telegram.doors import until
 from tests.platforms.webhook.doors import Program, door_to, settings_of
 from tests.platforms.webhook.receiver import Break, Receiver, listening
 
 from holdfast.core.approval import ApprovalState
-from holdfast.core.ids import CallId
+from holdfast.core.ids import CallId, SessionId
 from holdfast.core.message import ToolCall
 from holdfast.core.outbox import DeliveryState
-from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.core.settings import PlatformSettings
+from holdfast.runner.workspace import Workspace
 
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 
 
-class Switchboard(World):
-    """A world that programs post to."""
+class Switchboard(Stage):
+    """A stage that programs post to, with one person in the simulated chat."""
 
-    def __init__(self, home: Path, receiver: Receiver, url: str) -> None:
-        super().__init__(home / "state.db")
+    def __init__(self, home: Path, receiver: Receiver, url: str, hook: dict[str, Any]) -> None:
+        door = door_to(url, hook=hook)
+        super().__init__(home, door, settings_of(url, hook=hook), texts=receiver.texts)
+        people = {"simulated": PlatformSettings(allow=("ann",))}
+        platforms = {**self.settings.platforms, **people}
+        self.settings = msgspec.structs.replace(self.settings, platforms=platforms)
         self.receiver = receiver
-        self.url = url
-        self.shell = Shell()
-        self.more_tools = [self.shell]
-        self.judge = ByWords()
-        self._listening = AsyncExitStack()
+        self.routes = door.routes()
         self.program: Program
 
-    async def open(self, **hook: Any) -> None:
-        """Start it with that hook."""
-        people = PlatformSettings(allow=("ann",))
-        webhook = settings_of(self.url, hook=hook)
-        self.settings = Settings(platforms={"webhook": webhook, "simulated": people})
-        door = door_to(self.url, hook=hook)
-        self.more_doors = [door]
-        await self.start()
-        address = await self._listening.enter_async_context(listening(door.routes()))
-        http = await self._listening.enter_async_context(aiohttp.ClientSession(address))
-        self.program = Program(http)
-        await until(lambda: self.receiver.pings)
 
-    async def close(self) -> None:
-        await self._listening.aclose()
-        await self.stop()
-
-    async def read(self, *texts: str) -> None:
-        await until(lambda: self.receiver.texts() == list(texts))
-
-    async def settled(self, state: DeliveryState, number: int) -> None:
-        while (await self.store.outbox_ledger())[state] < number:
-            await asyncio.sleep(0.005)
+Open = Callable[..., Awaitable[Switchboard]]
 
 
 @pytest.fixture
-async def board(tmp_path: Path, receiver: Receiver, url: str) -> AsyncIterator[Switchboard]:
-    world = Switchboard(tmp_path, receiver, url)
-    yield world
-    await world.close()
+async def opened(tmp_path: Path, receiver: Receiver, url: str) -> AsyncIterator[Open]:
+    """Starts a gateway with a hook of these settings."""
+    async with AsyncExitStack() as stack:
+
+        async def start(*, to: str = url, **hook: Any) -> Switchboard:
+            board = Switchboard(tmp_path, receiver, to, hook)
+            address = await stack.enter_async_context(listening(board.routes))
+            http = await stack.enter_async_context(aiohttp.ClientSession(address))
+            board.program = Program(http)
+            await stack.enter_async_context(playing(board))
+            await until(lambda: receiver.pings or not to)
+            return board
+
+        yield start
 
 
 async def test_an_event_is_answered_at_the_receiver_in_a_conversation_of_its_own(
-    board: Switchboard,
+    opened: Open,
 ) -> None:
-    await board.open(template="Issue {issue.number}: {issue.title}", thread="{issue.number}")
+    board = await opened(template="Issue {issue.number}: {issue.title}", thread="{issue.number}")
     board.model.say("I look into it", "and into that")
     await board.program.post(EVENT)
     await board.read("I look into it")
@@ -85,10 +75,10 @@ async def test_an_event_is_answered_at_the_receiver_in_a_conversation_of_its_own
 
 
 async def test_an_event_that_is_posted_again_after_a_restart_is_answered_once(
-    board: Switchboard,
+    opened: Open,
 ) -> None:
     """G2: the cache of replays is the inbox, and outlives the process."""
-    await board.open()
+    board = await opened()
     board.model.say("once")
     assert (await board.program.post(EVENT))[0] == 202
     await board.read("once")
@@ -101,9 +91,9 @@ async def test_an_event_that_is_posted_again_after_a_restart_is_answered_once(
     assert await board.ledger() == {"answered": 1}
 
 
-async def test_an_answer_whose_receipt_was_lost_arrives_exactly_once(board: Switchboard) -> None:
+async def test_an_answer_whose_receipt_was_lost_arrives_exactly_once(opened: Open) -> None:
     """I2: an idempotency key → exactly once, over breaks and faults of the receiver."""
-    await board.open()
+    board = await opened()
     board.receiver.faults = [Break.CUT_AFTER, (503, {}), Break.CUT_BEFORE]
     board.model.say("hello")
     await board.program.post(EVENT)
@@ -112,8 +102,8 @@ async def test_an_answer_whose_receipt_was_lost_arrives_exactly_once(board: Swit
     assert len(board.receiver.headers) == 4
 
 
-async def test_an_answer_that_was_cut_by_a_crash_arrives_exactly_once(board: Switchboard) -> None:
-    await board.open()
+async def test_an_answer_that_was_cut_by_a_crash_arrives_exactly_once(opened: Open) -> None:
+    board = await opened()
     board.receiver.faults = [Break.CUT_AFTER, *[(503, {})] * 50]
     board.model.say("hello")
     await board.program.post(EVENT)
@@ -126,11 +116,11 @@ async def test_an_answer_that_was_cut_by_a_crash_arrives_exactly_once(board: Swi
 
 
 async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_all(
-    board: Switchboard,
+    opened: Open,
 ) -> None:
     """Permissions: what the model is shown is all that it can call; A1: a person who goes on in
     the same conversation has the agent of a person."""
-    await board.open(
+    board = await opened(
         toolsets=("web",), platform="simulated", chat="ann", user="ann", template="{action}"
     )
     board.model.say("noted", "at once")
@@ -146,9 +136,9 @@ async def test_a_hook_has_the_toolsets_that_it_is_given_and_its_neighbours_have_
     assert sent[0].outgoing.chat_id == "ann"
 
 
-async def test_a_hook_cannot_say_yes_to_its_own_question(board: Switchboard) -> None:
+async def test_a_hook_cannot_say_yes_to_its_own_question(opened: Open) -> None:
     """Law 12: one that may not command is text, a plain yes too."""
-    await board.open(template="{say}")
+    board = await opened(template="{say}")
     board.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done")
     await board.program.post({"say": "clean up"})
     await until(lambda: board.receiver.messages)
@@ -160,20 +150,44 @@ async def test_a_hook_cannot_say_yes_to_its_own_question(board: Switchboard) -> 
     assert board.shell.pulled == []
 
 
-async def test_a_hook_that_may_not_speak_as_somebody_is_refused(board: Switchboard) -> None:
+async def test_a_hook_that_may_not_speak_as_somebody_is_refused(opened: Open) -> None:
     """Law 12: who it speaks as must be let in where it speaks."""
-    await board.open(platform="simulated", chat="eve", user="eve")
+    board = await opened(platform="simulated", chat="eve", user="eve")
     assert (await board.program.post(EVENT))[0] == 403
     assert await board.ledger() == {"refused": 1}  # a pairing code went to the chat
 
 
 async def test_a_receiver_that_is_away_gets_what_it_is_owed_when_it_is_back(
-    board: Switchboard,
+    opened: Open,
 ) -> None:
     """What is posted meanwhile is taken, and its answer waits."""
-    await board.open()
+    board = await opened()
     board.receiver.faults = [(500, {})] * 4
     board.model.say("hello")
     status, _ = await board.program.post(EVENT)
     assert status == 202
     await board.read("hello")
+
+
+async def test_without_a_receiver_answers_are_kept_where_they_are_read(opened: Open) -> None:
+    """Committed means sent: the page and the API have them."""
+    board = await opened(to="")
+    board.model.say("kept")
+    await board.program.post(EVENT)
+    await board.settled(DeliveryState.SENT, 1)
+    assert await board.ledger() == {"answered": 1}
+    assert board.receiver.messages == []
+
+
+async def test_files_of_a_post_are_in_the_workspace(opened: Open) -> None:
+    """Attachments, in the form in which our own posts have them."""
+    board = await opened(template="{text}", files="file")
+    board.model.say("thanks")
+    file = {"name": "../plan.txt", "data": "dGhlIHBsYW4="}
+    await board.program.post({"text": "look", "file": file})
+    await board.read("thanks")
+    (request,) = board.model.requests
+    assert request.messages[-1].text == "look\n\n[Attached, in the workspace: uploads/plan.txt]"
+    session = await board.only_session()
+    (found,) = Workspace(board.home, SessionId(session)).look("")
+    assert found.path == "uploads/plan.txt"

@@ -175,6 +175,18 @@ async def test_what_makes_no_sense_is_told_to_who_is_known(
     assert intake.tried == []
 
 
+async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> None:
+    async with hook(intake, template="{n}", files="about.files") as program:
+        one, two = ({"name": name, "data": "AP8="} for name in ("a", "b"))
+        for number, files in enumerate((one, [one, two], [], None)):
+            await program.post({"n": number, "about": {"files": files}})
+        for wrong in ({"name": "a"}, "a", {"name": "a", "data": "?"}, [1]):
+            status, told = await program.post({"n": 9, "about": {"files": wrong}})
+            assert (status, told["error"].partition(" is no file")[0]) == (422, "about.files")
+    assert intake.attached == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
+    assert [each.text for each in intake.accepted] == ["0", "1", "2", "3"]
+
+
 async def test_plain_text_and_forms_are_read_too(intake: RecordingIntake) -> None:
     async with hook(intake, template="{*}") as program:
         await program.post("héllo".encode(), Content_Type="text/plain; charset=utf-8")

@@ -3,17 +3,23 @@
 from pathlib import Path
 
 import pytest
+from tests.platforms.stage import opened, written
+from tests.platforms.webhook.doors import OURS
+from tests.platforms.webhook.receiver import Receiver
 
 from holdfast.config import Config, ConfigError, load
-from holdfast.process.doors import open_doors
+from holdfast.core.door import Opening
+from holdfast.core.errors import SendError
+from holdfast.core.secret import Secret
+from holdfast.platforms.webhook.door import DOOR, WebhookSettings
+from holdfast.service.clock import SystemClock
 
 HOOK = '[platforms.webhook.hooks.build]\nsecret = "env:HOOK"\n'
 ENVIRON = {"HOOK": "a secret of the hook", "OURS": "a secret of ours"}
 
 
 def loaded(tmp_path: Path, text: str) -> Config:
-    (tmp_path / "holdfast.toml").write_text(text)
-    return load(tmp_path, ENVIRON)
+    return load(written(tmp_path, text), ENVIRON)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +80,29 @@ def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_pat
         '[platforms.webhook.accounts.work]\nurl = "https://example.org/"\nsecret = "env:OURS"\n'
         '[platforms.webhook.accounts.work.hooks.deploy]\nsecret = "env:OURS"\n'
     )
-    config = loaded(tmp_path, text)
-    doors = list(open_doors(config, clock=None, new_id=str))  # type: ignore[arg-type]
+    doors = opened(tmp_path, text, ENVIRON)
     paths = [route.path for door in doors for route in door.routes()]  # type: ignore[attr-defined]
     assert paths == ["/hooks/webhook/default/build", "/hooks/webhook/work/deploy"]
     assert [door.capabilities.fetchable for door in doors] == [True, False]
+
+
+async def test_a_receiver_is_asked_before_an_account_is_written_down(
+    tmp_path: Path, receiver: Receiver, url: str
+) -> None:
+    """`holdfast setup` tries what it was told."""
+
+    def opening(secret: str) -> Opening[WebhookSettings]:
+        return Opening(
+            account="default",
+            settings=WebhookSettings(url=url, secret="env:OURS", allow_private=True),
+            secrets={"secret": Secret(secret)},
+            folder=tmp_path,
+            clock=SystemClock(),
+            new_id=lambda prefix: prefix,
+        )
+
+    assert DOOR.check is not None
+    assert (await DOOR.check(opening(OURS))).name == url
+    with pytest.raises(SendError, match="does not know us"):
+        await DOOR.check(opening("another secret"))
+    assert len(receiver.pings) == 1

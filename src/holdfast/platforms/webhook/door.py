@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core.addresses import is_public, literal
-from holdfast.core.door import Door, Opening
+from holdfast.core.door import Door, Known, Opening
 from holdfast.core.ports import Platform
 from holdfast.core.question import Question
 from holdfast.core.settings import PlatformSettings
@@ -23,7 +23,7 @@ class WebhookSettings(PlatformSettings, frozen=True, kw_only=True):
     idempotent: bool = True  # whether the receiver takes one Idempotency-Key once
     allow_private: bool = False  # whether it may be in this machine's own network
     timeout: Annotated[float, msgspec.Meta(ge=1, le=300)] = 20  # seconds for an answer of it
-    ping_every: Annotated[float, msgspec.Meta(ge=0)] = 300  # seconds; 0: never
+    ping_every: Annotated[float, msgspec.Meta(ge=0)] = 60  # seconds; 0: never
 
     def __post_init__(self) -> None:
         if not self.enabled:
@@ -88,6 +88,12 @@ def _open(opening: Opening[WebhookSettings]) -> Platform:
     )
 
 
+async def _check(opening: Opening[WebhookSettings]) -> Known:
+    from holdfast.platforms.webhook.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
 DOOR = Door(
     name=PLATFORM,
     settings=WebhookSettings,
@@ -120,4 +126,5 @@ DOOR = Door(
             variable="WEBHOOK_SECRET",
         ),
     ),
+    check=_check,
 )

@@ -50,6 +50,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     event: str = ""  # a template: what kind of event it is; "": the scheme's own
     events: tuple[str, ...] = ()  # the kinds that are taken; (): all
     template: str = "{*}"  # of what is said
+    files: str = ""  # the field that has files, each with name and data in base64; "": none
     content_types: tuple[str, ...] = (
         "application/json",
         "application/x-www-form-urlencoded",

@@ -8,17 +8,21 @@ from functools import partial
 
 from aiohttp import web
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.errors import IntakeClosed, NotAllowed, NotMeant, StoreError
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Clock, Intake
 from holdfast.core.secret import Secret
+from holdfast.platforms.webhook.files import Unreadable
 from holdfast.platforms.webhook.hook_settings import HookSettings
 from holdfast.platforms.webhook.rate import Rate
-from holdfast.platforms.webhook.reading import Passed, Reader, Unreadable
+from holdfast.platforms.webhook.reading import Passed, Reader
 from holdfast.platforms.webhook.signatures import NotSigned, OutOfTime, Seal
 from holdfast.platforms.webhook.template import Missing
 
 log = logging.getLogger(__name__)
+
+Said = tuple[Inbound, Sequence[Attachment]]
 
 _PATIENCE = 30.0  # seconds that a body may take to arrive
 _LARGE = 256 * 1024  # a body that takes longer to read than the event loop should be held up
@@ -41,12 +45,12 @@ class Hook:
         self._seal = Seal(settings, secret, clock=clock)
         self._reader = Reader(name, settings, account=account)
 
-    def read(self, headers: Mapping[str, str], kind: str, body: bytes) -> Inbound:
+    def read(self, headers: Mapping[str, str], kind: str, body: bytes) -> Said:
         """Nothing of a post is looked at before it is known whose it is."""
         self._seal.check(headers, body)
         if kind not in self.settings.content_types:
             raise Unreadable(f"this hook takes {', '.join(self.settings.content_types)}")
-        return self._reader.inbound(headers, kind, body)
+        return self._reader.read(headers, kind, body)
 
 
 class Hooks:
@@ -93,7 +97,7 @@ class Hooks:
         if body is None:
             return _answer(413, f"the body is larger than {hook.settings.max_kb} kB")
         try:
-            inbound = await _read(hook, request, body)
+            said = await _read(hook, request, body)
         except (NotSigned, OutOfTime) as error:
             return _answer(401, str(error))
         except Passed as error:
@@ -103,11 +107,13 @@ class Hooks:
             return _answer(422, str(error))
         if wait := hook.rate.wait():
             return _later(429, "more posts than this hook takes in a minute", wait)
-        return await self._handed_over(hook, inbound)
+        return await self._handed_over(hook, *said)
 
-    async def _handed_over(self, hook: Hook, inbound: Inbound) -> web.Response:
+    async def _handed_over(
+        self, hook: Hook, inbound: Inbound, attached: Sequence[Attachment]
+    ) -> web.Response:
         try:
-            accepted = await self._accept(inbound)
+            accepted = await self._accept(inbound, attached)
         except NotMeant as error:
             return _answer(200, str(error), status="ignored")
         except NotAllowed as error:
@@ -120,19 +126,19 @@ class Hooks:
             return _answer(202, "", status="accepted", id=inbound.message_id)
         return _answer(200, "", status="duplicate", id=inbound.message_id)
 
-    async def _accept(self, inbound: Inbound) -> bool:
+    async def _accept(self, inbound: Inbound, attached: Sequence[Attachment]) -> bool:
         """Whether it is a new one."""
         if self._intake is None:
             raise IntakeClosed("the account is not connected")
         async with asyncio.timeout(None) as post:
             self._in_hand.add(post)
             try:
-                return not (await self._intake.accept(inbound)).duplicate
+                return not (await self._intake.accept(inbound, attached)).duplicate
             finally:
                 self._in_hand.discard(post)
 
 
-async def _read(hook: Hook, request: web.Request, body: bytes) -> Inbound:
+async def _read(hook: Hook, request: web.Request, body: bytes) -> Said:
     reading = partial(hook.read, request.headers, request.content_type, body)
     return reading() if len(body) < _LARGE else await asyncio.to_thread(reading)
 

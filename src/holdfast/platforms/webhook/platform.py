@@ -1,7 +1,6 @@
 """The webhook platform: hooks that programs post to, and a receiver that answers are posted to."""
 
 import asyncio
-import base64
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -9,26 +8,21 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from holdfast.core.addresses import is_public
 from holdfast.core.capabilities import Capabilities, Formatting
-from holdfast.core.errors import ConnectRefused, Refused, SendError, Throttled
-from holdfast.core.outbox import Outbound, Receipt, SentFile
+from holdfast.core.errors import ConnectRefused, Refused, SendError
+from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
 from holdfast.core.settings import table_of
 from holdfast.platforms.webhook.door import WebhookSettings
+from holdfast.platforms.webhook.files import File, file_of
 from holdfast.platforms.webhook.hook_settings import PLATFORM
 from holdfast.platforms.webhook.hooks import Hooks
-from holdfast.platforms.webhook.receiver import Receiver, ShutOut
+from holdfast.platforms.webhook.receiver import ShutOut, receiver_of
 
 log = logging.getLogger(__name__)
 
 LONGEST = 100_000  # characters of one message: what is longer is posted in parts
-
-
-class File(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    data: str  # in base64
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
@@ -44,13 +38,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     file: File | None
 
 
-class Ping(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ping"):
-    """Asks whether the receiver is there, and knows us; it has nothing to do about it."""
-
-    id: str
-    account: str
-
-
 def capabilities_of(settings: WebhookSettings) -> Capabilities:
     """Without a receiver, answers are fetched from us. What a program does with a post that nobody
     takes is its own affair, so no backlog is promised."""
@@ -63,6 +50,7 @@ def capabilities_of(settings: WebhookSettings) -> Capabilities:
         busy_notices=False,
         restart_notices=sends,
         threads=True,
+        attachments_in=any(hook.files for hook in settings.hooks.values()),
         attachments_out=sends,
     )
 
@@ -88,13 +76,7 @@ class WebhookPlatform:
         self._settings = settings
         self._new_id = new_id
         self._hooks = Hooks(settings.hooks, secrets, account=account, clock=clock)
-        self._receiver = Receiver(
-            settings.url,
-            secrets.get("secret"),
-            permits=(lambda _: True) if settings.allow_private else is_public,
-            limit=settings.timeout,
-            clock=clock,
-        )
+        self._receiver = receiver_of(settings, secrets, clock=clock)
         self._turned_away: Callable[[ConnectRefused], None] = lambda _: None
 
     def routes(self) -> Sequence[web.RouteDef]:
@@ -109,17 +91,19 @@ class WebhookPlatform:
             intake.lost(self.name, self.account, error)
 
         async with self._receiver.open(alive):
-            if self._settings.url:
-                await self._greet()
-            self._turned_away = turned_away
-            async with asyncio.TaskGroup() as errands:
-                asking = errands.create_task(self._ask_for_life(), name="webhook signs of life")
-                self._hooks.begin(intake)
-                try:
-                    yield
-                finally:
-                    self._hooks.end()
-                    asking.cancel()
+            self._hooks.begin(intake)  # who posts does not wait for the receiver
+            try:
+                if self._settings.url:
+                    await self._greet()
+                self._turned_away = turned_away
+                async with asyncio.TaskGroup() as errands:
+                    asking = errands.create_task(self._ask_for_life(), name="webhook signs of life")
+                    try:
+                        yield
+                    finally:
+                        asking.cancel()
+            finally:
+                self._hooks.end()
 
     async def send(self, outbound: Outbound) -> Receipt:
         if not self._settings.url:
@@ -151,14 +135,10 @@ class WebhookPlatform:
             )
 
     async def _ping(self) -> None:
-        """A receiver that makes nothing of a ping has answered all the same."""
-        ping = Ping(id=self._new_id("ping"), account=self.account)
         try:
-            await self._receiver.post(ping.id, msgspec.json.encode(ping))
+            await self._receiver.ping(self._new_id("ping"), account=self.account)
         except ShutOut as error:
             raise self._refused(error) from error
-        except (Refused, Throttled) as error:
-            log.debug("A ping: %s", error, extra={"action": "ping_refused"})
 
     async def _ask_for_life(self) -> None:
         every = self._settings.ping_every
@@ -180,6 +160,7 @@ class WebhookPlatform:
 
 
 def _message(outbound: Outbound) -> Message:
+    file = outbound.file
     return Message(
         id=outbound.delivery_id,
         account=outbound.address.account,
@@ -188,9 +169,5 @@ def _message(outbound: Outbound) -> Message:
         text=outbound.text,
         part=outbound.part,
         maybe_repeated=outbound.maybe_repeated,
-        file=None if outbound.file is None else _file(outbound.file),
+        file=None if file is None else file_of(file.name, file.data),
     )
-
-
-def _file(file: SentFile) -> File:
-    return File(name=file.name, data=base64.b64encode(file.data).decode())

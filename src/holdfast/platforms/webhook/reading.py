@@ -1,26 +1,24 @@
 """Reading: a post that is genuine, as a message in our words."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.source import Source
+from holdfast.platforms.webhook.files import Unreadable, attached
 from holdfast.platforms.webhook.hook_settings import PLATFORM, HookSettings, Scheme
-from holdfast.platforms.webhook.template import Posted, parse
+from holdfast.platforms.webhook.template import Posted, inside, parse
 
 LONGEST = 32_000  # characters of what is said: a model reads all of it
 _LONGEST_ID = 128
 _FORM = "application/x-www-form-urlencoded"
 _KEY = "{@Idempotency-Key|}"
-
-
-class Unreadable(HoldfastError):
-    """The body is not what it is said to be."""
 
 
 class Passed(HoldfastError):
@@ -39,12 +37,19 @@ class Reader:
         self._event = parse(hook.event_template)
         self._id = parse(hook.id or (_KEY if hook.scheme is Scheme.BEARER else ""))
 
-    def inbound(self, headers: Mapping[str, str], kind: str, body: bytes) -> Inbound:
-        """Raises `Unreadable`, `Missing`, or `Passed`."""
+    def read(
+        self, headers: Mapping[str, str], kind: str, body: bytes
+    ) -> tuple[Inbound, Sequence[Attachment]]:
+        """What is said, and the files that come with it. Raises `Unreadable`, `Missing`, or
+        `Passed`."""
         posted = Posted(body=_read(kind, body), headers=headers)
         if self._hook.events and (event := self._event.fill(posted)) not in self._hook.events:
             raise Passed(f"events of the kind {event!r} are not taken here")
-        delivery = self._delivery(posted, body)
+        inbound = self._inbound(posted, self._delivery(posted, body))
+        found = inside(posted.body, self._hook.files) if self._hook.files else None
+        return inbound, attached(found, field=self._hook.files)
+
+    def _inbound(self, posted: Posted, delivery: str) -> Inbound:
         return Inbound(
             source=self._source(self._thread.fill(posted)),
             event_id=f"{PLATFORM}:{self._own}:{self._name}:{delivery}",

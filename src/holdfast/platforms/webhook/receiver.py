@@ -1,26 +1,39 @@
 """The receiver: the address that answers are posted to, and what its reply means for them."""
 
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
+import msgspec
 
-from holdfast.core.addresses import Permits, guard
+from holdfast.core.addresses import Permits, guard, is_public
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
 from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
+from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.signatures import standard_headers
 
 _CONNECT = 10.0  # seconds for a connection to come about
+_PATIENCE = 10.0  # seconds that an answer to a ping is waited for
 _FLOOD = 5.0  # seconds, where a refusal for flooding does not say how many
 _LONGEST_FLOOD = 3600.0
 _AGENT = "Holdfast"
+
+log = logging.getLogger(__name__)
 
 
 class ShutOut(NotConnected):
     """The receiver does not know us: the secret, or the address, is not the one it has. The
     message is still ours to send."""
+
+
+class Ping(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="ping"):
+    """Asks whether the receiver is there, and knows us; it has nothing to do about it."""
+
+    id: str
+    account: str
 
 
 class Receiver:
@@ -47,10 +60,19 @@ class Receiver:
             finally:
                 self._http = None
 
-    async def post(self, name: str, body: bytes) -> None:
+    async def ping(self, name: str, *, account: str) -> None:
+        """Returns where there is an answer: a receiver that makes nothing of a ping is there, too.
+        Raises `ShutOut`, or whatever else says that there was none."""
+        ping = Ping(id=name, account=account)
+        try:
+            await self.post(name, msgspec.json.encode(ping), limit=min(self._limit, _PATIENCE))
+        except (Refused, Throttled) as error:
+            log.debug("A ping: %s", error, extra={"action": "ping_refused"})
+
+    async def post(self, name: str, body: bytes, *, limit: float | None = None) -> None:
         """Returns where it was taken. The same name with the same body is one thing, however often
         it is posted. Raises the `SendError` that says what is known."""
-        timeout = aiohttp.ClientTimeout(total=self._limit, sock_connect=_CONNECT)
+        timeout = aiohttp.ClientTimeout(total=limit or self._limit, sock_connect=_CONNECT)
         try:
             async with self._line.post(
                 self._url,
@@ -90,6 +112,18 @@ class Receiver:
         if self._http is None:
             raise NotConnected("the account is not connected; nothing was sent")
         return self._http
+
+
+def receiver_of(
+    settings: WebhookSettings, secrets: Mapping[str, Secret], *, clock: Clock
+) -> Receiver:
+    return Receiver(
+        settings.url,
+        secrets.get("secret"),
+        permits=(lambda _: True) if settings.allow_private else is_public,
+        limit=settings.timeout,
+        clock=clock,
+    )
 
 
 def meaning(status: int, headers: Mapping[str, str]) -> SendError | None:

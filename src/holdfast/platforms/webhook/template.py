@@ -48,7 +48,7 @@ class Field:
         """Its value in words; None: there is none."""
         if self.is_header:
             return posted.headers.get(self.name[1:])
-        return in_words(posted.body if self.name == WHOLE else _inside(posted.body, self.name))
+        return in_words(posted.body if self.name == WHOLE else inside(posted.body, self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _piece(match: re.Match[str], text: str) -> str | Field:
     return Field(name.strip(), default if bar else None)
 
 
-def _inside(value: Any, name: str) -> Any:
+def inside(value: Any, name: str) -> Any:
     """What stands at the end of that path; None: nothing."""
     for part in name.split("."):
         if isinstance(value, dict):

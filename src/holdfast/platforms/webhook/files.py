@@ -1,0 +1,42 @@
+"""Files that come with a post, as our own posts have them: a name, and data in base64."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.attachment import Attachment
+from holdfast.core.errors import HoldfastError
+
+
+class Unreadable(HoldfastError):
+    """The body is not what it is said to be."""
+
+
+class File(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    data: str  # in base64
+
+
+def file_of(name: str, data: bytes) -> File:
+    return File(name=name, data=base64.b64encode(data).decode())
+
+
+def attached(found: Any, *, field: str) -> Sequence[Attachment]:
+    """One file, a list of them, or none. Raises `Unreadable` where it is something else."""
+    listed = [] if found is None else found if isinstance(found, list) else [found]
+    try:
+        return [_attachment(file) for file in msgspec.convert(listed, list[File])]
+    except (msgspec.ValidationError, binascii.Error) as error:
+        raise Unreadable(f"{field} is no file with name and data in base64: {error}") from None
+
+
+def _attachment(file: File) -> Attachment:
+    data = base64.b64decode(file.data, validate=True)
+
+    async def fetch() -> bytes:
+        return data
+
+    return Attachment(name=file.name, fetch=fetch, size=len(data))

@@ -1,0 +1,149 @@
+"""Programs that post to hooks, and a receiver, as the conformance suite meets them."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import aiohttp
+from tests.contract.conftest import Clock
+from tests.platforms.webhook.doors import OURS, SECRET, address, signed
+from tests.platforms.webhook.receiver import Break, Json, Receiver, listening
+
+from holdfast.core.outbox import Address, SentFile
+from holdfast.core.secret import Secret
+from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Shown, Trouble
+from holdfast.platforms.webhook.door import WebhookSettings
+from holdfast.platforms.webhook.hook_settings import HookSettings
+from holdfast.platforms.webhook.hooks import path_of
+from holdfast.platforms.webhook.platform import WebhookPlatform
+
+_HOOKS = {Person.ANN: "build", Person.BOB: "bob"}  # a program each
+_AGAIN = 0.01  # seconds before a post that was not taken is posted again
+_FAULTS = {
+    Trouble.FLOOD: (429, {"Retry-After": "7"}),
+    Trouble.REFUSED: (422, {}),
+    Trouble.RECEIPT_LOST: Break.CUT_AFTER,
+}
+_THREAD = "7"
+
+
+class WebhookGround(Ground):
+    """Posts one after another, each until it is taken or refused."""
+
+    def __init__(self, receiver: Receiver, door: WebhookPlatform) -> None:
+        self.door = door
+        self._receiver = receiver
+        self._posts: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        self._said = 0
+
+    def address(self) -> Address:
+        return address()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Person = Person.ANN,
+        place: Place = Place.DM,
+        named: bool = False,
+        answers: str | None = None,
+        files: Sequence[SentFile] = (),
+    ) -> str:
+        if place is Place.GROUP:
+            raise NotToBeHad("hooks have no groups: each speaks in a chat of its own")
+        self._said += 1
+        thread = {"thread": _THREAD} if place is Place.THREAD else {}
+        sent = [{"name": f.name, "data": base64.b64encode(f.data).decode()} for f in files]
+        said = {"text": text, "number": self._said, "files": sent, **thread}
+        body = json.dumps(said).encode()
+        self._posts.put_nowait((path_of("default", _HOOKS[by]), body))
+        return str(self._said)
+
+    async def read(self) -> Sequence[Shown]:
+        return [_shown(each) for each in self._receiver.messages]
+
+    async def trouble(self, trouble: Trouble) -> None:
+        if trouble in _FAULTS:
+            self._receiver.faults.append(_FAULTS[trouble])
+        elif trouble in (Trouble.SHUT_OUT, Trouble.WELL):
+            self._receiver.secret = OURS if trouble is Trouble.WELL else "another"
+        else:
+            raise NotToBeHad("a receiver that is away is not in the way of hooks: there is no line")
+
+    async def post(self, address: str) -> None:
+        async with aiohttp.ClientSession(address) as http:
+            while True:
+                path, body = await self._posts.get()
+                while not await _taken(http, path, body):
+                    await asyncio.sleep(_AGAIN)
+
+
+async def _taken(http: aiohttp.ClientSession, path: str, body: bytes) -> bool:
+    async with http.post(path, data=body, headers=signed(body)) as response:
+        return response.status < 500
+
+
+def _shown(posted: Json) -> Shown:
+    file = posted["file"]
+    return Shown(
+        text=f"(again?) {posted['text']}" if posted["maybe_repeated"] else posted["text"],
+        place=Place.THREAD if posted["thread"] == _THREAD else Place.DM,
+        files=() if file is None else (_file(file),),
+    )
+
+
+def _file(posted: Json) -> SentFile:
+    return SentFile(name=posted["name"], data=base64.b64decode(posted["data"]))
+
+
+def _door(url: str, *, idempotent: bool) -> WebhookPlatform:
+    hook = HookSettings(
+        secret="env:HOOK", template="{text}", thread="{thread|}", files="files", per_minute=0
+    )
+    settings = WebhookSettings(
+        url=url,
+        secret="env:OURS",
+        allow_private=True,
+        idempotent=idempotent,
+        hooks=dict.fromkeys(_HOOKS.values(), hook),
+    )
+    secrets = {f"hooks.{name}.secret": Secret(SECRET) for name in _HOOKS.values()}
+    return WebhookPlatform(
+        {**secrets, "secret": Secret(OURS)},
+        account="default",
+        settings=settings,
+        clock=Clock(),
+        new_id=lambda prefix: f"{prefix}1",
+    )
+
+
+@asynccontextmanager
+async def _started(*, idempotent: bool) -> AsyncIterator[Ground]:
+    receiver = Receiver(OURS, clock=Clock())
+    receiver.forgetful = not idempotent
+    async with receiver.serving() as url:
+        door = _door(url, idempotent=idempotent)
+        ground = WebhookGround(receiver, door)
+        async with listening(door.routes()) as here:
+            posting = asyncio.create_task(ground.post(here))
+            try:
+                yield ground
+            finally:
+                posting.cancel()
+                await asyncio.gather(posting, return_exceptions=True)
+
+
+@asynccontextmanager
+async def careful() -> AsyncIterator[Ground]:
+    """Its receiver takes each key once."""
+    async with _started(idempotent=True) as ground:
+        yield ground
+
+
+@asynccontextmanager
+async def careless() -> AsyncIterator[Ground]:
+    """Its receiver takes whatever comes."""
+    async with _started(idempotent=False) as ground:
+        yield ground

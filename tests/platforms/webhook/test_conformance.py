@@ -1,0 +1,18 @@
+"""What every door promises, of the one to programs."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from tests.platforms.webhook.ground import careful, careless
+
+from holdfast.platforms.conformance import CHECKS, Check, Ground
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+@pytest.mark.parametrize("start", [careful, careless])
+async def test_the_door_keeps_its_promises(
+    start: Callable[[], AbstractAsyncContextManager[Ground]], check: Check
+) -> None:
+    async with start() as ground:
+        await check(ground)
