@@ -1,9 +1,10 @@
 """An e-mail door to the post office, and the mail that tests write to it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.message import EmailMessage, Message
+from email.utils import format_datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.email.door import EmailSettings, Security
+from holdfast.platforms.email.names import digest
 from holdfast.platforms.email.platform import EmailPlatform
+from holdfast.platforms.email.reading import Reader
+from holdfast.platforms.email.record import Record
 from holdfast.service.clock import SystemClock
 
 CHECKS = "mx.localhost"  # who has looked at what arrives
+SECRETS = {"password": Secret(PASSWORD)}
 _NUMBERS = count(1)
 
 
@@ -38,17 +43,24 @@ def settings_for(office: PostOffice, bot: str, **more: Any) -> EmailSettings:
     return EmailSettings(**{**usual, **more})
 
 
-def door_for(settings: EmailSettings, folder: Path, *, password: str = PASSWORD) -> EmailPlatform:
+def door_for(
+    settings: EmailSettings, folder: Path, *, secrets: Mapping[str, Secret] = SECRETS
+) -> EmailPlatform:
     return EmailPlatform(
         Opening(
             account="default",
             settings=settings,
-            secrets={"password": Secret(password)},
+            secrets=secrets,
             folder=folder,
             clock=SystemClock(),
             new_id=lambda prefix: prefix,
         )
     )
+
+
+def record_of(settings: EmailSettings, folder: Path) -> Record:
+    """Where a door writes down how far it has read."""
+    return Record(folder / f"{digest(Reader(settings, account='default').cursor)}.json")
 
 
 def mail(
@@ -62,10 +74,11 @@ def mail(
         message["Subject"] = subject
     if checked:
         message["Authentication-Results"] = f"{CHECKS}; dmarc=pass header.from=localhost"
-    headers = {"Message-ID": f"<{next(_NUMBERS)}.{name}@localhost>", **headers}
-    headers.setdefault("Date", datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S +0000"))
-    for header, value in headers.items():
-        message[header.replace("_", "-")] = value
+    said = {header.replace("_", "-"): value for header, value in headers.items()}
+    said.setdefault("Message-ID", f"<{next(_NUMBERS)}.{name}@localhost>")
+    said.setdefault("Date", format_datetime(datetime.now(UTC)))
+    for header, value in said.items():
+        message[header] = value
     message.set_content(text)
     return message
 

@@ -16,7 +16,10 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 PASSWORD = "pw"
-_HASHED = "$6$holdfast$orlwUJVMpzH8To7ColR4.XVC7LAm7.sQuKbkQGA/G9hEHXnfUhFdBlSj9tzk1XvJH5acQEXrfmPHSfPTqehQW1"
+_HASHED = (  # the password, as OpenSMTPD wants it
+    "$6$holdfast$orlwUJVMpzH8To7ColR4.XVC7LAm7.sQuKbkQGA/G9hEHXnf"
+    "UhFdBlSj9tzk1XvJH5acQEXrfmPHSfPTqehQW1"
+)
 _MAIL = 8  # neither server takes root for the owner of a mailbox
 
 _DOVECOT = """
@@ -38,11 +41,6 @@ last_valid_uid = 8
 mail_location = maildir:{dir}/home/%n/Maildir
 mail_uid = 8
 mail_gid = 8
-passdb {{
-  driver = passwd-file
-  deny = yes
-  args = username_format=%n {dir}/denied
-}}
 passdb {{
   driver = static
   args = password={password}
@@ -69,6 +67,9 @@ service imap-login {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 service lmtp {{
   inet_listener lmtp {{
@@ -128,12 +129,21 @@ class PostOffice:
     @contextmanager
     def open(self) -> Iterator["PostOffice"]:
         self._furnish()
-        with ExitStack() as running:
-            running.enter_context(self._running(["dovecot", "-F", "-c", str(self._at("dovecot.conf"))]))
-            running.enter_context(self._running(["unshare", "-m", "sh", str(self._at("apart.sh"))]))
+        commands = (
+            ["dovecot", "-F", "-c", str(self._at("dovecot.conf"))],
+            ["unshare", "-m", "sh", str(self._at("apart.sh"))],
+        )
+        with self._at("errors").open("ab") as errors:
+            running = [subprocess.Popen(each, stdout=errors, stderr=errors) for each in commands]
+        try:
             for name, port in self.ports.items():
                 self._await(name, port)
             yield self
+        finally:
+            for process in running:
+                process.send_signal(signal.SIGTERM)
+            for process in running:
+                process.wait(10)
 
     def person(self, name: str) -> str:
         """An address that nobody had before."""
@@ -151,10 +161,6 @@ class PostOffice:
         found = [each for part in ("new", "cur") for each in (box / part).glob("*")]
         return [message_from_bytes(each.read_bytes()) for each in sorted(found, key=_age)]
 
-    def shut_out(self, address: str) -> None:
-        with self._at("denied").open("a") as file:
-            file.write(f"{address.partition('@')[0]}:\n")
-
     def renumber(self, address: str) -> None:
         """The server has lost its numbers, and gives every mail another one."""
         box = self.folder / "home" / address.partition("@")[0] / "Maildir"
@@ -167,26 +173,20 @@ class PostOffice:
         home = self._at("home")
         home.mkdir()
         os.chown(home, _MAIL, _MAIL)
-        self._at("denied").write_text("")
-        make = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost".split()
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        make += ["-subj", "/CN=localhost"]
         make += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
         make += ["-keyout", str(self._at("key.pem")), "-out", str(self._at("cert.pem"))]
         subprocess.run(make, check=True, capture_output=True)
         self._at("key.pem").chmod(0o600)
         facts = {"dir": self.folder, "password": PASSWORD, "hashed": _HASHED, **self.ports}
-        for name, text in (("dovecot.conf", _DOVECOT), ("smtpd.conf", _SMTPD), ("apart.sh", _APART)):
+        for name, text in (
+            ("dovecot.conf", _DOVECOT),
+            ("smtpd.conf", _SMTPD),
+            ("apart.sh", _APART),
+        ):
             self._at(name).write_text(text.format(**facts))
             self._at(name).chmod(0o600)
-
-    @contextmanager
-    def _running(self, command: list[str]) -> Iterator[None]:
-        with self._at("errors").open("ab") as errors:
-            process = subprocess.Popen(command, stdout=errors, stderr=errors)
-        try:
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
 
     def _await(self, name: str, port: int) -> None:
         deadline = time.monotonic() + 20
@@ -215,7 +215,9 @@ def post_office() -> Iterator[PostOffice]:
 
 def _free_ports(number: int) -> list[int]:
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        sockets = [
+            held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
+        ]
         return [each.getsockname()[1] for each in sockets]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from email import message_from_bytes
 from enum import StrEnum
 
 
@@ -21,17 +22,17 @@ _AT_RCPT = (Fault.LATER, Fault.NOBODY, Fault.FULL)
 
 
 class Relay:
-    """Owns the faults that are still to come, and how many mails were begun."""
+    """Owns the faults that are still to come, and what was taken."""
 
     def __init__(self, upstream: int) -> None:
         self._upstream = upstream
         self.port = 0
         self.faults: list[Fault] = []
-        self.greeted = 0
+        self.taken: list[str] = []  # the names of mails, in the order in which they were said
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Relay"]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**24)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
@@ -40,7 +41,6 @@ class Relay:
             await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.greeted += 1
         there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -68,7 +68,9 @@ class Relay:
             back.write(line)
             writer.write(await _answer(there))
             if line.upper().startswith(b"DATA"):
-                back.write(await reader.readuntil(b"\r\n.\r\n"))
+                source = await reader.readuntil(b"\r\n.\r\n")
+                self.taken.append(str(message_from_bytes(source)["Message-ID"]))
+                back.write(source)
                 answer = await _answer(there)
                 if not await self._tell(writer, answer):
                     return

@@ -67,12 +67,12 @@ class Mailbox:
     async def since(self, uid: int) -> list[int]:
         """Those behind that one, oldest first. A range that ends in a star has the last mail in
         it, whatever its number."""
-        found = await self._ask(lambda box: box.uids(f"UID {uid + 1}:*", charset=None))
+        found = await self._ask(lambda box: _looked_for(box, f"UID {uid + 1}:*"))
         return sorted(number for each in found if (number := int(each)) > uid)
 
     async def arrived_since(self, day: date) -> list[int]:
         said = f"{day.day:02}-{_MONTHS[day.month - 1]}-{day.year}"
-        found = await self._ask(lambda box: box.uids(f"SINCE {said}", charset=None))
+        found = await self._ask(lambda box: _looked_for(box, f"SINCE {said}"))
         return sorted(map(int, found))
 
     async def head(self, uid: int) -> Head | None:
@@ -203,11 +203,18 @@ def _told(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+def _looked_for(box: BaseMailBox, criteria: str) -> list[str]:
+    """What is told from here on is news: a server says that there is more in its answer to any
+    command, and says it once."""
+    box.client.untagged_responses.pop("EXISTS", None)
+    return box.uids(criteria, charset=None)
+
+
 def _begin_idle(box: BaseMailBox) -> tuple[bytes, bool]:
-    """Its tag, and whether there is something new already: that may stand before the server's
-    word that it idles, or come in one piece with it, and then nothing more would arrive."""
+    """Its tag, and whether there is something new since the last look: that may have been told
+    with an answer meanwhile, or come in one piece with the server's word that it idles, and then
+    nothing more would arrive."""
     client = box.client
-    client.untagged_responses.pop("EXISTS", None)
     tag: bytes = client._command("IDLE")
     while client._get_response() is not None:
         if client.tagged_commands.get(tag) is not None:

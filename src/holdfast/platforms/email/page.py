@@ -76,10 +76,9 @@ class _Page(HTMLParser):
 
     def text(self) -> str:
         self._end_line()
-        lines = (
-            f"{'>' * min(depth, _DEEPEST)}{' ' if depth else ''}{line}"
-            for depth, line in self._lines
-        )
+        while self._lines and not self._lines[-1][1]:
+            self._lines.pop()
+        lines = [f"{_mark(depth)}{line}" for depth, line in self._lines]
         return re.sub(r"\n{3,}", "\n\n", "\n".join(line.rstrip() for line in lines)).strip("\n")
 
     def _end_line(self, *, blank: bool = False, always: bool = False) -> None:

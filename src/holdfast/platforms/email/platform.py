@@ -1,9 +1,9 @@
 """The e-mail platform: one mailbox, listened to over IMAP and answered over SMTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,9 +13,10 @@ from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Intake
-from holdfast.platforms.email.door import EmailSettings
+from holdfast.platforms.email.door import Copies, EmailSettings
 
 if TYPE_CHECKING:  # the libraries are imported when a line is opened, and not before
+    from holdfast.platforms.email.receiving import Receiving
     from holdfast.platforms.email.session import Session
 
     Begin = Callable[
@@ -32,6 +33,7 @@ def capabilities_of(settings: EmailSettings) -> Capabilities:
         backlog=Backlog.UNTIL_ACKED,
         max_length=_LONGEST,
         formatting=Formatting.HTML,
+        lookup=settings.copies is Copies.SERVER,
         threads=True,
         attachments_in=True,
         attachments_out=True,
@@ -69,7 +71,7 @@ class EmailPlatform:
                 self.capabilities, lookup=session.settles_doubt
             )
             async with asyncio.TaskGroup() as tasks:
-                listening = tasks.create_task(_listen(session, receiving.run(waiting), lost))
+                listening = tasks.create_task(_listen(session, receiving, waiting, lost))
                 self._session, self._lost = session, lost
                 try:
                     yield
@@ -99,11 +101,14 @@ class EmailPlatform:
 
 
 async def _listen(
-    session: "Session", listening: Coroutine[Any, Any, None], lost: Callable[[ConnectError], None]
+    session: "Session",
+    receiving: "Receiving",
+    waiting: list[int],
+    lost: Callable[[ConnectError], None],
 ) -> None:
     """Until the line breaks, which is told to whoever mends lines."""
     try:
-        await listening
+        await receiving.run(waiting)
     except ConnectError as error:
         session.lost(error)
         lost(error)

@@ -25,6 +25,8 @@ from holdfast.platforms.email.submitting import NotLetIn, Submitting
 from holdfast.platforms.email.taking import Taking
 from holdfast.platforms.email.threads import Threads
 
+_PROBE = 3.0  # seconds: whoever asks waits for it
+
 
 class Session:
     """Owns the line to the mailbox, and those who ask whether it lives."""
@@ -80,7 +82,11 @@ class Session:
         asking = asyncio.get_running_loop().create_future()
         self._asking.append(asking)
         self._box.stir()
-        await asking
+        try:
+            async with asyncio.timeout(_PROBE):
+                await asking
+        except TimeoutError:
+            raise LineLost(f"the IMAP server has not answered for {_PROBE:.0f} s") from None
 
     def heard(self) -> None:
         for asking in self._asking:

@@ -18,6 +18,9 @@ _HEADING = re.compile(
 )
 _FIRST_HEADING = re.compile(r"\*?(From|Von|De|Da|Van) ?:\*? \S")
 _WHOLE_HEADING = 3  # lines of it, at the least
+_BEGINS = re.compile(r"(On|Am|Le|El|Il|Op|Em|Den|W dniu) ")
+# A sentence of the writer may end in a colon, too; this one names an address or a time.
+_SAYS_WHOSE = re.compile(r"@|\d:\d\d|\d{4}|(wrote|schrieb|écrit) ?:$")
 _LONGEST_ATTRIBUTION = 3  # lines of "On …, Ann <ann@example.org> wrote:"
 
 
@@ -89,23 +92,16 @@ def _cut_above(lines: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _without_attribution(lines: list[str]) -> list[str]:
+    """Without the line above a quote that says whose it is; it may have been broken into some."""
     kept = list(lines)
     while kept and not kept[-1]:
         kept.pop()
     if not kept or not kept[-1].endswith(":"):
         return lines
-    for number in range(1, _LONGEST_ATTRIBUTION + 1):
-        said = " ".join(kept[-number:])
-        # A sentence of the writer may end so, too; this one names an address or a time.
-        if number <= len(kept) and re.search(r"@|\d:\d\d|\d{4}|wrote:$|schrieb:$|écrit ?:$", said):
-            return kept[:-number] if _begins(kept, number) else kept[: -number - 1]
-    return lines
-
-
-def _begins(lines: list[str], number: int) -> bool:
-    """Whether the attribution has no more lines above these."""
-    above = lines[-number - 1] if len(lines) > number else ""
-    return not above or not re.match(r"(On|Am|Le|El|Il|Op|Em|Den|W dniu) ", above)
+    for number in range(min(_LONGEST_ATTRIBUTION, len(kept)), 0, -1):
+        if _BEGINS.match(kept[-number]) and all(kept[-number:]):
+            return kept[:-number]
+    return kept[:-1] if _SAYS_WHOSE.search(kept[-1]) else lines
 
 
 def _unsigned(lines: list[str]) -> list[str]:

@@ -1,0 +1,17 @@
+"""What every door promises, of the one to a mailbox on real servers."""
+
+from pathlib import Path
+
+import pytest
+from tests.platforms.email.ground import mailbox
+from tests.platforms.email.post_office import PostOffice
+
+from holdfast.platforms.conformance import CHECKS, Check
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+async def test_the_door_keeps_its_promises(
+    office: PostOffice, tmp_path: Path, check: Check
+) -> None:
+    async with mailbox(office, tmp_path) as ground:
+        await check(ground)

@@ -1,0 +1,220 @@
+"""A mail in our words: whoever wrote it, with whatever program, and whatever it pretends."""
+
+import random
+from email import message_from_bytes, message_from_string
+from email.message import EmailMessage
+
+import pytest
+from tests.platforms.email.doors import CHECKS, address, mail, outbound
+
+from holdfast.core.inbox import Inbound
+from holdfast.core.source import Author, ChatType
+from holdfast.platforms.email.authentic import is_authentic
+from holdfast.platforms.email.composing import compose
+from holdfast.platforms.email.door import EmailSettings
+from holdfast.platforms.email.mail import read_mail
+from holdfast.platforms.email.reading import NotAnswered, Reader
+
+ANN, BOT = "ann@localhost", "bot@localhost"
+SETTINGS = EmailSettings(
+    address=BOT,
+    aliases=("help@localhost",),
+    password="env:P",
+    imap_host="localhost",
+    smtp_host="localhost",
+    authserv_id=CHECKS,
+)
+READER = Reader(SETTINGS, account="default")
+
+
+def read(message: EmailMessage) -> Inbound:
+    headers = message_from_bytes(message.as_bytes())
+    sender = READER.sender(headers)
+    thread, _ = READER.place(headers)
+    text = read_mail(message.as_bytes()).text
+    return READER.inbound(headers, sender, text, thread=thread, cursor="1:1:1")
+
+
+def reply_to(name: str, text: str = "yes", **more: str) -> EmailMessage:
+    return mail(text, by=ANN, to=BOT, In_Reply_To=name, **more)
+
+
+def test_the_subject_is_part_of_what_opens_a_thread_and_of_no_answer() -> None:
+    assert read(mail("hello", by=ANN, to=BOT, subject="Order")).text == "Subject: Order\n\nhello"
+    assert read(mail("\n", by=ANN, to=BOT, subject="Call me")).text == "Call me"
+    assert read(mail("/stop", by=ANN, to=BOT, subject="Order")).text == "/stop"
+    assert read(reply_to("<1@localhost>", "hello", subject="Re: Order")).text == "hello"
+
+
+def test_a_thread_goes_by_what_everything_began_with() -> None:
+    first = mail("one", by=ANN, to=BOT)
+    name = str(first["Message-ID"])
+    later = reply_to("<9@elsewhere>", References=f"{name} <5@elsewhere> <9@elsewhere>")
+    assert read(first).source.thread_id == read(later).source.thread_id
+    assert read(mail("two", by=ANN, to=BOT)).source.thread_id != read(first).source.thread_id
+
+
+def test_a_program_that_names_only_what_it_answers_stays_in_the_thread() -> None:
+    """Our Message-ID has the thread in it."""
+    began = read(mail("one", by=ANN, to=BOT))
+    sent = compose(
+        outbound("hello", address(ANN, began.source.thread_id)), None, settings=SETTINGS, at=0
+    )
+    answer = read(reply_to(sent.name, "thanks\n\n> hello"))
+    assert answer.source.thread_id == began.source.thread_id
+    assert answer.quoted is not None
+    assert (answer.quoted.ours, answer.quoted.text) == (True, "")  # it is in the conversation
+
+
+def test_an_answer_to_what_began_with_us_brings_our_words_along() -> None:
+    sent = compose(outbound("The disk is full", address(ANN)), None, settings=SETTINGS, at=0)
+    answer = read(reply_to(sent.name, "then clean up\n\n> The disk is full"))
+    assert answer.quoted is not None
+    assert (answer.quoted.ours, answer.quoted.text) == (True, "The disk is full")
+
+
+def test_the_same_mail_is_the_same_event_and_one_of_the_same_name_is_not() -> None:
+    """G2: there are programs that give every mail the same Message-ID."""
+    one = mail(
+        "one", by=ANN, to=BOT, Message_ID="<same@localhost>", Date="Mon, 16 Nov 2026 10:00:00 +0000"
+    )
+    other = mail(
+        "two", by=ANN, to=BOT, Message_ID="<same@localhost>", Date="Mon, 16 Nov 2026 10:00:01 +0000"
+    )
+    assert read(one).event_id == read(one).event_id != read(other).event_id
+
+
+def test_a_mail_without_a_name_has_one_all_the_same() -> None:
+    message = mail("one", by=ANN, to=BOT)
+    del message["Message-ID"]
+    assert read(message).message_id.startswith("<")
+
+
+def test_what_we_only_get_a_copy_of_is_said_among_others() -> None:
+    copied = read(mail("lunch?", by=ANN, to="bob@localhost", Cc=f"Bot <{BOT}>"))
+    assert (copied.source.chat_type, copied.mentioned) == (ChatType.GROUP, False)
+    named = read(mail("hello", by=ANN, to="Help <help@localhost>", Cc="bob@localhost"))
+    assert (named.source.chat_type, named.mentioned) == (ChatType.DM, True)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Auto-Submitted": "auto-replied"},
+        {"Auto-Submitted": "auto-generated; owner=x"},
+        {"Precedence": "bulk"},
+        {"Precedence": "list"},
+        {"Precedence": "junk"},
+        {"X-Auto-Response-Suppress": "OOF"},
+        {"List-Id": "<all.example.org>"},
+        {"X-Holdfast-Delivery": "d1"},
+    ],
+)
+def test_a_program_is_told_from_a_person(headers: dict[str, str]) -> None:
+    """Loops: what a program has written is not answered."""
+    assert read(mail("I am away", by=ANN, to=BOT, **headers)).source.author is Author.BOT
+
+
+def test_our_own_mail_says_that_a_program_wrote_it() -> None:
+    sent = compose(outbound("hello", address(ANN)), None, settings=SETTINGS, at=0)
+    headers = message_from_bytes(sent.source)
+    headers.replace_header("From", ANN)
+    headers["Authentication-Results"] = f"{CHECKS}; dmarc=pass"
+    assert READER.sender(headers).author is Author.BOT
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ({"Return-Path": "<>"}, "report"),
+        ({"From": "MAILER-DAEMON@localhost"}, "report"),
+        ({"Content-Type": "multipart/report; report-type=delivery-status"}, "report"),
+        ({"From": BOT}, "this very mailbox"),
+        ({"From": "help@localhost"}, "this very mailbox"),
+        ({"From": "ann@localhost, bob@localhost"}, "whom it is from"),
+        ({"From": "nobody"}, "whom it is from"),
+        (
+            {"Authentication-Results": "mx.localhost; dmarc=fail header.from=localhost"},
+            "does not say",
+        ),
+        ({"Authentication-Results": "elsewhere; dmarc=pass header.from=localhost"}, "does not say"),
+    ],
+)
+def test_what_must_not_be_answered_is_not(headers: dict[str, str], why: str) -> None:
+    message = message_from_bytes(mail("hello", by=ANN, to=BOT).as_bytes())
+    for name, value in headers.items():
+        del message[name]
+        message[name] = value
+    with pytest.raises(NotAnswered, match=why):
+        READER.sender(message)
+
+
+@pytest.mark.parametrize(
+    ("results", "authentic"),
+    [
+        ("mx.localhost 1; dmarc=pass (p=REJECT) header.from=example.org", True),
+        ("mx.localhost; dkim=fail header.d=example.org; dkim=pass header.d=example.org", True),
+        ("mx.localhost; dkim=pass header.i=@example.org", True),
+        ("MX.localhost; spf=pass smtp.mailfrom=bounces@example.org", True),
+        ("mx.localhost; dkim=pass header.d=evil.org; spf=pass smtp.mailfrom=evil.org", False),
+        ("mx.localhost; dkim=pass header.d=org", False),
+        ("mx.localhost; dkim=none (dkim=pass header.d=example.org)", False),
+        (
+            'mx.localhost; spf=pass smtp.mailfrom="x; dkim=pass header.d=example.org"@evil.org',
+            False,
+        ),
+        ("mx.localhost; dmarc=pass header.from=evil.org", False),
+        ("mx.localhost; none", False),
+        ("", False),
+    ],
+)
+def test_who_wrote_is_what_the_trusted_server_found_out(results: str, authentic: bool) -> None:
+    """Authorisation: From is what anybody can write."""
+    headers = message_from_string(f"Authentication-Results: {results}\n\n")
+    assert is_authentic(headers, domain="example.org", by="mx.localhost") is authentic
+
+
+def test_results_that_came_with_the_mail_count_for_nothing() -> None:
+    headers = message_from_string(
+        "Authentication-Results: mx.localhost; dmarc=fail header.from=example.org\n"
+        "Authentication-Results: mx.localhost; dmarc=pass header.from=example.org\n\n"
+    )
+    assert not is_authentic(headers, domain="example.org", by="mx.localhost")
+
+
+def test_letters_of_any_kind_are_read_and_files_are_named() -> None:
+    source = (
+        b"Content-Type: multipart/mixed; boundary=b\n\n--b\n"
+        b"Content-Type: text/plain; charset=iso-8859-15\n\n12 \xa4\n"
+        b"--b\nContent-Type: application/pdf; name==?utf-8?q?pl=C3=A4n=2Epdf?=\n\n%PDF\n"
+        b"--b\nContent-Type: message/rfc822\n\nSubject: inside\n\nhello\n--b--\n"
+    )
+    read = read_mail(source)
+    assert read.text == "12 €"
+    assert [each.name for each in read.files] == ["plän.pdf", "mail-3.eml"]
+    assert b"Subject: inside" in read.files[1].data
+
+
+def test_html_alone_becomes_text_and_beside_plain_text_is_not_read() -> None:
+    html = b"Content-Type: text/html; charset=nonsense\n\n<p>Gr\xc3\xbc\xc3\x9fe</p>"
+    assert read_mail(html).text == "Grüße"
+    both = EmailMessage()
+    both.set_content("plain")
+    both.add_alternative("<p>page</p>", subtype="html")
+    assert read_mail(both.as_bytes()).text.strip() == "plain"
+
+
+def test_no_bytes_are_too_broken_to_be_read() -> None:
+    """Whatever is sent, what is left of it is a text; five hundred mails, torn at random."""
+    chance = random.Random(7)
+    message = mail("hällo\n> quoted", by=ANN, to=BOT, subject="Grüße")
+    message.add_alternative("<p>hällo</p>", subtype="html")
+    message.add_attachment(b"\x00" * 50, maintype="image", subtype="png", filename="a.png")
+    whole = message.as_bytes()
+    for _ in range(500):
+        torn = bytearray(whole[: chance.randrange(len(whole))])
+        for _ in range(chance.randrange(20)):
+            torn[chance.randrange(len(torn) or 1) if torn else 0 : 1] = bytes(
+                [chance.randrange(256)]
+            )
+        assert isinstance(read_mail(bytes(torn)).text, str)
