@@ -38,6 +38,7 @@ class Welcome(msgspec.Struct, frozen=True, kw_only=True):
     nick: str  # the one we have, which may not be the one we wanted
     enabled: frozenset[str]  # of what IRCv3 has
     features: Mapping[str, str]  # what it says of itself
+    at: str  # when that was, by its own clock; "": it does not say
 
 
 class Greeting:
@@ -56,6 +57,7 @@ class Greeting:
         self._enabled: set[str] = set()
         self._features: dict[str, str] = {}
         self._logged_in = False
+        self._at = ""
 
     async def welcomed(self) -> Welcome:
         """Raises `LineLost`, and `ConnectRefused` where a person has to mend something."""
@@ -71,7 +73,10 @@ class Greeting:
             if (answer := self._answers().get(heard.verb)) is not None:
                 answer(heard)
         return Welcome(
-            nick=self._nick, enabled=frozenset(self._enabled), features=dict(self._features)
+            nick=self._nick,
+            enabled=frozenset(self._enabled),
+            features=dict(self._features),
+            at=self._at,
         )
 
     def _answers(self) -> Mapping[str, Callable[[Heard], None]]:
@@ -147,6 +152,7 @@ class Greeting:
         if self._password is not None and not self._logged_in:
             raise self._no_sasl()  # it never spoke of capabilities
         self._nick = heard.param(0) or self._nick
+        self._at = heard.tags.get("time", "")
 
     def _described(self, heard: Heard) -> None:
         for token in heard.params[1:-1]:

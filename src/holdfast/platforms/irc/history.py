@@ -97,6 +97,17 @@ def stamp(seconds: float) -> str:
     return moment.replace("+00:00", "Z")
 
 
+def mark(moment: str, event_id: str) -> str:
+    """How far something was looked at: to which moment, and what was the last thing of it."""
+    return f"{moment} {event_id}"
+
+
+def marked(until: str) -> tuple[str, str]:
+    """The moment, and the event that is known already; "": none of it is."""
+    moment, _, event_id = until.partition(" ")
+    return moment, event_id
+
+
 def _before(moment: str) -> str:
     try:
         return stamp((datetime.fromisoformat(moment) - _MOMENT).timestamp())

@@ -16,7 +16,7 @@ from holdfast.platforms.irc.wire import Heard, written
 Ear = Callable[[Heard], None]
 T = TypeVar("T")
 
-_PATIENCE = 30.0  # seconds for an answer
+PATIENCE = 30.0  # seconds for an answer
 
 
 class Line:
@@ -24,7 +24,7 @@ class Line:
     that the server bears."""
 
     def __init__(
-        self, link: Link, welcome: Welcome, pace: Pace, *, patience: float = _PATIENCE
+        self, link: Link, welcome: Welcome, pace: Pace, *, patience: float = PATIENCE
     ) -> None:
         self.nick = welcome.nick
         self.enabled = welcome.enabled

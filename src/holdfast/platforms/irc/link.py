@@ -70,7 +70,8 @@ async def linked(settings: IrcSettings, alive: Callable[[], None]) -> AsyncItera
     except ssl.SSLError as error:
         raise LineLost(f"{host}:{port} does not speak TLS ({error.reason})") from error
     except OSError as error:
-        raise LineLost(f"{host}:{port} cannot be reached: {error}") from error
+        reason = str(error) or "it hung up"
+        raise LineLost(f"{host}:{port} cannot be reached: {reason}") from error
     link = Link(reader, writer, alive)
     try:
         yield link

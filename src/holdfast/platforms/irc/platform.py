@@ -18,7 +18,7 @@ from holdfast.core.secret import Secret
 from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.greeting import Greeting, Welcome
 from holdfast.platforms.irc.history import NEEDED, stamp
-from holdfast.platforms.irc.line import Line
+from holdfast.platforms.irc.line import PATIENCE, Line
 from holdfast.platforms.irc.link import Link, linked
 from holdfast.platforms.irc.pacing import Pace
 from holdfast.platforms.irc.presence import PING, Presence
@@ -54,6 +54,8 @@ class IrcPlatform:
         folder: Path,
         clock: Clock,
         new_id: NewId,
+        ping: float = PING,
+        patience: float = PATIENCE,
     ) -> None:
         self.name = PLATFORM
         self.account = account
@@ -63,6 +65,8 @@ class IrcPlatform:
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
+        self._ping = ping
+        self._patience = patience
         self._presence: Presence | None = None
 
     @asynccontextmanager
@@ -77,7 +81,9 @@ class IrcPlatform:
                     if ended is None:
                         listening.add_done_callback(partial(self._gone, intake))
                         work.append(tasks.create_task(presence.take(), name="irc messages"))
-                        work.append(tasks.create_task(presence.keep(), name="irc signs of life"))
+                        work.append(
+                            tasks.create_task(presence.keep(self._ping), name="irc signs of life")
+                        )
                         self._presence = presence
                         yield
                 finally:
@@ -115,7 +121,7 @@ class IrcPlatform:
             monotonic=self._clock.monotonic,
         )
         return Presence(
-            Line(link, welcome, pace),
+            Line(link, welcome, pace, patience=self._patience),
             self._settings,
             await self._record(welcome),
             account=self.account,
@@ -128,7 +134,7 @@ class IrcPlatform:
         if not welcome.enabled >= NEEDED:
             return None
         path = self._folder / f"{quote(self._settings.host, safe='')}.json"
-        return await Record.load(path, beginning=stamp(self._clock.now()))
+        return await Record.load(path, beginning=welcome.at or stamp(self._clock.now()))
 
     def _gone(self, intake: Intake, listening: asyncio.Task[LineLost]) -> None:
         if not listening.cancelled() and listening.exception() is None:

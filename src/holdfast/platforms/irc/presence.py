@@ -72,10 +72,10 @@ class Presence:
     async def take(self) -> None:
         await self._taking.run()
 
-    async def keep(self) -> None:
+    async def keep(self, ping: float) -> None:
         """Until cancelled: ask for signs of life, and for what we are without."""
         while True:
-            await asyncio.sleep(PING)
+            await asyncio.sleep(ping)
             try:
                 await self._look_after()
             except SendError:

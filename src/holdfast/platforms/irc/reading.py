@@ -9,6 +9,7 @@ from holdfast.core.ports import NewId
 from holdfast.core.quote import Quote
 from holdfast.core.source import Author, ChatType, Source
 from holdfast.platforms.irc.formatting import plain
+from holdfast.platforms.irc.history import mark
 from holdfast.platforms.irc.line import Line
 from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.wire import Heard
@@ -55,7 +56,7 @@ class Reader:
             text=self._words(text, alone=channel is None),
             mentioned=channel is not None and mentioned,
             quoted=self._quoted(heard),
-            cursor=self._cursor(heard, channel),
+            cursor=self._cursor(heard, event_id, channel),
         )
 
     def cursor_of(self, target: str) -> str:
@@ -103,8 +104,8 @@ class Reader:
         name = heard.tags.get("+draft/reply") or heard.tags.get("+reply")
         return Quote(message_id=name, ours=self._is_ours(name)) if name else None
 
-    def _cursor(self, heard: Heard, channel: str | None) -> Cursor | None:
+    def _cursor(self, heard: Heard, event_id: str, channel: str | None) -> Cursor | None:
         at = heard.tags.get("time")
         if at is None or self._network is None:
             return None
-        return Cursor(name=self.cursor_of(channel or heard.nick), value=at)
+        return Cursor(name=self.cursor_of(channel or heard.nick), value=mark(at, event_id))

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
@@ -16,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    until: str  # everything before this moment was looked at, in every chat
+    until: str  # everything before this moment was looked at, in every chat; see `history.mark`
 
 
 class Record:
@@ -26,6 +27,7 @@ class Record:
     def __init__(self, path: Path, until: str) -> None:
         self._path = path
         self._written = ""
+        self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
         self.until = until
 
     @classmethod
@@ -42,15 +44,20 @@ class Record:
 
     async def save(self) -> None:
         """Where it cannot be written, the older mark stands, and does no harm."""
-        if (until := self.until) == self._written:
+        if self.until == self._written:
             return
         try:
-            await asyncio.to_thread(_write, self._path, msgspec.json.encode(Written(until=until)))
-            self._written = until
+            await asyncio.to_thread(self._save)
         except OSError as error:
             log.warning(
                 "%s cannot be written: %s", self._path, error, extra={"action": "record_unwritten"}
             )
+
+    def _save(self) -> None:
+        with self._writing:  # what is written last is what is known last
+            until = self.until
+            _write(self._path, msgspec.json.encode(Written(until=until)))
+            self._written = until
 
 
 def _read(path: Path) -> Written | None:

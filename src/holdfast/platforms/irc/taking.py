@@ -14,7 +14,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
-from holdfast.platforms.irc.history import PLAYBACK, History
+from holdfast.platforms.irc.history import PLAYBACK, History, marked
 from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.reading import PLATFORM, Reader
 from holdfast.platforms.irc.record import Record
@@ -100,7 +100,7 @@ class Taking:
         if inbound is None:
             return
         self._people.saw(heard)
-        self._put(lambda: self._take(heard, inbound))
+        self._put(lambda: self._take(inbound))
 
     def _put(self, job: Job) -> None:
         try:
@@ -109,7 +109,7 @@ class Taking:
             # To wait would leave the server unanswered, which ends the line as well.
             raise LineLost("more is said than can be kept: the store takes nothing") from None
 
-    async def _take(self, heard: Heard, inbound: Inbound) -> None:
+    async def _take(self, inbound: Inbound) -> None:
         try:
             await self._intake.accept(inbound)
         except NotMeant as error:
@@ -121,21 +121,24 @@ class Taking:
                 error,
                 extra={"action": "message_not_allowed"},
             )
-        self._latest = max(self._latest, heard.tags.get("time", ""))
+        if inbound.cursor is not None:
+            self._latest = max(self._latest, inbound.cursor.value)
 
     async def _fill_people(self) -> None:
         assert self._past is not None, "only who has a past is asked for it"
-        for nick in await self._past.history.people(self._past.record.until):
+        moment, _ = marked(self._past.record.until)
+        for nick in await self._past.history.people(moment):
             await self._fill(nick)
 
     async def _fill(self, target: str) -> None:
         assert self._past is not None, "only who has a past is asked for it"
         name = self._reader.cursor_of(target)
         cursor = await self._intake.cursor(PLATFORM, self._account, name)
-        since = max(cursor or "", self._past.record.until)
-        async for heard in self._past.history.since(target, since):
-            if (inbound := self._reader.said(heard)) is not None:
-                await self._take(heard, inbound)
+        moment, known = marked(max(cursor or "", self._past.record.until))
+        async for heard in self._past.history.since(target, moment):
+            inbound = self._reader.said(heard)
+            if inbound is not None and inbound.event_id != known:
+                await self._take(inbound)
 
     async def _done(self, job: Job) -> None:
         for pause in _growing():

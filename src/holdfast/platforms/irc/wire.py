@@ -4,12 +4,14 @@ https://modern.ircdocs.horse/#message-format, with the tags of
 https://ircv3.net/specs/extensions/message-tags.
 """
 
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 _ESCAPES = {":": ";", "s": " ", "\\": "\\", "r": "\r", "n": "\n"}
 _UNESCAPED = {held: f"\\{sign}" for sign, held in _ESCAPES.items()}
+_ESCAPE = re.compile(r"\\(.?)", re.DOTALL)
 _NO_TAGS: Mapping[str, str] = {}
 
 
@@ -79,14 +81,7 @@ def _tags(text: str) -> dict[str, str]:
 
 def _unescaped(value: str) -> str:
     """A backslash before any other sign, or at the end, is dropped."""
-    parts = value.split("\\")
-    text, rest = parts[0], iter(parts[1:])
-    for part in rest:
-        if part:
-            text += _ESCAPES.get(part[0], part[0]) + part[1:]
-        else:  # two in a row are one, and what follows them is plain
-            text += "\\" + next(rest, "")
-    return text
+    return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), value)
 
 
 def _escaped(value: str) -> str:

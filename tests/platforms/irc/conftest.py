@@ -1,0 +1,33 @@
+"""One real ngircd for all tests, a server of IRCv3 for each, and nicks that nobody had before."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import count
+
+import pytest
+from tests.platforms.irc.ircv3 import Server
+from tests.platforms.irc.ngircd import Ngircd, running
+
+_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="session")
+def ngircd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ngircd]:
+    with running(tmp_path_factory.mktemp("ngircd"), tls=True) as made:
+        yield made
+
+
+@pytest.fixture
+def port(ngircd: Ngircd) -> int:
+    return ngircd.port
+
+
+@pytest.fixture
+def new_nick() -> Callable[[str], str]:
+    """A server frees a nick only once it has noticed that its holder went."""
+    return lambda name: f"{name}{next(_NUMBERS)}"
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    async with Server().serving() as made:
+        yield made

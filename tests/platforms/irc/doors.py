@@ -1,0 +1,57 @@
+"""An IRC door to a server of a test, and what tests send."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.ids import DeliveryId
+from holdfast.core.outbox import Address, Outbound
+from holdfast.core.secret import Secret
+from holdfast.platforms.irc.door import IrcSettings
+from holdfast.platforms.irc.platform import IrcPlatform
+from holdfast.service.clock import SystemClock
+
+_NUMBERS = count(1)
+
+
+def settings_for(port: int, **more: Any) -> IrcSettings:
+    """On a server that throws nobody out for a flood."""
+    return IrcSettings(
+        **{"host": "127.0.0.1", "port": port, "tls": False, "line_seconds": 0.0, **more}
+    )
+
+
+def door_to(
+    settings: IrcSettings,
+    folder: Path,
+    *,
+    ping: float = 30.0,
+    patience: float = 30.0,
+    **secrets: str,
+) -> IrcPlatform:
+    return IrcPlatform(
+        {key: Secret(value) for key, value in secrets.items()},
+        ping=ping,
+        patience=patience,
+        account="default",
+        settings=settings,
+        folder=folder,
+        clock=SystemClock(),
+        new_id=lambda prefix: f"{prefix}_{next(_NUMBERS)}",
+    )
+
+
+def address(chat: str, **more: Any) -> Address:
+    return Address(platform="irc", account="default", chat_id=chat, **more)
+
+
+def outbound(text: str, chat: str, *, delivery: str = "d1", **more: Any) -> Outbound:
+    return Outbound(delivery_id=DeliveryId(delivery), address=address(chat), text=text, **more)
+
+
+async def until(fact: Callable[[], object]) -> None:
+    """Wait for what another task does; the test's own timeout ends a wait for nothing."""
+    while not fact():
+        await asyncio.sleep(0.005)

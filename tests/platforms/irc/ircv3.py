@@ -1,0 +1,325 @@
+"""A server of IRCv3 in the test's process, for what ngircd has not: SASL, tags, echoes, history.
+
+Each behaviour cites what it follows. It has one client, the bot; people speak by `say`.
+"""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from holdfast.platforms.irc.history import stamp
+from holdfast.platforms.irc.wire import Heard, read
+
+ANN, BOB = "ann!~ann@home.example", "bob!~bob@work.example"
+ALL = frozenset(
+    {
+        "account-tag",
+        "batch",
+        "draft/chathistory",
+        "echo-message",
+        "labeled-response",
+        "message-tags",
+        "sasl",
+        "server-time",
+    }
+)
+PASSWORD = "correct horse"
+CHANNEL = "#team"
+Fault = Callable[["Session", Heard], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A line of the history: https://ircv3.net/specs/extensions/message-ids and server-time."""
+
+    source: str
+    target: str
+    text: str
+    tags: dict[str, str]
+
+    def line(self, **more: str) -> str:
+        tags = {**self.tags, **more}
+        written = ";".join(f"{key}={value}" if value else key for key, value in tags.items())
+        return f"@{written} :{self.source} PRIVMSG {self.target} :{self.text}"
+
+
+@dataclass
+class Server:
+    """Owns who may come in, what was said, and what the bot said."""
+
+    offered: frozenset[str] = ALL
+    password: str = PASSWORD
+    features: str = "CASEMAPPING=ascii CHANTYPES=# BOT=B CHATHISTORY=3"
+    history: list[Kept] = field(default_factory=list)
+    said: list[Heard] = field(default_factory=list)  # by the bot, as it was written
+    faults: list[Fault] = field(default_factory=list)  # of the next lines that the bot says
+    names: dict[str, str] = field(default_factory=lambda: {"ann": ANN, "bob": BOB})
+    session: "Session | None" = None
+    away: bool = False  # nobody is let in
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self._numbers = count(1)
+        self._now = datetime.now(UTC)
+
+    def say(
+        self,
+        text: str,
+        *,
+        by: str = ANN,
+        to: str = "holdfast",
+        answers: str | None = None,
+        **tags: str,
+    ) -> str:
+        """The id of the message. The bot hears it, if it is there; `answers` is the id of another:
+        https://ircv3.net/specs/client-tags/reply."""
+        number = next(self._numbers)
+        known = {"msgid": f"m{number}", "time": self.moment(), **tags}
+        if answers is not None:
+            known["+draft/reply"] = answers
+        if "account-tag" in self.offered and "account" not in known:
+            known["account"] = by.partition("!")[0]
+        kept = Kept(source=by, target=to, text=text, tags=known)
+        self.history.append(kept)
+        if self.session is not None:
+            self.session.tell(kept)
+        return known["msgid"]
+
+    def texts(self) -> list[str]:
+        return [heard.last for heard in self.said]
+
+    def keep(self, session: "Session", heard: Heard) -> Kept:
+        tags = {"msgid": f"m{next(self._numbers)}", "time": self.moment()}
+        source = f"{session.nick}!~holdfast@bot.example"
+        kept = Kept(source=source, target=heard.param(0), text=heard.last, tags=tags)
+        self.history.append(kept)
+        return kept
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator["Server"]:
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+            if self.session is not None:
+                self.session.cut()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        session = Session(self, writer)
+        if self.away:
+            session.cut()
+        try:
+            while raw := await reader.readline():
+                if (heard := read(raw)) is not None:
+                    session.take(heard)
+        except OSError:
+            pass
+        finally:
+            session.cut()
+
+    def moment(self) -> str:
+        """No two are said at once."""
+        self._now = max(self._now + timedelta(milliseconds=1), datetime.now(UTC))
+        return stamp(self._now.timestamp())
+
+
+class Session:
+    """Owns one connection of the bot."""
+
+    def __init__(self, server: Server, writer: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._writer = writer
+        self._batches = count(1)
+        self._negotiating = False
+        self._secret = ""
+        self.nick = ""
+        self.caps: set[str] = set()
+        self.channels: set[str] = set()
+        self.lines: list[Heard] = []  # everything that the bot has said on it
+
+    def take(self, heard: Heard) -> None:
+        self.lines.append(heard)
+        verbs: dict[str, Callable[[Heard], None]] = {
+            "CAP": self._cap,
+            "NICK": self._nick,
+            "USER": lambda _: self._welcome(),
+            "AUTHENTICATE": self._authenticate,
+            "PING": lambda asked: self.number("PONG", "irc.test", f":{asked.last}"),
+            "JOIN": self._join,
+            "PRIVMSG": self._privmsg,
+            "WHOIS": self._whois,
+            "CHATHISTORY": self._chathistory,
+            "QUIT": lambda _: self.cut(),
+        }
+        if heard.verb in verbs:
+            verbs[heard.verb](heard)
+
+    def cut(self) -> None:
+        if self._server.session is self:
+            self._server.session = None
+        self._writer.transport.abort()
+
+    def write(self, line: str) -> None:
+        self._writer.write(f"{line}\r\n".encode())
+
+    def number(self, verb: str, *words: str, label: str | None = None) -> None:
+        tags = f"@label={label} " if label and "labeled-response" in self.caps else ""
+        self.write(f"{tags}:irc.test {verb} {' '.join(words)}")
+
+    def tell(self, kept: Kept) -> None:
+        if kept.target.startswith("#") and kept.target not in self.channels:
+            return
+        dropped = {"msgid": "message-tags", "time": "server-time", "account": "account-tag"}
+        tags = {
+            key: value
+            for key, value in kept.tags.items()
+            if dropped.get(key, "message-tags") in self.caps
+        }
+        line = Kept(source=kept.source, target=kept.target, text=kept.text, tags=tags).line()
+        self.write(line.removeprefix("@ "))
+
+    def _cap(self, heard: Heard) -> None:
+        """https://ircv3.net/specs/extensions/capability-negotiation: a list too long for one line
+        goes on in another, and the first says so by an asterisk."""
+        match heard.param(0):
+            case "LS":
+                self._negotiating = True
+                offered = sorted(
+                    "sasl=PLAIN,EXTERNAL" if each == "sasl" else each
+                    for each in self._server.offered
+                )
+                self.write(f":irc.test CAP * LS * :{' '.join(offered[:2])}")
+                self.write(f":irc.test CAP * LS :{' '.join(offered[2:])}")
+            case "REQ":
+                assert set(heard.last.split()) <= self._server.offered
+                self.caps |= set(heard.last.split())
+                self.write(f":irc.test CAP * ACK :{heard.last}")
+            case "END":
+                self._negotiating = False
+                self._welcome()
+
+    def _nick(self, heard: Heard) -> None:
+        if not self.nick:
+            self.nick = heard.last
+
+    def _welcome(self) -> None:
+        if self._negotiating or not self.nick:
+            return
+        self._server.session = self
+        # https://ircv3.net/specs/extensions/server-time: any message may say when it was sent.
+        self.write(f"@time={self._server.moment()} :irc.test 001 {self.nick} :Welcome")
+        self.number("005", self.nick, self._server.features, ":are supported by this server")
+        self.number("422", self.nick, ":There is no message of the day")
+
+    def _authenticate(self, heard: Heard) -> None:
+        """https://ircv3.net/specs/extensions/sasl-3.1: in pieces of 400, the last one shorter."""
+        if heard.last == "PLAIN":
+            self.write("AUTHENTICATE +")
+            return
+        self._secret += heard.last.strip("+") if heard.last == "+" else heard.last
+        if len(heard.last) == 400:
+            return
+        _, account, password = base64.b64decode(self._secret).decode().split("\0")
+        if (account, password) == ("holdfast", self._server.password):
+            self.number("900", "*", "*", account, ":You are now logged in")
+            self.number("903", "*", ":SASL authentication successful")
+        else:
+            self.number("904", "*", ":SASL authentication failed")
+
+    def _join(self, heard: Heard) -> None:
+        for channel in heard.last.split(","):
+            self.channels.add(channel)
+            self.write(f":{self.nick}!~holdfast@bot.example JOIN {channel}")
+            self.number("366", self.nick, channel, ":End of NAMES list")
+
+    def _privmsg(self, heard: Heard) -> None:
+        if self._server.faults:
+            self._server.faults.pop(0)(self, heard)
+            return
+        kept = self._taken(heard)
+        # https://ircv3.net/specs/extensions/echo-message; the label goes back with the echo.
+        if "echo-message" in self.caps:
+            label = {"label": heard.tags["label"]} if "label" in heard.tags else {}
+            self.write(kept.line(**label))
+
+    def _taken(self, heard: Heard) -> Kept:
+        self._server.said.append(heard)
+        return self._server.keep(self, heard)
+
+    def _whois(self, heard: Heard) -> None:
+        nick = heard.last
+        if (mask := self._server.names.get(nick)) is None:
+            self.number("401", self.nick, nick, ":No such nick/channel")
+        else:
+            user, _, host = mask.partition("!")[2].partition("@")
+            self.number("311", self.nick, nick, user, host, "* :somebody")
+            if "account-tag" in self._server.offered:
+                account = mask.partition("!")[0]
+                self.number("330", self.nick, nick, account, ":is logged in as")
+        self.number("318", self.nick, nick, ":End of /WHOIS list")
+
+    def _chathistory(self, heard: Heard) -> None:
+        """https://ircv3.net/specs/extensions/chathistory: what is strictly later, oldest first, no
+        more than the limit; and of whom there is something in between two moments."""
+        if heard.param(0) == "TARGETS":
+            begin, end = (heard.param(each).partition("=")[2] for each in (1, 2))
+            chats = dict(self._chats(begin, end))
+            lines = [f"CHATHISTORY TARGETS {chat} {at}" for chat, at in chats.items()]
+            self._batch("draft/chathistory-targets", [f":irc.test {each}" for each in lines])
+            return
+        target, after = heard.param(1), heard.param(2).partition("=")[2]
+        found = [kept for kept in self._of(target) if kept.tags["time"] > after]
+        page = found[: min(int(heard.last), 3)]
+        self._batch(f"chathistory {target}", page)
+
+    def _chats(self, begin: str, end: str) -> Iterator[tuple[str, str]]:
+        for kept in self._server.history:
+            other = kept.target if kept.target.startswith("#") else kept.source.partition("!")[0]
+            if begin < kept.tags["time"] < end and other != self.nick:
+                yield other, kept.tags["time"]
+
+    def _of(self, target: str) -> list[Kept]:
+        if target.startswith("#"):
+            return [kept for kept in self._server.history if kept.target == target]
+        alone = [kept for kept in self._server.history if not kept.target.startswith("#")]
+        return [
+            kept for kept in alone if kept.target == target or kept.source.startswith(f"{target}!")
+        ]
+
+    def _batch(self, kind: str, lines: list[Kept] | list[str]) -> None:
+        """https://ircv3.net/specs/extensions/batch"""
+        name = f"b{next(self._batches)}"
+        self.write(f":irc.test BATCH +{name} {kind}")
+        for line in lines:
+            batched = line.line(batch=name) if isinstance(line, Kept) else f"@batch={name} {line}"
+            self.write(batched)
+        self.write(f":irc.test BATCH -{name}")
+
+
+def flood(session: Session, heard: Heard) -> None:
+    """439 of many networks: too many people are written to at once."""
+    words = ":Message target change too fast. Please wait 7 seconds."
+    session.number("439", session.nick, heard.param(0), words, label=heard.tags.get("label"))
+
+
+def gone(session: Session, heard: Heard) -> None:
+    """https://modern.ircdocs.horse/#errnosuchnick-401"""
+    words = ":No such nick/channel"
+    session.number("401", session.nick, heard.param(0), words, label=heard.tags.get("label"))
+
+
+def cut_after(session: Session, heard: Heard) -> None:
+    """It is taken, and the line breaks before anybody can say so."""
+    session._taken(heard)
+    session.cut()
+
+
+def unanswered(session: Session, heard: Heard) -> None:
+    """It is taken, and nobody says so."""
+    session._taken(heard)

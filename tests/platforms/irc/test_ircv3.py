@@ -1,0 +1,231 @@
+"""What a server of IRCv3 adds: who somebody is, what became of a line, and what was said before."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.platforms.irc import ircv3
+from tests.platforms.irc.doors import address, door_to, outbound, settings_for, until
+from tests.platforms.irc.ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, Server
+
+from holdfast.core.capabilities import Backlog
+from holdfast.core.errors import (
+    ConnectRefused,
+    LineLost,
+    OutcomeUnknown,
+    Refused,
+    Throttled,
+)
+from holdfast.core.source import Author
+from holdfast.platforms.irc.platform import IrcPlatform
+from holdfast.platforms.simulated.recorder import RecordingIntake
+
+Opened = Callable[..., IrcPlatform]
+
+
+@pytest.fixture
+def opened(server: Server, tmp_path: Path) -> Opened:
+    def make(**more: Any) -> IrcPlatform:
+        settings = settings_for(server.port, channels=(CHANNEL,))
+        return door_to(settings, tmp_path, **more)
+
+    return make
+
+
+async def test_it_logs_in_by_sasl_before_it_is_let_in(server: Server, opened: Opened) -> None:
+    """https://ircv3.net/specs/extensions/sasl-3.1: a long password comes in pieces."""
+    server.password = "pass phrase " * 50
+    async with opened(password=server.password).connect(RecordingIntake()):
+        assert server.session is not None
+        pieces = [each for each in server.session.lines if each.verb == "AUTHENTICATE"]
+        assert len(pieces) == 4  # the mechanism, and three of at most 400
+
+
+async def test_credentials_that_do_not_hold_are_refused_for_good(opened: Opened) -> None:
+    """A bad password parks the account: trying again changes nothing."""
+    with pytest.raises(ConnectRefused) as refused:
+        async with opened(password="wrong").connect(RecordingIntake()):
+            pass
+    assert "platforms.irc.password" in refused.value.remedy
+    assert "wrong" not in str(refused.value)
+
+
+async def test_a_password_that_nobody_asks_for_is_not_passed_over(
+    server: Server, opened: Opened
+) -> None:
+    server.offered = ALL - {"sasl"}
+    with pytest.raises(ConnectRefused, match="SASL"):
+        async with opened(password=PASSWORD).connect(RecordingIntake()):
+            pass
+
+
+async def test_a_person_is_their_account_and_nobody_passes_for_them_by_their_nick(
+    server: Server, opened: Opened
+) -> None:
+    """https://ircv3.net/specs/extensions/account-tag; bots: bot-mode; replies: the reply tag."""
+    door, intake = opened(), RecordingIntake()
+    async with door.connect(intake):
+        receipt = await door.send(outbound("hello", CHANNEL))
+        server.say("one", by="annie!~a@elsewhere.example", account="ann")
+        server.say("two", by="ann!~evil@elsewhere.example", account="*")
+        server.say("beep", to=CHANNEL, by=BOB, bot="")
+        server.say("so?", to=CHANNEL, answers=receipt.platform_message_id)
+        await until(lambda: len(intake.accepted) == 4)
+    by_text = {each.text: each for each in intake.accepted}
+    one, two, beep, so = (by_text[text] for text in ("one", "two", "beep", "so?"))
+    assert (one.source.user_id, one.source.chat_id) == ("ann", "ann")
+    assert two.source.user_id == "ann!~evil@elsewhere.example"
+    assert beep.source.author is Author.BOT
+    assert so.quoted is not None
+    assert so.quoted.ours
+    assert so.source.author is Author.PERSON
+
+
+async def test_an_answer_goes_to_the_nick_that_the_account_has_now(
+    server: Server, opened: Opened
+) -> None:
+    door, intake = opened(), RecordingIntake()
+    async with door.connect(intake):
+        server.say("hello", by="annie!~a@home.example", account="ann")
+        (heard,) = await intake.wait_for_tries(1)
+        await door.send(outbound("hello", heard.source.chat_id))
+    assert server.said[-1].param(0) == "annie"
+    server.names = {"ann": "mallory!~m@elsewhere.example"}
+    async with door.connect(intake):
+        with pytest.raises(Refused, match="any more"):
+            await door.send(outbound("hello", "ann"))
+
+
+@pytest.mark.parametrize("less", [set(), {"labeled-response"}, {"echo-message"}])
+async def test_a_receipt_says_that_the_server_has_taken_every_line(
+    server: Server, opened: Opened, less: set[str]
+) -> None:
+    """I2: its echo, known by its label; its echo; else the answer to a PING behind it."""
+    server.offered = ALL - less
+    door = opened()
+    async with door.connect(RecordingIntake()):
+        receipt = await door.send(outbound("one\ntwo\nthree", "ann"))
+        assert server.texts() == ["one", "two", "three"]
+        named = receipt.platform_message_id
+        assert named == ("d1" if "echo-message" in less else server.history[0].tags["msgid"])
+        server.faults.append(ircv3.flood)
+        with pytest.raises(Throttled) as told:
+            await door.send(outbound("four", "ann"))
+        assert told.value.retry_after == 7
+        server.faults.append(ircv3.gone)
+        with pytest.raises(Refused):
+            await door.send(outbound("four", "ann"))
+    assert "four" not in server.texts()
+
+
+async def test_a_line_of_which_nothing_is_said_is_in_doubt(server: Server, opened: Opened) -> None:
+    """I2: a timeout after it was written → unknown."""
+    door = opened(patience=1.5)
+    async with door.connect(RecordingIntake()):
+        server.faults.append(ircv3.unanswered)
+        with pytest.raises(OutcomeUnknown):
+            await door.send(outbound("hello", "ann"))
+
+
+async def test_a_line_that_breaks_is_told_and_what_was_on_it_is_in_doubt(
+    server: Server, opened: Opened
+) -> None:
+    """I2: written and not confirmed → unknown; what is sent again says so."""
+    door, intake = opened(), RecordingIntake()
+    async with door.connect(intake):
+        server.faults += [ircv3.cut_after]
+        with pytest.raises(OutcomeUnknown):
+            await door.send(outbound("hello", "ann"))
+        await until(lambda: intake.losses)
+    async with door.connect(intake):
+        await door.send(outbound("hello", "ann", maybe_repeated=True))
+    assert server.texts() == ["hello", "(This may have reached you before.)", "hello"]
+    assert isinstance(intake.losses[0], LineLost)
+
+
+async def test_who_leaves_lets_nobody_wait(server: Server, opened: Opened) -> None:
+    """C8: a send that has no answer yet ends with the connection."""
+    door = opened()
+    async with door.connect(RecordingIntake()):
+        server.faults.append(ircv3.unanswered)
+        sending = asyncio.create_task(door.send(outbound("hello", "ann")))
+        await until(lambda: server.said)
+    with pytest.raises(OutcomeUnknown):
+        await sending
+
+
+async def test_a_sign_of_typing_is_shown_where_the_server_passes_it_on(
+    server: Server, opened: Opened
+) -> None:
+    """https://ircv3.net/specs/client-tags/typing"""
+    door = opened()
+    async with door.connect(RecordingIntake()):
+        assert door.capabilities.typing
+        await door.typing(address(CHANNEL))
+        assert server.session is not None
+        lines = server.session.lines
+        await until(lambda: any(each.verb == "TAGMSG" for each in lines))
+    server.features += " CLIENTTAGDENY=*,-react"
+    async with door.connect(RecordingIntake()):
+        assert not door.capabilities.typing
+
+
+async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
+    server: Server, opened: Opened
+) -> None:
+    """G1: alone and in channels, page by page, and nothing from before the first time."""
+    door, intake = opened(), RecordingIntake()
+    server.say("before we ever came", to=CHANNEL)
+    async with door.connect(intake):
+        assert door.capabilities.backlog is Backlog.HISTORY
+        server.say("while we are here", to=CHANNEL)
+        await intake.wait_for_tries(1)
+        await door.send(outbound("our own words", CHANNEL))
+    missed = [f"missed {number}" for number in range(8)]
+    for text in missed:
+        server.say(text, to=CHANNEL)
+    server.say("alone", by=BOB)
+    async with door.connect(intake):
+        server.say("back again", to=CHANNEL)
+        await until(lambda: len(intake.accepted) == 11)
+    texts = [each.text for each in intake.accepted]
+    assert texts[0] == "while we are here"
+    assert [text for text in texts if text in missed] == missed
+    assert texts.index("back again") > texts.index("missed 7")
+    assert "alone" in texts
+
+
+async def test_what_is_played_back_unasked_is_not_taken_for_news(
+    server: Server, opened: Opened
+) -> None:
+    """https://ircv3.net/specs/batches/chathistory: some servers bring it at each JOIN."""
+    server.offered = ALL - {"draft/chathistory"}
+    door, intake = opened(), RecordingIntake()
+    async with door.connect(intake):
+        assert server.session is not None
+        for line in (
+            f":irc.test BATCH +x chathistory {CHANNEL}",
+            f"@batch=x;time=2020-01-01T00:00:00.000Z :{ANN} PRIVMSG {CHANNEL} :holdfast: old",
+            ":irc.test BATCH -x",
+        ):
+            server.session.write(line)
+        server.say("new", to=CHANNEL)
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.tried] == ["new"]
+
+
+async def test_the_same_words_of_the_same_instant_are_one_event_where_they_have_no_name(
+    server: Server, opened: Opened
+) -> None:
+    """G2: bouncers may not be able to provide ids of messages."""
+    door, intake = opened(), RecordingIntake()
+    async with door.connect(intake):
+        assert server.session is not None
+        line = f"@time=2030-01-01T00:00:00.000Z :{ANN} PRIVMSG {CHANNEL} :hello"
+        server.session.write(line)
+        server.session.write(line)
+        server.session.write(line.replace("00.000Z", "00.001Z"))
+        await intake.wait_for_tries(3)
+    assert len(intake.accepted) == 2

@@ -1,0 +1,275 @@
+"""A bot on a real server: what it hears, what it says, and what it does about trouble."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from tests.platforms.irc.doors import door_to, outbound, settings_for, until
+from tests.platforms.irc.ngircd import SERVER_PASSWORD, Ngircd, Person, person, running
+
+from holdfast.core.capabilities import Backlog
+from holdfast.core.errors import (
+    ConnectRefused,
+    LineLost,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    StoreError,
+)
+from holdfast.core.source import ChatType
+from holdfast.platforms.conformance import Proxy
+from holdfast.platforms.irc.platform import IrcPlatform
+from holdfast.platforms.simulated.recorder import RecordingIntake
+
+NewNick = Callable[[str], str]
+
+
+@pytest.fixture
+async def ann(port: int, new_nick: NewNick) -> AsyncIterator[Person]:
+    async with person(port, new_nick("Ann")) as somebody:
+        yield somebody
+
+
+@pytest.fixture
+def bot(new_nick: NewNick) -> str:
+    return new_nick("bot")
+
+
+@pytest.fixture
+def channel(new_nick: NewNick) -> str:
+    return new_nick("#team")
+
+
+@pytest.fixture
+def door(port: int, bot: str, channel: str, tmp_path: Path) -> IrcPlatform:
+    return door_to(settings_for(port, nick=bot, channels=(channel,)), tmp_path, ping=0.05)
+
+
+async def test_what_is_said_alone_or_in_a_channel_is_handed_over_in_its_order(
+    door: IrcPlatform, ann: Person, bot: str, channel: str
+) -> None:
+    """Groups: who is named is meant; colours and questions of programs are no words."""
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        ann.do("JOIN", channel)
+        ann.say("\x02\x0304,12hello\x0f there", bot)
+        ann.say("\x01VERSION\x01", bot)
+        ann.do("NOTICE", bot, "I am away")
+        ann.say("lunch, anybody?", channel)
+        ann.say(f"{bot.upper()}: are you there?", channel)
+        ann.say(f"\x01ACTION waves at {bot}\x01", channel)
+        ann.say(f"not to {bot}x", channel)
+        heard = await intake.wait_for_tries(5)
+    assert [(each.text, each.mentioned) for each in heard] == [
+        ("hello there", False),
+        ("lunch, anybody?", False),
+        ("are you there?", True),
+        (f"* {ann.nick} waves at {bot}", True),
+        (f"not to {bot}x", False),
+    ]
+    alone, together = heard[0].source, heard[1].source
+    assert (alone.chat_id, alone.chat_type) == (ann.mask, ChatType.DM)
+    assert (together.chat_id, together.chat_type) == (channel, ChatType.GROUP)
+    assert {each.source.user_id for each in heard} == {ann.mask}
+    assert alone.user_name == ann.nick
+    assert len({each.event_id for each in heard}) == 5
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("!stop", "/stop"),
+        (" /stop", "/stop"),
+        ("{bot}: !new", "/new"),
+        ("{bot}, /status", "/status"),
+        ("!weather", "!weather"),
+        ("{bot}", "{bot}"),
+        ("!", "!"),
+    ],
+)
+async def test_commands_need_no_slash_which_clients_keep_for_themselves(
+    door: IrcPlatform, ann: Person, bot: str, said: str, text: str
+) -> None:
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        ann.say(said.format(bot=bot), bot)
+        (heard,) = await intake.wait_for_tries(1)
+    assert heard.text == text.format(bot=bot)
+
+
+async def test_a_command_in_a_channel_that_names_nobody_is_for_another_bot(
+    door: IrcPlatform, ann: Person, bot: str, channel: str
+) -> None:
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        ann.do("JOIN", channel)
+        ann.say("!help", channel)
+        ann.say(f"{bot}: !help", channel)
+        heard = await intake.wait_for_tries(2)
+    assert [each.text for each in heard] == ["!help", "/help"]
+
+
+async def test_what_cannot_be_kept_now_is_tried_until_it_is(
+    door: IrcPlatform, ann: Person, bot: str
+) -> None:
+    """G1: nobody brings it again, so it is not let go."""
+    assert door.capabilities.backlog is Backlog.NONE
+    intake = RecordingIntake()
+    intake.fail_next(StoreError("disk full"))
+    async with door.connect(intake):
+        ann.say("one", bot)
+        ann.say("two", bot)
+        await intake.wait_for_tries(3)
+    assert [each.text for each in intake.accepted] == ["one", "two"]
+
+
+async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
+    port: int, bot: str, ann: Person, tmp_path: Path
+) -> None:
+    """Chunking: 512 bytes with the prefix that others get, and the longest name of a channel."""
+    long = f"#{ann.nick}".ljust(50, "x")
+    door = door_to(settings_for(port, nick=bot, channels=(long,)), tmp_path)
+    async with door.connect(RecordingIntake()):
+        ann.do("JOIN", long)
+        await until(lambda: "366" in ann.verbs())
+        await door.send(outbound("🦆" * 450, long))
+        await door.send(outbound("**one**\n\n- two\n- *three*", long))
+        await until(lambda: any("three" in text for text in ann.texts()))
+    ducks = [text for text in ann.texts() if "🦆" in text]
+    assert "".join(ducks) == "🦆" * 450
+    assert len(ducks) > 4
+    assert ann.texts()[-3:] == ["\x02one\x02", "• two", "• \x1dthree\x1d"]
+
+
+async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
+    door: IrcPlatform, ann: Person, bot: str, channel: str, new_nick: NewNick
+) -> None:
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        ann.do("JOIN", channel)
+        ann.say("hello", bot)
+        (heard,) = await intake.wait_for_tries(1)
+        other = new_nick("anna")
+        ann.do("NICK", other)
+        ann.say("here I am", bot)
+        await intake.wait_for_tries(2)
+        await door.send(outbound("hello yourself", heard.source.chat_id))
+        await until(lambda: "hello yourself" in ann.texts())
+
+
+async def test_what_is_for_one_person_is_not_given_to_whoever_has_the_nick_now(
+    port: int, door: IrcPlatform, new_nick: NewNick
+) -> None:
+    """A nick belongs to nobody: after a restart, the server is asked who that is."""
+    nick = new_nick("carl")
+    mask = f"{nick}!~{nick}@127.0.0.1"
+    async with door.connect(RecordingIntake()):
+        async with person(port, nick) as carl:
+            await door.send(outbound("for carl", mask))
+            await until(lambda: carl.texts() == ["for carl"])
+        async with person(port, new_nick("mallory")) as mallory:
+            mallory.do("NICK", nick)
+            await until(lambda: {"NICK", "433"} & set(mallory.verbs()))
+            with pytest.raises(Refused, match=nick):
+                await door.send(outbound("for carl", mask))
+            assert mallory.texts() == []
+
+
+async def test_who_is_not_there_and_what_is_no_target_are_refused(door: IrcPlatform) -> None:
+    """I2: a complaint of the server comes before its answer to a PING."""
+    async with door.connect(RecordingIntake()):
+        for chat in ("nobody!~no@body.example", "nobody", "two,targets", "a b", "#a\r\nQUIT"):
+            with pytest.raises(Refused):
+                await door.send(outbound("hello", chat))
+        await door.probe()
+
+
+async def test_what_a_channel_does_not_take_is_refused(
+    port: int, door: IrcPlatform, ann: Person, new_nick: NewNick
+) -> None:
+    """I2; a channel that lets nobody in keeps the bot from no other."""
+    closed, moderated = new_nick("#closed"), new_nick("#moderated")
+    ann.do("JOIN", f"{closed},{moderated}")
+    ann.do("MODE", closed, "+i")
+    ann.do("MODE", moderated, "+m")
+    await until(lambda: ann.verbs().count("MODE") == 2)
+    async with door.connect(RecordingIntake()):
+        for chat in (closed, moderated):
+            with pytest.raises(Refused, match=chat):
+                await door.send(outbound("hello", chat))
+    with pytest.raises(NotConnected):
+        await door.send(outbound("hello", closed))
+
+
+async def test_a_line_that_breaks_behind_a_message_leaves_it_in_doubt(
+    port: int, ann: Person, bot: str, channel: str, tmp_path: Path
+) -> None:
+    """I2: it was written, and the answer to the PING behind it never came."""
+    ann.do("JOIN", channel)
+    async with Proxy(port) as proxy:
+        door = door_to(settings_for(proxy.port, nick=bot, channels=(channel,)), tmp_path)
+        intake = RecordingIntake()
+        async with door.connect(intake):
+            proxy.lose_answers()
+            with pytest.raises(OutcomeUnknown):
+                await door.send(outbound("hello", channel))
+            await until(lambda: intake.losses)
+    await until(lambda: ann.texts() == ["hello"])
+
+
+async def test_a_nick_that_is_taken_is_had_again_once_it_is_free(
+    port: int, door: IrcPlatform, bot: str, ann: Person
+) -> None:
+    intake = RecordingIntake()
+    async with person(port, bot) as other, door.connect(intake):
+        ann.say("hello", f"{bot}_")
+        await intake.wait_for_tries(1)
+        other.do("QUIT", "bye")
+        while len(intake.tried) < 2:
+            ann.say("and now?", bot)
+            await asyncio.sleep(0.02)
+
+
+async def test_a_channel_it_was_thrown_out_of_is_joined_again(
+    door: IrcPlatform, ann: Person, bot: str, channel: str
+) -> None:
+    ann.do("JOIN", channel)
+    async with door.connect(RecordingIntake()):
+        await until(lambda: ann.verbs().count("JOIN") == 2)
+        ann.do("KICK", channel, bot, "be quiet")
+        await until(lambda: ann.verbs().count("JOIN") == 3)
+
+
+async def test_over_tls_a_server_proves_who_it_is(ngircd: Ngircd, bot: str, tmp_path: Path) -> None:
+    known = settings_for(ngircd.tls_port, nick=bot, tls=True, ca_file=str(ngircd.certificate))
+    unknown = settings_for(ngircd.tls_port, nick=bot, tls=True)
+    intake = RecordingIntake()
+    async with door_to(known, tmp_path).connect(intake):
+        assert intake.proofs
+    with pytest.raises(LineLost, match="ca_file"):
+        async with door_to(unknown, tmp_path).connect(intake):
+            pass
+
+
+async def test_a_server_that_asks_for_a_password_refuses_another_for_good(
+    bot: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, password=SERVER_PASSWORD) as guarded:
+        settings = settings_for(guarded.port, nick=bot)
+        async with door_to(settings, tmp_path, server_password=SERVER_PASSWORD).connect(
+            RecordingIntake()
+        ):
+            pass
+        with pytest.raises(ConnectRefused) as refused:
+            async with door_to(settings, tmp_path, server_password="wrong").connect(
+                RecordingIntake()
+            ):
+                pass
+    assert "platforms.irc.server_password" in refused.value.remedy
+
+
+async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
+    with pytest.raises(LineLost, match="cannot be reached"):
+        async with door_to(settings_for(1), tmp_path).connect(RecordingIntake()):
+            pass

@@ -1,0 +1,118 @@
+"""The small parts of a line: words, names, colours and the pace at which lines may go."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.platforms.irc.formatting import plain
+from holdfast.platforms.irc.history import stamp
+from holdfast.platforms.irc.names import Names, is_target
+from holdfast.platforms.irc.pacing import Pace
+from holdfast.platforms.irc.wire import Heard, read, written
+
+_VALUE = st.text(st.characters(codec="utf-8", exclude_characters="\x00"))
+_LAST = st.text(st.characters(codec="utf-8", exclude_characters="\x00\r\n"))
+
+
+@given(tag=_VALUE, last=_LAST)
+def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
+    """https://ircv3.net/specs/extensions/message-tags#escaping-values"""
+    heard = read(written("PRIVMSG", "#team", last, tags={"+note": tag, "label": "x"}))
+    assert heard is not None
+    assert (heard.verb, heard.params) == ("PRIVMSG", ("#team", last))
+    assert heard.tags == {"+note": tag, "label": "x"}
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_of_a_server_are_beyond_reading(raw: bytes) -> None:
+    heard = read(raw)
+    assert heard is None or heard.verb
+
+
+@pytest.mark.parametrize(
+    ("raw", "heard"),
+    [
+        (b"PING :irc.test\r\n", Heard(verb="PING", params=("irc.test",))),
+        (b":irc.test  001  me :a :b\n", Heard(
+            verb="001", params=("me", "a :b"), source="irc.test"
+        )),
+        (b"@a;b= :ann!a@b join #x\r\n", Heard(
+            verb="JOIN", params=("#x",), source="ann!a@b", tags={"a": "", "b": ""}
+        )),
+        (b"@a=\\b\\:\\s\\\\\\ X\r\n", Heard(verb="X", tags={"a": "b; \\"})),
+        (b":ann!a@b PRIVMSG #x :gr\xfc\xdfe\r\n", Heard(
+            verb="PRIVMSG", params=("#x", "grüße"), source="ann!a@b"
+        )),
+        (b"\r\n", None),
+    ],
+)  # fmt: skip
+def test_a_line_is_read_by_its_grammar(raw: bytes, heard: Heard | None) -> None:
+    """https://modern.ircdocs.horse/#message-format"""
+    assert read(raw) == heard
+
+
+def test_names_are_told_apart_as_the_server_does() -> None:
+    """https://modern.ircdocs.horse/#casemapping-parameter"""
+    assert Names({}).same("Ann[1]~", "ann{1}^")
+    assert not Names({"CASEMAPPING": "ascii"}).same("ann[1]", "ann{1}")
+    assert Names({"CASEMAPPING": "ascii"}).same("ANN", "ann")
+    assert Names({"STATUSMSG": "@+"}).channel_of("@#Team") == "#team"
+    assert Names({}).channel_of("ann") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "rest"),
+    [
+        ("Bot: hello", True, "hello"),
+        ("@bot hello", True, "hello"),
+        ("bot,hello", True, "hello"),
+        ("hello bot!", True, "hello bot!"),
+        ("bot-like", False, "bot-like"),
+        ("robot: hello", False, "robot: hello"),
+        ("bot's idea", True, "bot's idea"),
+    ],
+)
+def test_a_nick_is_named_by_a_word_of_its_own(text: str, named: bool, rest: str) -> None:
+    names = Names({})
+    assert (names.speaks_of(text, "bot"), names.without(text, "bot")) == (named, rest)
+
+
+def test_colours_are_no_words_and_an_action_is_one() -> None:
+    """https://modern.ircdocs.horse/formatting and https://modern.ircdocs.horse/ctcp"""
+    assert plain("\x0304,1a\x03 \x04FF00FFb\x0f \x02\x1d\x1f\x1e\x11\x16c", nick="ann") == "a b c"
+    assert plain("\x0312345", nick="ann") == "345"
+    assert plain("\x01ACTION waves\x01", nick="ann") == "* ann waves"
+    assert plain("\x01VERSION\x01", nick="ann") is None
+
+
+def test_what_is_no_single_target_is_none() -> None:
+    assert all(is_target(name) for name in ("#team", "ann", "ann!~a@b", "[x]"))
+    assert not any(is_target(name) for name in ("", "a b", "a,b", ":a", "a\r\nQUIT", "a\x00"))
+
+
+async def test_a_server_is_never_sent_more_than_it_bears() -> None:
+    """RFC 1459, 8.10: some at once, then one in so many seconds, and as many again after a rest."""
+    now, sent = 0.0, []
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    pace = Pace(burst=3, seconds=2.0, monotonic=lambda: now, sleep=sleep)
+    for _ in range(6):
+        await pace.take()
+        sent.append(now)
+    assert sent == [0.0, 0.0, 0.0, 2.0, 4.0, 6.0]
+    assert not pace.spare
+    now += 60
+    assert pace.spare
+    for _ in range(4):
+        await pace.take()
+        sent.append(now)
+    assert sent[6:] == [66.0, 66.0, 66.0, 68.0]
+
+
+def test_a_stamp_sorts_as_the_time_it_names() -> None:
+    """https://ircv3.net/specs/extensions/server-time"""
+    assert stamp(0.001) == "1970-01-01T00:00:00.001Z"
+    assert stamp(0) < stamp(0.001) < stamp(1.5) < stamp(86400)
