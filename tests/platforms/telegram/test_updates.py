@@ -7,7 +7,7 @@ import pytest
 from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.faults import BotApiError, Break, flood
-from tests.platforms.telegram.vendor import ANN, BOB, OTHER_BOT, Vendor
+from tests.platforms.telegram.vendor import ANN, BOB, DEEP, OTHER_BOT, Vendor
 
 from holdfast.core.errors import (
     AccountHeld,
@@ -86,6 +86,17 @@ async def test_an_update_that_makes_no_sense_is_passed_over(vendor: Vendor, base
     async with door_to(vendor, base_url).connect(intake):
         await until(lambda: len(vendor.updates.confirmed) == 3)
     assert [each.text for each in intake.accepted] == ["hello"]
+
+
+async def test_an_update_nested_without_end_stops_no_other(vendor: Vendor, base_url: str) -> None:
+    """It comes in one answer with others, which are taken; what can be read of it is, too."""
+    intake = RecordingIntake()
+    vendor.say("one")
+    vendor.updates.put("message", {"message_id": 7, "chat": DEEP})
+    vendor.updates.put("message", {**vendor.say("two"), "text": "three", "web_app_data": DEEP})
+    async with door_to(vendor, base_url).connect(intake):
+        await until(lambda: len(vendor.updates.confirmed) == 4)
+    assert [each.text for each in intake.accepted] == ["one", "two", "three"]
 
 
 async def test_updates_go_on_behind_the_last_one_that_is_durable(

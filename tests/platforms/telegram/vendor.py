@@ -23,6 +23,7 @@ def user(number: int, name: str, *, bot: bool = False) -> Json:
 
 ANN = user(1001, "Ann")
 BOB = user(1002, "Bob")
+DEEP = "nested without end"  # in an update: stands for a value that is
 OTHER_BOT = user(2002, "Otherbot", bot=True)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.core.attachment import NoAttachment
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.outbox import SentFile
 from holdfast.core.secret import Secret
@@ -138,7 +139,7 @@ def _result(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type
         raise OutcomeUnknown(f"Discord answered {what} with {status}: it may have been done")
     if status < 300:
         try:
-            return msgspec.json.decode(body or b"null", type=kind)
+            return decode(body or b"null", type=kind)
         except msgspec.MsgspecError as error:
             raise OutcomeUnknown(f"Discord answered {what} with nonsense: {error}") from error
     raise _refusal(what, status, response.headers.get("Retry-After"), body)
@@ -146,7 +147,7 @@ def _result(what: str, response: aiohttp.ClientResponse, body: bytes, kind: type
 
 def _refusal(what: str, status: int, told: str | None, body: bytes) -> Exception:
     try:
-        error = msgspec.json.decode(body, type=Error)
+        error = decode(body, type=Error)
     except msgspec.MsgspecError:  # not of the API, but of what stands in front of it
         error = Error()
     why = f"{error.message or 'no reason is given'} ({status}, code {error.code})"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Throttled
 from holdfast.platforms.discord.api import RestApi
 from holdfast.platforms.discord.wire import Message, Numbered
@@ -50,7 +51,7 @@ class Backlog:
                 try:
                     path = f"/channels/{channel_id}/messages"
                     page = await self._api.call("GET", path, list[msgspec.Raw], query=query)
-                    return {int(msgspec.json.decode(raw, type=Numbered).id): raw for raw in page}
+                    return {int(decode(raw, type=Numbered).id): raw for raw in page}
                 except Throttled as error:
                     await self._sleep(error.retry_after)
                 except OutcomeUnknown as error:  # asking again does no harm
@@ -59,7 +60,7 @@ class Backlog:
 
 def _read(raw: msgspec.Raw) -> Message | None:
     try:
-        return msgspec.json.decode(raw, type=Message)
+        return decode(raw, type=Message)
     except msgspec.MsgspecError as error:
         log.warning(
             "A message of Discord makes no sense and is passed over: %s",

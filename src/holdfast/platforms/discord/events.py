@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from holdfast.core.deep_json import decode
 from holdfast.platforms.discord.order import Order
 from holdfast.platforms.discord.places import Places, dm, place_in_server
 from holdfast.platforms.discord.pressing import Pressing
@@ -73,7 +74,7 @@ class Events:
     def heard(self, raw: str) -> None:
         """In the order in which it came; nothing here waits."""
         try:
-            frame = msgspec.json.decode(raw, type=Frame)
+            frame = decode(raw, type=Frame)
             if frame.t is not None and frame.t in self._by_name:
                 self._by_name[frame.t](frame.d)
         except msgspec.MsgspecError as error:
@@ -102,7 +103,7 @@ class Events:
 
     def _ready(self, raw: msgspec.Raw) -> None:
         """A new session: what came before it is not told. Servers are told one by one, after."""
-        self._untold = {guild.id for guild in msgspec.json.decode(raw, type=Ready).guilds}
+        self._untold = {guild.id for guild in decode(raw, type=Ready).guilds}
         for channel_id in self._record.dms:
             self._taking.missed(channel_id, dm(channel_id), since=self._record.until)
         self._resumed(raw)
@@ -114,7 +115,7 @@ class Events:
         self._up()
 
     def _guild(self, raw: msgspec.Raw) -> None:
-        guild = msgspec.json.decode(raw, type=Guild)
+        guild = decode(raw, type=Guild)
         joined = at(guild.joined_at.timestamp()) if guild.joined_at else 0
         since = max(self._record.until, joined)
         self._untold.discard(guild.id)
@@ -123,32 +124,32 @@ class Events:
                 self._taking.missed(channel.id, place_in_server(channel), since=since)
 
     def _guild_gone(self, raw: msgspec.Raw) -> None:
-        guild = msgspec.json.decode(raw, type=Guild)
+        guild = decode(raw, type=Guild)
         if guild.unavailable:  # it comes back, and has to be looked at then
             self._untold.add(guild.id)
         else:
             self._untold.discard(guild.id)
 
     def _channel(self, raw: msgspec.Raw) -> None:
-        channel = msgspec.json.decode(raw, type=Channel)
+        channel = decode(raw, type=Channel)
         if channel.guild_id is not None:
             self._places.learn(channel)
 
     def _threads(self, raw: msgspec.Raw) -> None:
-        for channel in msgspec.json.decode(raw, type=ThreadList).threads:
+        for channel in decode(raw, type=ThreadList).threads:
             self._places.learn(channel)
 
     def _gone(self, raw: msgspec.Raw) -> None:
-        self._places.forget(msgspec.json.decode(raw, type=Channel).id)
+        self._places.forget(decode(raw, type=Channel).id)
 
     def _said(self, raw: msgspec.Raw) -> None:
-        message = msgspec.json.decode(raw, type=Message)
+        message = decode(raw, type=Message)
         self._newest = max(self._newest, int(message.id))
         self._taking.said(message)
 
     def _revised(self, raw: msgspec.Raw) -> None:
-        self._taking.revised(msgspec.json.decode(raw, type=Message))
+        self._taking.revised(decode(raw, type=Message))
 
     def _pressed(self, raw: msgspec.Raw) -> None:
-        interaction = msgspec.json.decode(raw, type=Interaction)
+        interaction = decode(raw, type=Interaction)
         self._order.aside(self._pressing.take(interaction))

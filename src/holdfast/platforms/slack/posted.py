@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from aiohttp import web
 
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
 from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
@@ -107,5 +108,5 @@ def _envelope(content_type: str, body: bytes) -> tuple[Kind, bytes]:
 def _challenge(payload: bytes) -> str:
     """https://docs.slack.dev/reference/events/url_verification: asked when the address is entered;
     whoever answers has read the body."""
-    outer = msgspec.json.decode(payload, type=Outer)
+    outer = decode(payload, type=Outer)
     return outer.challenge if outer.type == "url_verification" else ""

@@ -13,6 +13,7 @@ from contextlib import suppress
 import aiohttp
 import msgspec
 
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import (
     ConnectRefused,
     IntakeClosed,
@@ -146,7 +147,7 @@ class Socket:
                     await line.pong(heard.data)
             elif heard.type is aiohttp.WSMsgType.TEXT:
                 try:
-                    return msgspec.json.decode(heard.data, type=Frame)
+                    return decode(heard.data, type=Frame)
                 except msgspec.MsgspecError as error:
                     log.warning("Slack said nonsense: %s", error, extra={"action": "event_unread"})
 

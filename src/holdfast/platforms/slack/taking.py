@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.attachment import Attachment
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotAllowed, NotConnected, NotMeant
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
@@ -74,19 +75,19 @@ class Taking:
     ) -> tuple[Inbound, tuple[File, ...]] | None:
         match kind:
             case Kind.EVENT:
-                return self._event(msgspec.json.decode(payload, type=Outer).event)
+                return self._event(decode(payload, type=Outer).event)
             case Kind.COMMAND:
-                command = msgspec.json.decode(payload, type=Command)
+                command = decode(payload, type=Command)
                 return self._reader.commanded(command), ()
             case Kind.PRESS:
-                press = self._reader.pressed(msgspec.json.decode(payload, type=Press))
+                press = self._reader.pressed(decode(payload, type=Press))
                 return None if press is None else (press, ())
         return None
 
     def _event(self, event: msgspec.Raw) -> tuple[Inbound, tuple[File, ...]] | None:
-        if msgspec.json.decode(event, type=EventKind).type not in _MESSAGES:
+        if decode(event, type=EventKind).type not in _MESSAGES:
             return None
-        said = self._reader.said(msgspec.json.decode(event, type=Message))
+        said = self._reader.said(decode(event, type=Message))
         return None if said is None else (said[1], said[0].files or ())
 
     async def _hand_over(self, inbound: Inbound, files: tuple[File, ...]) -> bool:

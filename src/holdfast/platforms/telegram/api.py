@@ -8,6 +8,7 @@ import aiohttp
 import msgspec
 
 from holdfast.core.attachment import NoAttachment
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.outbox import SentFile
 from holdfast.core.secret import Secret
@@ -169,9 +170,9 @@ def _result(method: str, status: int, body: bytes, kind: type[T]) -> T:
     if status >= 500:
         raise OutcomeUnknown(f"Telegram answered {method} with {status}: it may have been done")
     try:
-        answer = msgspec.json.decode(body, type=Answer)
+        answer = decode(body, type=Answer)
         if answer.ok:
-            return msgspec.json.decode(answer.result, type=kind)
+            return decode(answer.result, type=kind)
     except msgspec.MsgspecError as error:
         raise OutcomeUnknown(f"Telegram answered {method} with nonsense: {error}") from error
     raise _refusal(method, status, answer)

@@ -7,6 +7,7 @@ from collections import Counter
 import msgspec
 
 from holdfast.core.attachment import Attachment
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotAllowed, NotConnected, NotMeant, SendError
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
@@ -48,9 +49,9 @@ class Taking:
         Raises where it can be neither for the moment: `StoreError`, `IntakeClosed`, and a
         `NotConnected` where a file of it cannot be fetched yet. The vendor then gives it again.
         """
-        number = msgspec.json.decode(raw, type=Numbered).update_id
+        number = decode(raw, type=Numbered).update_id
         try:
-            update = msgspec.json.decode(raw, type=Update)
+            update = decode(raw, type=Update)
         except msgspec.MsgspecError as error:
             # Unconfirmed, it would come back for ever and hold up the rest.
             log.warning(

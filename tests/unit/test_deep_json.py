@@ -1,0 +1,58 @@
+"""JSON of strangers is read or refused, however deeply it is nested."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.deep_json import decode, pruned
+
+DEEP = "[" * 50_000 + "]" * 50_000
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+class Note(msgspec.Struct):
+    id: int
+    more: msgspec.Raw | None = None
+    text: str = ""
+
+
+@pytest.mark.parametrize("form", [str, str.encode])
+def test_what_stands_beside_a_deep_nest_is_read(form: type[str]) -> None:
+    body = form(f'[{{"id": 1, "x": {DEEP}, "text": "one"}}, {{"id": 2, "text": "]{{[\\\\\\""}}]')
+    first, second = decode(body, type=list[Note])
+    assert (first.text, second.text) == ("one", ']{[\\"')
+
+
+def test_a_deep_nest_that_was_wanted_makes_no_sense() -> None:
+    for body in (f'{{"id": {DEEP}}}', DEEP, DEEP[:60_000], "[" * 60_000):
+        with pytest.raises(msgspec.MsgspecError):
+            decode(body, type=Note)
+
+
+def test_text_that_is_none_is_refused() -> None:
+    with pytest.raises(msgspec.MsgspecError):
+        decode(b'{"id": 1, "text": "\xff"}', type=Note)
+
+
+@given(VALUES, st.integers(0, 5))
+def test_what_is_pruned_is_the_same_json_but_for_what_is_deeper(
+    value: object, deepest: int
+) -> None:
+    assert json.loads(pruned(json.dumps(value).encode(), deepest=deepest)) == cut(value, deepest)
+
+
+def cut(value: object, levels: int) -> object:
+    if not isinstance(value, list | dict):
+        return value
+    if not levels:
+        return None
+    if isinstance(value, list):
+        return [cut(each, levels - 1) for each in value]
+    return {key: cut(each, levels - 1) for key, each in value.items()}
