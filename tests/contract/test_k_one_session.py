@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-from tests.contract.conftest import Call, World
+from tests.contract.conftest import Call, Until, World
 from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.core.ids import SessionId, SessionKey
@@ -70,7 +70,7 @@ def _name(work: Callable[..., Any]) -> str:
     return f"{done.__module__.rpartition('.')[2]}.{done.__name__}"
 
 
-async def test_a_command_touches_one_session(world: World, call: Call) -> None:
+async def test_a_command_touches_one_session(world: World, call: Call, until: Until) -> None:
     """K2: but for those that lead from one conversation to another."""
     opened: list[Watched] = []
 
@@ -95,6 +95,7 @@ async def test_a_command_touches_one_session(world: World, call: Call) -> None:
         await world.sent(len(world.service.ledger().sent) + 1)
     world.say("hello again")
     await world.model.asked(6)
+    await until(world.store.open_turns)  # the model is asked while its beginning is on its way
     await world.die()
     world.model.say("again")
     await world.start()
