@@ -52,8 +52,9 @@ def signed(body: bytes, *, secret: str = SECRET) -> dict[str, str]:
 class Program:
     """Whoever posts to the hook."""
 
-    def __init__(self, http: aiohttp.ClientSession) -> None:
+    def __init__(self, http: aiohttp.ClientSession, address: str) -> None:
         self.http = http
+        self.address = address
 
     async def post(self, body: Any, **headers: str) -> tuple[int, dict[str, Any]]:
         """The answer, and its status."""

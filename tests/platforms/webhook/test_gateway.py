@@ -50,7 +50,7 @@ async def opened(tmp_path: Path, receiver: Receiver, url: str) -> AsyncIterator[
             board = Switchboard(tmp_path, receiver, to, hook)
             address = await stack.enter_async_context(listening(board.routes))
             http = await stack.enter_async_context(aiohttp.ClientSession(address))
-            board.program = Program(http)
+            board.program = Program(http, address)
             await stack.enter_async_context(playing(board))
             await until(lambda: receiver.pings or not to)
             return board

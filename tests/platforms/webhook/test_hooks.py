@@ -26,7 +26,7 @@ EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 @asynccontextmanager
 async def posting_to(door: WebhookPlatform) -> AsyncIterator[Program]:
     async with listening(door.routes()) as address, aiohttp.ClientSession(address) as http:
-        yield Program(http)
+        yield Program(http, address)
 
 
 @pytest.fixture
@@ -156,9 +156,9 @@ async def test_a_body_that_is_too_large_is_not_read(intake: RecordingIntake) -> 
 @pytest.mark.parametrize(
     ("body", "kind", "told"),
     [
-        (b"{}", "application/json", "it lacks issue.title, @X-Kind"),
+        (b"{}", "application/json", "it lacks issue.title, @X-Kind (it came as application/json)"),
         (b"{", "application/json", "the body is not application/json"),
-        (b"[" * 100_000, "application/json", "the body is not application/json"),
+        (b"[" * 100_000, "application/json", "nested too deeply"),
         (b'{"a": "\xff"}', "application/json", "the body is not application/json"),
         (b"\xff", "text/plain", "the body is not text/plain"),
         (b"<x/>", "text/xml", "this hook takes application/json"),
@@ -185,6 +185,38 @@ async def test_files_come_with_a_post_one_or_many(intake: RecordingIntake) -> No
             assert (status, told["error"].partition(" is no file")[0]) == (422, "about.files")
     assert intake.attached == [("a", b"\x00\xff"), ("a", b"\x00\xff"), ("b", b"\x00\xff")]
     assert [each.text for each in intake.accepted] == ["0", "1", "2", "3"]
+
+
+async def test_however_deep_a_body_is_nested_it_is_read_or_refused(
+    intake: RecordingIntake,
+) -> None:
+    async with hook(intake, per_minute=0) as program:
+        for depth in range(900, 1000, 5):
+            status, _ = await program.post(b"[" * depth + b"]" * depth)
+            assert status in (202, 422)
+
+
+async def test_a_header_that_is_no_text_is_made_one(intake: RecordingIntake) -> None:
+    """Else it could be kept by no store, and would come again for ever."""
+    body = b"{}"
+    async with hook(intake, template="{@X-Odd}", thread="{@X-Odd}") as program:
+        answer = await raw(program, body, b"X-Odd: caf\xe9")
+        assert answer.startswith(b"HTTP/1.1 202")
+    (inbound,) = intake.accepted
+    assert inbound.text == inbound.source.thread_id == "caf\ufffd"
+
+
+async def raw(program: Program, body: bytes, *headers: bytes) -> bytes:
+    """What is answered to a request with headers that no client would send."""
+    port = program.address.rpartition(":")[2]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    given = [f"{name}: {value}".encode() for name, value in signed(body).items()]
+    lines = [f"POST {PATH} HTTP/1.1".encode(), b"Host: localhost", *given, *headers]
+    writer.write(b"\r\n".join([*lines, b"Content-Length: %d" % len(body), b"", body]))
+    answer = await reader.readline()
+    writer.close()
+    await writer.wait_closed()
+    return answer
 
 
 async def test_plain_text_and_forms_are_read_too(intake: RecordingIntake) -> None:

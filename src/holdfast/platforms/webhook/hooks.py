@@ -103,8 +103,10 @@ class Hooks:
         except Passed as error:
             return _answer(200, str(error), status="ignored")
         except (Unreadable, Missing) as error:
-            log.warning("A post to %s: %s", hook.name, error, extra={"action": "hook_unread"})
-            return _answer(422, str(error))
+            # Many a client says of JSON that it is a form, unless it is told otherwise.
+            told = f"{error} (it came as {request.content_type})"
+            log.warning("A post to %s: %s", hook.name, told, extra={"action": "hook_unread"})
+            return _answer(422, told)
         if wait := hook.rate.wait():
             return _later(429, "more posts than this hook takes in a minute", wait)
         return await self._handed_over(hook, *said)

@@ -42,7 +42,12 @@ class Reader:
     ) -> tuple[Inbound, Sequence[Attachment]]:
         """What is said, and the files that come with it. Raises `Unreadable`, `Missing`, or
         `Passed`."""
-        posted = Posted(body=_read(kind, body), headers=headers)
+        try:
+            return self._said(Posted(body=_read(kind, body), headers=headers), body)
+        except RecursionError:  # reading and writing it again reach their limits apart
+            raise Unreadable("the body is nested too deeply") from None
+
+    def _said(self, posted: Posted, body: bytes) -> tuple[Inbound, Sequence[Attachment]]:
         if self._hook.events and (event := self._event.fill(posted)) not in self._hook.events:
             raise Passed(f"events of the kind {event!r} are not taken here")
         inbound = self._inbound(posted, self._delivery(posted, body))
@@ -101,5 +106,5 @@ def _read(kind: str, body: bytes) -> Any:
         if kind == "application/json" or kind.endswith("+json"):
             return msgspec.json.decode(body)
         return body.decode()
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError) as error:
         raise Unreadable(f"the body is not {kind}: {error}") from None

@@ -47,7 +47,7 @@ class Field:
     def find(self, posted: Posted) -> str | None:
         """Its value in words; None: there is none."""
         if self.is_header:
-            return posted.headers.get(self.name[1:])
+            return _text(posted.headers.get(self.name[1:]))
         return in_words(posted.body if self.name == WHOLE else inside(posted.body, self.name))
 
 
@@ -111,6 +111,13 @@ def inside(value: Any, name: str) -> Any:
         else:
             return None
     return value
+
+
+def _text(header: str | None) -> str | None:
+    """A header may hold bytes that are no text, and nothing else can be kept."""
+    if header is None:
+        return None
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def in_words(value: Any) -> str | None:
