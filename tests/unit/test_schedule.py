@@ -349,6 +349,16 @@ def test_a_job_is_read_as_it_is_typed() -> None:
         parse_job('"at 9" silent=maybe x')
 
 
+@pytest.mark.parametrize("limit", ["-5", "-5m", "5", "nan", "inf", "1e9", "soon", "10000000000h"])
+def test_a_limit_that_is_no_span_of_time_is_told_as_one(limit: str) -> None:
+    with pytest.raises(JobRefused, match=f"^limit={limit} is not known: limit is how long"):
+        parse_job(f'"at 9" limit={limit} x')
+
+
+def test_a_limit_of_nought_is_none() -> None:
+    assert parse_job('"at 9" limit=0 x').limit == 0
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90m", 5400), ("1 hour 30 minutes", 5400), ("2d", 172800)]
 )

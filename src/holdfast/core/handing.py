@@ -31,7 +31,7 @@ class Handing(Protocol):
         is sent: until then it had better stay. Raises `NotHanded`."""
         ...
 
-    async def send(self, call_id: CallId, errand: Errand) -> str:
+    async def run_errand(self, call_id: CallId, errand: Errand) -> str:
         """Returns once it is owed, durably, and says to which chat. Raises `NotHanded`."""
         ...
 

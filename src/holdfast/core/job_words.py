@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from holdfast.core.job import JobRefused, Missed, Overlap, RunsIn, WantedJob
+from holdfast.core.schedule import BadSchedule
 from holdfast.core.time_words import parse_duration
 
 T = TypeVar("T", bound=StrEnum)
@@ -45,7 +46,7 @@ def parse_job(text: str) -> WantedJob:
         silent=_yes(options),
         missed=_choice(options, "missed", Missed) or Missed.ONCE,
         overlap=_choice(options, "overlap", Overlap) or Overlap.SKIP,
-        limit=parse_duration(options["limit"]) if "limit" in options else None,
+        limit=_limit(options),
     )
 
 
@@ -58,6 +59,19 @@ def _choice(options: dict[str, str], name: str, kind: type[T]) -> T | None:
     except ValueError:
         known = ", ".join(kind)
         raise JobRefused(f"{name}={given} is not known: {name} is one of {known}.") from None
+
+
+def _limit(options: dict[str, str]) -> float | None:
+    given = options.get("limit")
+    if given is None or given == "0":
+        return None if given is None else 0.0
+    try:
+        return parse_duration(given)
+    except BadSchedule:
+        raise JobRefused(
+            f"limit={given} is not known: limit is how long a run may take, as 10m or 2h; "
+            "0 is without end."
+        ) from None
 
 
 def _yes(options: dict[str, str]) -> bool:

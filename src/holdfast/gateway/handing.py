@@ -40,7 +40,7 @@ class TurnHanding:
             raise NotHanded(_NO_FILES)
         await self._bring(call_id, address, caption, path=path, kind=DeliveryKind.FILE)
 
-    async def send(self, call_id: CallId, errand: Errand) -> str:
+    async def run_errand(self, call_id: CallId, errand: Errand) -> str:
         self._check_asker()
         if not errand.text.strip() and not errand.path:
             raise NotHanded("there is nothing to send: give a text, a file, or both")

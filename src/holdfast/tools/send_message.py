@@ -48,7 +48,7 @@ class SendMessage:
             raise ToolFailed("nothing can be sent from here")
         errand = Errand(to=asked.to, text=asked.text, path=asked.file)
         try:
-            chat = await context.handing.send(context.call_id, errand)
+            chat = await context.handing.run_errand(context.call_id, errand)
         except NotHanded as error:
             raise ToolFailed(str(error)) from None
         return ToolOutput(text=f"On its way to {chat}.")
