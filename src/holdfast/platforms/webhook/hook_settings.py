@@ -11,7 +11,7 @@ from holdfast.core.settings import DEFAULT_ACCOUNT, TOOLSETS
 from holdfast.platforms.webhook.template import Template, parse
 
 PLATFORM = "webhook"
-SCHEDULE = "schedule"  # the toolset of jobs
+_SCHEDULE = "schedule"  # the toolset of jobs
 _OWNERS = frozenset({"api", "web", HOUSE})  # whatever comes from there is the owner's word
 _NEVER_SAID = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -142,7 +142,7 @@ class HookSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if unknown:
             raise ValueError(f"toolsets has {unknown[0]!r}; there are {', '.join(TOOLSETS)}")
         # What these begin comes back later, as a message that is confined to nothing.
-        if wide := {DELEGATE, SCHEDULE} & set(self.toolsets):
+        if wide := {DELEGATE, _SCHEDULE} & set(self.toolsets):
             raise ValueError(
                 f"toolsets may not have {min(wide)}: what it begins would have all the others. "
                 "Take it out, or leave toolsets out"
