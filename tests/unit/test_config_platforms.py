@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Config, ConfigError, load, schema, show
-from holdfast.config.doors import find_door, is_door, known_doors
+from holdfast.config.doors import find_door, is_door, known_doors, outdone
+from holdfast.core.errors import ConnectRefused
 from holdfast.core.secret import Secret
-from holdfast.process.doors import enabled_accounts, secrets_of
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.process.doors import enabled_accounts, identities, open_doors, secrets_of
+from holdfast.service.clock import SystemClock
 
 Load = Callable[..., Config]
 
@@ -159,18 +162,58 @@ def test_an_installed_door_is_found_and_its_keys_are_checked(given: Load, pigeon
     assert "platforms.pigeon.room is missing" in refusal(given, "[platforms.pigeon]\n")
 
 
-def test_an_installed_door_that_does_not_load_is_told_with_its_package(
+def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_from_starting(
     given: Load, pigeon: Path
 ) -> None:
     pigeon.write_text("import nothing_of_that_name\n")
-    message = refusal(given, '[platforms.pigeon]\nroom = "loft"\n')
-    assert "line 1: platforms.pigeon cannot be used" in message
-    assert "pigeon-door" in message and "nothing_of_that_name" in message
+    text = '[platforms.pigeon]\nroom = "loft"\nallow = ["ann"]\n'
+    config = given(text, {"HOLDFAST_PLATFORMS_PIGEON_PASS_KEY": "coo-coo-coo"})
+    (told,) = [each for each in config.warnings if "pigeon" in each]
+    assert told.startswith("platforms.pigeon cannot be used: the door that the package pigeon-door")
+    assert "nothing_of_that_name" in told
+    assert config.settings.platforms["pigeon"].allow == ("ann",)
+    assert "platforms.pigeon.allow" in refusal(given, "[platforms.pigeon]\nallow = 3\n")
 
 
-def test_a_name_that_leads_to_no_door_is_refused(given: Load, pigeon: Path) -> None:
-    pigeon.write_text("DOOR = 3\n")
-    assert "which is no door of that name" in refusal(given, "[platforms.pigeon]\n")
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
+        ("DOOR = 3", "which is no door of that name"),
+        ("NODOOR = 3", "has no attribute 'DOOR'"),
+        (DOOR, "it says no way to open it"),
+        (DOOR.replace("open=None", "open=lambda opening: 1 / 0"), "ZeroDivisionError"),
+        (DOOR.replace("open=None", "open=lambda opening: opening"), "AttributeError"),
+    ],
+)
+async def test_a_door_that_cannot_be_opened_has_an_account_that_says_why(
+    given: Load, pigeon: Path, module: str, why: str
+) -> None:
+    pigeon.write_text(f"{module}\n")
+    text = """[platforms.pigeon]
+room = "loft"
+[platforms.simulated]
+base_url = "http://127.0.0.1:1"
+"""
+    config = given(text)
+    closed, other = open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix)
+    assert (closed.name, other.name) == ("pigeon", "simulated")
+    with pytest.raises(ConnectRefused, match=why) as told:
+        async with closed.connect(RecordingIntake()):
+            pass
+    assert "package" in told.value.remedy
+    assert identities(config) == {}
+
+
+def test_a_name_that_two_packages_claim_is_nobodys(given: Load, pigeon: Path) -> None:
+    other = pigeon.parent / "dove_door-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dove-door\nVersion: 1.0\n")
+    points = (pigeon.parent / "pigeon_door-1.0.dist-info" / "entry_points.txt").read_text()
+    (other / "entry_points.txt").write_text(points)
+    (told,) = [each for each in given("[platforms.pigeon]\n").warnings if "several" in each]
+    assert "dove-door" in told and "pigeon-door" in told
+    assert "pigeon" not in schema()["$defs"]["Settings"]["properties"]["platforms"]["properties"]
 
 
 def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
@@ -178,6 +221,7 @@ def test_no_package_takes_the_place_of_a_door_of_ours(pigeon: Path) -> None:
     names.write_text(f"[holdfast.platforms]\nsimulated = {pigeon.stem}:DOOR\n")
     door = find_door("simulated")
     assert door is not None and door.settings.__module__.startswith("holdfast.")
+    assert outdone() == {"simulated": "pigeon-door"}
 
 
 def test_variables_reach_an_installed_door_too(given: Load, pigeon: Path) -> None:

@@ -14,6 +14,7 @@ from holdfast.cli.account_told import account_told
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import print_json, print_table
 from holdfast.config import load_settings
+from holdfast.config.doors import DoorUnusable, find_door, outdone
 from holdfast.control.client import ControlClient, GatewayDown
 from holdfast.control.v1.account_views import AccountList, AccountView
 from holdfast.core.account import AccountState
@@ -35,6 +36,7 @@ def print_accounts(home: Path, *, as_json: bool) -> None:
         print_json(msgspec.to_builtins(accounts))
     else:
         _print(accounts)
+        _print_outdone()
 
 
 def check_accounts(home: Path, account: str | None, *, as_json: bool) -> None:
@@ -108,8 +110,25 @@ def _print_configured(home: Path, *, as_json: bool) -> None:
         print_json(found)
         return
     click.echo(_DOWN, err=True)
-    rows = [
-        [f"{each['name']}:{each['account']}", "enabled" if each["enabled"] else "switched off"]
-        for each in found
-    ]
+    rows = [[f"{each['name']}:{each['account']}", _configured(each)] for each in found]
     print_table(["ACCOUNT", "IS"], rows)
+    _print_outdone()
+
+
+def _configured(account: dict[str, Any]) -> str:
+    if not account["enabled"]:
+        return "switched off"
+    try:
+        find_door(account["name"])
+    except DoorUnusable as error:
+        return f"enabled, and cannot be used: {safe(str(error))}"
+    return "enabled"
+
+
+def _print_outdone() -> None:
+    for name, package in outdone().items():
+        click.echo(
+            f"{name}: the package {safe(package)} brings a door of this name, too. Holdfast's own "
+            "is used; that one needs another name.",
+            err=True,
+        )

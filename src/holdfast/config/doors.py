@@ -1,18 +1,25 @@
 """The doors that can be configured: those of this package, and those that are installed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holdfast.core.door import BUILT_IN, DOORS, Door
 from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import PlatformSettings
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
 class DoorUnusable(HoldfastError):
-    """There is a door of that name, and it cannot be loaded."""
+    """There is a door of that name, and it cannot be loaded: what is wrong with it is an affair of
+    the package that brings it."""
+
+
+class UnreadSettings(PlatformSettings, frozen=True, kw_only=True):
+    """Of a door that cannot be loaded: the keys that every platform has, and no others are read."""
 
 
 def known_doors() -> tuple[str, ...]:
@@ -39,21 +46,43 @@ def find_door(name: str) -> Door[Any] | None:
     raise DoorUnusable(f"its entry point leads to {declared!r}, which is no door of that name")
 
 
+def usable_doors() -> list[Door[Any]]:
+    found = []
+    for name in known_doors():
+        with suppress(DoorUnusable):
+            found.append(find_door(name))
+    return [door for door in found if door is not None]
+
+
+def outdone() -> dict[str, str]:
+    """The doors that nobody can use, because Holdfast has one of that name: who brings each."""
+    installed = _installed()
+    return {name: _packages(installed[name]) for name in BUILT_IN if name in installed}
+
+
 def _load(name: str) -> object:
-    entry = _installed().get(name)
-    if entry is None:
+    entries = _installed().get(name)
+    if entries is None:
         return None
+    if len(entries) > 1:
+        raise DoorUnusable(f"several packages bring a door of that name: {_packages(entries)}")
     try:
-        return entry.load()
+        return entries[0].load()
     except Exception as error:  # the package of somebody else: its import may fail in any way
-        package = entry.dist.name if entry.dist else entry.value
         raise DoorUnusable(
-            f"the door that the package {package} brings cannot be loaded: {error!r}"
+            f"the door that the package {_packages(entries)} brings cannot be loaded: {error!r}"
         ) from error
 
 
-def _installed() -> "Mapping[str, EntryPoint]":
+def _packages(entries: "Sequence[EntryPoint]") -> str:
+    return " and ".join(each.dist.name if each.dist else each.value for each in entries)
+
+
+def _installed() -> "Mapping[str, Sequence[EntryPoint]]":
     # Reads what every installed package says of itself: for names that are none of ours only.
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few need
 
-    return {entry.name: entry for entry in entry_points(group=DOORS)}
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=DOORS):
+        found.setdefault(entry.name, []).append(entry)
+    return found

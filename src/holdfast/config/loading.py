@@ -68,8 +68,7 @@ def load(
         draft.put(tuple(key.split(".")), value, origin="the command line")
     variables = {**dotenv.values, **environ}
     check(draft)
-    check_platforms(draft)
-    told = find_provider(draft, variables)
+    told = [*check_platforms(draft), *find_provider(draft, variables)]
     settings = _convert(draft, home)
     warnings = [*home_warnings(home), *dotenv.warnings, *told, *check_rules(draft, settings)]
     resolved = resolve(draft, settings, home=home, variables=variables)

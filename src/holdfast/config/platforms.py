@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from holdfast.config.doors import DoorUnusable, find_door, known_doors
+from holdfast.config.doors import DoorUnusable, UnreadSettings, find_door, known_doors
 from holdfast.config.draft import Draft
 from holdfast.config.error import ConfigError, KeyPath, nearest
 from holdfast.config.shape import check_table, describe
@@ -19,37 +19,47 @@ ACCOUNTS = "accounts"
 _ACCOUNT = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it stands in ids, addresses and names of folders
 
 
-def check_platforms(draft: Draft) -> None:
-    """Raise for the first table that its door would not take."""
+def check_platforms(draft: Draft) -> list[str]:
+    """Raise for the first table that its door would not take; what there is to say of doors that
+    cannot be loaded, whose accounts are parked while whatever else is set up runs."""
+    told = []
     for name, table in _tables(draft, (PLATFORMS,)):
         path: KeyPath = (PLATFORMS, name)
-        shape = shape_of(door_of(draft, name))
-        check_table(draft, shape, path, _without_accounts(table))
+        door, why = _door(draft, name)
+        shape = shape_of(door)
+        check_table(draft, shape, path, _readable(door, _without_accounts(table)))
         for account, each in _tables(draft, (*path, ACCOUNTS)):
             _check_account_name(draft, (*path, ACCOUNTS, account), account)
-            check_table(draft, shape_of_account(shape), (*path, ACCOUNTS, account), each)
+            own = shape_of_account(shape)
+            check_table(draft, own, (*path, ACCOUNTS, account), _readable(door, each))
+        told += [f"platforms.{name} cannot be used: {why}"] if why else []
+    return told
 
 
 def convert_platforms(draft: Draft) -> dict[str, PlatformSettings]:
     """The settings of every platform that is named, as its door has them. To be called with what
     has been checked."""
     return {
-        str(name): _convert(draft, door_of(draft, name).settings, name, table)
+        str(name): _convert(draft, door_of(draft, name), name, table)
         for name, table in draft.tree.get(PLATFORMS, {}).items()
     }
 
 
 def door_of(draft: Draft, name: str) -> Door[Any]:
-    """The door that a table is for; raises where there is none."""
-    path = (PLATFORMS, name)
+    """The door that a table is for; raises where there is none. One that cannot be loaded is stood
+    in for by what every door has."""
+    return _door(draft, name)[0]
+
+
+def _door(draft: Draft, name: str) -> tuple[Door[Any], str]:
+    """Also what is wrong with it."""
     try:
         door = find_door(name)
     except DoorUnusable as error:
-        fix = "mend or reinstall that package, or take the table out"
-        raise draft.refuse(path, f"cannot be used: {error}", fix=fix) from error
+        return Door(name=name, settings=UnreadSettings, open=None), str(error)
     if door is None:
-        raise unknown_door(draft, path, name)
-    return door
+        raise unknown_door(draft, (PLATFORMS, name), name)
+    return door, ""
 
 
 def unknown_door(draft: Draft, path: KeyPath, name: str) -> ConfigError:
@@ -91,6 +101,13 @@ def _without_accounts(table: Any) -> Any:
     return {key: value for key, value in table.items() if key != ACCOUNTS}
 
 
+def _readable(door: Door[Any], table: Any) -> Any:
+    """What can be looked at of a table: nobody knows the keys of a door that cannot be loaded."""
+    if not isinstance(table, dict) or door.settings is not UnreadSettings:
+        return table
+    return {key: value for key, value in table.items() if key in UnreadSettings.__struct_fields__}
+
+
 def _check_account_name(draft: Draft, path: KeyPath, account: str) -> None:
     if _ACCOUNT.fullmatch(account) and account != DEFAULT_ACCOUNT:
         return
@@ -103,24 +120,25 @@ def _check_account_name(draft: Draft, path: KeyPath, account: str) -> None:
 
 
 def _convert(
-    draft: Draft, kind: type[PlatformSettings], name: str, table: Mapping[str, Any]
+    draft: Draft, door: Door[Any], name: str, table: Mapping[str, Any]
 ) -> PlatformSettings:
     accounts = {
-        account: _converted(draft, kind, (PLATFORMS, name, ACCOUNTS, account), each)
+        account: _converted(draft, door, (PLATFORMS, name, ACCOUNTS, account), each)
         for account, each in table.get(ACCOUNTS, {}).items()
     }
     own = _without_accounts(table)
     if accounts and not own:  # nothing is said of the default account: there is none
         own = {"enabled": False}
-    settings = _converted(draft, kind, (PLATFORMS, name), own)
+    settings = _converted(draft, door, (PLATFORMS, name), own)
     return msgspec.structs.replace(settings, accounts=accounts)
 
 
 def _converted(
-    draft: Draft, kind: type[PlatformSettings], path: KeyPath, table: Mapping[str, Any]
+    draft: Draft, door: Door[Any], path: KeyPath, table: Mapping[str, Any]
 ) -> PlatformSettings:
     try:
-        return msgspec.convert(table, kind)
+        settings: PlatformSettings = msgspec.convert(_readable(door, table), door.settings)
+        return settings
     except msgspec.ValidationError as error:
         # Its types fit, so this is what the door itself says of the whole.
         raise draft.refuse(path, f"cannot be used: {error}") from None

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.doors import find_door, known_doors
+from holdfast.config.doors import usable_doors
 from holdfast.config.error import KeyPath, dotted, is_secret
 from holdfast.config.loading import Config
 from holdfast.config.variables import variable_for
@@ -36,7 +36,7 @@ def show(config: Config) -> list[Shown]:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of holdfast.toml, with what every door that is installed declares."""
-    doors = [door for name in known_doors() if (door := find_door(name)) is not None]
+    doors = usable_doors()
     kinds = [Settings, *(door.settings for door in doors)]
     (whole, *tables), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     for table in tables:

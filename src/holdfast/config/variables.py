@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from holdfast.config.doors import known_doors
+from holdfast.config.doors import UnreadSettings, known_doors
 from holdfast.config.dotenv import DotEnv
 from holdfast.config.draft import Draft
 from holdfast.config.error import ConfigError, KeyPath, explain, is_secret, nearest
@@ -57,7 +57,7 @@ def _names(draft: Draft, given: Collection[str]) -> Iterator[tuple[str, tuple[Ke
         if isinstance(section.type, inspect.StructType):
             yield from _fields(section.type, (section.name,))
     for name in _doors_meant([each for each in given if each.startswith(_OF_PLATFORMS)]):
-        yield from _of_door(draft, name)
+        yield from _of_door(draft, name, given)
 
 
 def _doors_meant(given: Collection[str]) -> list[str]:
@@ -73,15 +73,29 @@ def _doors_meant(given: Collection[str]) -> list[str]:
     return ours if all(name.startswith(known) for name in given) else meant(known_doors())
 
 
-def _of_door(draft: Draft, name: str) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+def _of_door(
+    draft: Draft, name: str, given: Collection[str]
+) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
     """The keys of a platform, and of those of its accounts that the file names."""
-    own = shape_of_account(shape_of(door_of(draft, name)))
+    door = door_of(draft, name)
+    if door.settings is UnreadSettings:
+        yield from _unread(name, given)
+    own = shape_of_account(shape_of(door))
     yield from _fields(own, (PLATFORMS, name))
     written: Any = draft.tree
     for part in (PLATFORMS, name, ACCOUNTS):
         written = written.get(part) if isinstance(written, dict) else None
     for account in written if isinstance(written, dict) else ():
         yield from _fields(own, (PLATFORMS, name, ACCOUNTS, account))
+
+
+def _unread(name: str, given: Collection[str]) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:
+    """Any key may be one of a door that cannot be loaded."""
+    begins = f"{variable_for((PLATFORMS, name))}_"
+    for variable in given:
+        if variable.startswith(begins):
+            key = variable.removeprefix(begins).lower()
+            yield variable, ((PLATFORMS, name, key), inspect.StrType())
 
 
 def _fields(node: inspect.StructType, path: KeyPath) -> Iterator[tuple[str, tuple[KeyPath, Node]]]:

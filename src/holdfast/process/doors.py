@@ -1,36 +1,61 @@
 """The doors of a configuration, opened: one platform for each account that is enabled."""
 
+import logging
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from holdfast.config import Config
-from holdfast.config.doors import find_door
-from holdfast.core.door import Opening
+from holdfast.config.doors import DoorUnusable, UnreadSettings, find_door
+from holdfast.core.door import BUILT_IN, Opening
 from holdfast.core.ports import Clock, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import DEFAULT_ACCOUNT, PlatformSettings
+from holdfast.process.closed_door import ClosedDoor
 from holdfast.service.claims import Identity
 from holdfast.service.paths import Paths
 
+log = logging.getLogger(__name__)
+
 
 def open_doors(config: Config, *, clock: Clock, new_id: NewId) -> Iterator[Platform]:
-    """Nothing is connected by this, and no account that is not enabled costs anything."""
+    """Nothing is connected by this, and no account that is not enabled costs anything. A door that
+    cannot be opened has an account that says so."""
     for name, account, settings in enabled_accounts(config):
-        door = find_door(name)
-        assert door is not None, "the settings were checked by it"
-        if door.open is None:
-            continue
-        yield door.open(
-            Opening(
-                account=account,
-                settings=settings,
-                secrets=secrets_of(config, name, account),
-                folder=Paths(config.home).platforms / name / account,
-                clock=clock,
-                new_id=new_id,
-            )
+        opening = Opening(
+            account=account,
+            settings=settings,
+            secrets=secrets_of(config, name, account),
+            folder=Paths(config.home).platforms / name / account,
+            clock=clock,
+            new_id=new_id,
         )
+        if (platform := _opened(name, opening)) is not None:
+            yield platform
+
+
+def _opened(name: str, opening: Opening[Any]) -> Platform | None:
+    """None: the process makes this one itself."""
+    try:
+        door = find_door(name)
+        if door is None or door.open is None:
+            return None if name in BUILT_IN else _closed(name, opening, "it says no way to open it")
+        platform = door.open(opening)
+        if (platform.name, platform.account) != (name, opening.account):
+            told = f"it opens {platform.name}:{platform.account} in the place of its account"
+            return _closed(name, opening, told)
+        return platform
+    except DoorUnusable as error:
+        return _closed(name, opening, str(error))
+    except Exception as error:  # a door may be anybody's, and may fail in any way
+        what = f"{name}:{opening.account}"
+        log.exception("%s is not opened.", what, extra={"action": "door_closed"})
+        return _closed(name, opening, repr(error))
+
+
+def _closed(name: str, opening: Opening[Any], why: str) -> Platform:
+    return ClosedDoor(name, opening.account, f"this door cannot be opened: {why}")
 
 
 def identities(config: Config) -> dict[tuple[str, str], Identity]:
@@ -38,7 +63,7 @@ def identities(config: Config) -> dict[tuple[str, str], Identity]:
     here."""
     found = {}
     for name, account, settings in enabled_accounts(config):
-        door = find_door(name)
+        door = None if isinstance(settings, UnreadSettings) else find_door(name)
         keys = door.identity if door is not None and door.open is not None else ()
         values = {**msgspec.to_builtins(settings), **_revealed(config, name, account)}
         identity = [str(values.get(key, "")) for key in keys]
