@@ -11,7 +11,7 @@ from holdfast.core.inbox import BusyMode
 from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.secret import Secret
-from holdfast.core.settings import GatewaySettings, PlatformSettings, Settings
+from holdfast.core.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.tool import Replay
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.simulated.service import ChatService
@@ -140,6 +140,73 @@ async def test_what_was_said_before_a_tool_gives_way_to_what_is_said_after_it(
     await shown(world, "Found it.")
     await ended(world, DeliveryState.SENT)
     assert len(world.service.ledger().sent) == 1
+
+
+async def test_a_tool_that_runs_is_named_beneath_the_words_and_in_no_reply(
+    world: World, call: Any
+) -> None:
+    """I4: what is being done is shown in the message that grows, and gives way to what is said."""
+    await among_editors(world)
+    lever, (first, second) = world.levers[Replay.SAFE], (Dictation(), Dictation())
+    lever.go.clear()
+    world.model.say(first, second)
+    world.say("look it up")
+    first.say("I will look.")
+    await shown(world, "I will look.")
+    first.end(call(Replay.SAFE, '{"path": "a`b.txt", "lines": 3}'))
+    await shown(world, "I will look.\n\n▸ safe `a'b.txt`")
+    lever.go.set()
+    await shown(world, "I will look.")
+    second.say("Found it.")
+    second.end()
+    await shown(world, "Found it.")
+    await ended(world, DeliveryState.SENT)
+    assert len(world.service.ledger().sent) == 1
+
+
+async def test_a_stopped_turn_keeps_its_words_and_not_what_it_was_doing(
+    world: World, call: Any
+) -> None:
+    """I4, F9: the last words of a message are never those of its progress."""
+    await among_editors(world)
+    lever, first = world.levers[Replay.SAFE], Dictation()
+    lever.go.clear()
+    world.model.say(first)
+    world.say("look it up")
+    first.say("I will look.")
+    await shown(world, "I will look.")
+    first.end(call(Replay.SAFE))
+    await shown(world, "I will look.\n\n▸ safe")
+    world.say("/stop")
+    await ended(world, DeliveryState.SENT, 2)
+    text = world.service.ledger().sent[0].text
+    assert text.startswith("I will look.\n\n(") and "▸" not in text
+
+
+async def test_in_a_quiet_chat_nothing_comes_but_answers(world: World, call: Any) -> None:
+    """Neither typing nor progress, neither notices nor news of a stop; another chat has them."""
+    chats = {"library": ChatSettings(quiet=True)}
+    platform = PlatformSettings(allow=("ann",), chats=chats, restart_notices=True)
+    gateway = GatewaySettings(busy_mode=BusyMode.QUEUE)
+    world.settings = Settings(platforms={"simulated": platform}, gateway=gateway)
+    await among_editors(world, typing=True, busy_notices=True, restart_notices=True)
+    lever = world.levers[Replay.SAFE]
+    lever.go.clear()
+    for chat in ("library", "pub"):
+        reply = Dictation()
+        world.model.say(reply)
+        world.say("look it up", chat=chat)
+        reply.say("Looking.")
+        reply.end(call(Replay.SAFE))
+        await lever.was_pulled(1 if chat == "library" else 2)
+        world.say("and then?", chat=chat)
+    async with asyncio.timeout(10):
+        while len(world.service.ledger().sent) < 2 or not world.service.ledger().typing:
+            await asyncio.sleep(0.005)
+    await world.stop()
+    ledger = world.service.ledger()
+    heard = {sent.outgoing.chat_id for sent in ledger.sent}
+    assert heard | {typing.chat_id for typing in ledger.typing} == {"pub"}
 
 
 async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(world: World) -> None:

@@ -76,6 +76,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     id: DeliveryId
     parts: tuple[Part, ...] = ()
     shown: str = ""  # by this very process, the last
+    words: str = ""  # of that, what the turn has said: the rest is what it was doing
 
 
 class NewDelivery(msgspec.Struct, frozen=True, kw_only=True):

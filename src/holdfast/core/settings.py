@@ -301,6 +301,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     answers: Answers = Answers.MEANT
     allow: tuple[str, ...] = ()  # besides those of the account, and only there
     bots: Annotated[int, msgspec.Meta(ge=0)] = 0  # messages of bots in a row that are answered
+    quiet: bool | None = None  # None: as its account
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -319,6 +320,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     restart_notices: bool = True  # its chats are told of stops and restarts
     busy_mode: BusyMode | None = None  # None: the gateway's
     stream: bool = True  # replies are shown as they grow, where the platform can change them
+    progress: bool = True  # a growing reply names the tools that run
+    quiet: bool = False  # its chats get answers and nothing else
     files: tuple[str, ...] = ("*",)  # that are taken: "*", or ".csv", "image/*"; []: none
     # Of the text of an attached document, that the model is shown at once; 0: nothing.
     file_chars: Annotated[int, msgspec.Meta(ge=0, le=200_000)] = 20_000

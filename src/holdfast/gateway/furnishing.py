@@ -23,6 +23,7 @@ from holdfast.gateway.notices import Notices
 from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.outreach import Outreach
 from holdfast.gateway.parts import Parts
+from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
@@ -72,7 +73,12 @@ def furnish(parts: Parts, built: Built) -> House:
             crash=parts.crash,
         ),
         notices=Notices(
-            built.doors, replies, journal=parts.store, announcer=announcer, clock=parts.clock
+            built.doors,
+            replies,
+            journal=parts.store,
+            announcer=announcer,
+            clock=parts.clock,
+            quiet=Quiet(parts.settings),
         ),
         announcer=announcer,
         agents=_agents(parts, built),

@@ -12,6 +12,7 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.ports import Clock
 from holdfast.gateway.announcing import Announcer
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.replies import Replies, address_of
 
 log = logging.getLogger(__name__)
@@ -30,12 +31,14 @@ class Notices:
         journal: Journal,
         announcer: Announcer,
         clock: Clock,
+        quiet: Quiet,
     ) -> None:
         self._doors = doors
         self._replies = replies
         self._journal = journal
         self._announcer = announcer
         self._clock = clock
+        self._quiet = quiet
 
     def tell(self, row: InboxRow, text: str, *, agent: Agent, turn_id: TurnId) -> None:
         """Tell the sender of `row`, unless its session was told something a moment ago, or its
@@ -52,7 +55,8 @@ class Notices:
 
     def _wanted(self, row: InboxRow) -> bool:
         door = self._doors.find(address_of(row))
-        if door is None:
+        source = row.inbound.source
+        if door is None or self._quiet.in_chat(source.platform, source.account, source.chat_id):
             return False
         return door.capabilities.busy_notices and not door.capabilities.fetchable
 

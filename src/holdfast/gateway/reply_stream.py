@@ -10,6 +10,7 @@ from holdfast.core.events import Event, StepEnded, StreamVoided, TextStreamed
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import Begun, NewDelivery, Part
 from holdfast.core.ports import Clock, Platform
+from holdfast.gateway.doing import Doing
 from holdfast.gateway.fitting import messages_of
 from holdfast.gateway.posting import Post, Posting, editor_of, outcome, restored
 from holdfast.gateway.way import Way
@@ -17,10 +18,12 @@ from holdfast.gateway.way import Way
 log = logging.getLogger(__name__)
 
 _PATIENCE = 0.5  # seconds at most: a reply that is whole by then is sent in one piece
+_BEFORE_DOING = 2.0  # seconds that a tool runs before it alone is worth a message
 
 
 class ReplyStream:
-    """Owns the words of the present step and what is known of the message that shows them.
+    """Owns the words of the present step and what is known of the message that shows them. Beneath
+    them, tools that run are named; of the reply itself that is never a part.
 
     Only the first message of a long reply is shown as it grows: whether there will be a second
     is known at the end, and one that was sent cannot be taken back. Nothing that is shown here
@@ -36,12 +39,16 @@ class ReplyStream:
         journal: Journal,
         clock: Clock,
         crash: Crash,
+        doing: Doing | None = None,
         begun: Begun | None = None,
     ) -> None:
         self.id = new.id
         self.address = new.address
         self.part = restored(begun.parts[0]) if begun and begun.parts else Part(number=1)
         self.shown = begun.shown if begun else ""
+        self._words_shown = begun.words if begun else ""
+        self._last_words = self._words_shown  # of the steps before
+        self._doing = doing  # None: it is not shown
         self.muted = False  # nothing more is shown before the end
         self.begun = begun is not None  # its row is there, or on its way
         self._new = new
@@ -55,6 +62,7 @@ class ReplyStream:
         self._next_at = 0.0
         self._row_there = self.begun  # and nothing is shown before that
         self._attempted = begun is not None and bool(begun.parts)
+        self._unhurried = False  # the timer is set for what is done alone
         self._full = False  # its first message holds no more of this step
         self._closed = False
 
@@ -63,7 +71,12 @@ class ReplyStream:
         """What a turn that goes on elsewhere needs of it; None: nothing was begun."""
         if not self.begun:
             return None
-        return Begun(id=self.id, parts=(self.part,) if self._attempted else (), shown=self.shown)
+        return Begun(
+            id=self.id,
+            parts=(self.part,) if self._attempted else (),
+            shown=self.shown,
+            words=self._words_shown,
+        )
 
     @property
     def rest(self) -> float:
@@ -74,10 +87,22 @@ class ReplyStream:
         """What watchers see of the turn; every secret has been taken out of it."""
         if isinstance(event, TextStreamed):
             self._pieces.append(event.text)
-            if self._timer is None and self._grows:
-                self._wait()
-        elif isinstance(event, StepEnded | StreamVoided):
+            self._stir()
+        elif isinstance(event, StepEnded):
+            self._last_words = self._words
             self._forget()  # what is shown stays until there is something better
+        elif isinstance(event, StreamVoided):
+            self._forget()
+        elif self._doing is not None and self._doing.take(event):
+            self._stir()
+
+    def _stir(self) -> None:
+        """There is something to show, when it is time; words wait less long than what is done."""
+        if self._timer is not None and self._unhurried and self._pieces:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and self._grows:
+            self._wait()
 
     @property
     def _grows(self) -> bool:
@@ -91,6 +116,8 @@ class ReplyStream:
         """A turn begins, or goes on after it was set aside."""
         self._closed = False
         self.muted = self.muted or muted
+        if self._doing is not None:
+            self._doing.clear()
         self._forget()
 
     def close(self) -> None:
@@ -102,7 +129,8 @@ class ReplyStream:
 
     def _wait(self) -> None:
         """One timer, whatever comes meanwhile: when it rings, the newest words are shown."""
-        first = min(self._interval, _PATIENCE)
+        self._unhurried = not (self.begun or self._pieces)
+        first = _BEFORE_DOING if self._unhurried else min(self._interval, _PATIENCE)
         until = self.rest if self.begun else first
         self._timer = asyncio.get_running_loop().call_later(until, self._due)
 
@@ -120,8 +148,19 @@ class ReplyStream:
 
     def _news(self) -> str:
         """What would be shown, if that is not what is shown already."""
-        text = "".join(self._pieces)
+        words, doing = self._words, self._lines
+        text = f"{words}\n\n{doing}" if words.strip() and doing else words or doing
         return text if text.strip() and text != self.shown else ""
+
+    @property
+    def _words(self) -> str:
+        """Of the present step, or while that has none, of those before it."""
+        words = "".join(self._pieces)
+        return words if words.strip() else self._last_words
+
+    @property
+    def _lines(self) -> str:
+        return "" if self._doing is None else self._doing.lines
 
     def _begin(self) -> None:
         """The row, before the first piece. Queued now, so that the end of the turn finds it."""
@@ -143,7 +182,11 @@ class ReplyStream:
 
     async def put(self, posting: Posting, platform: Platform, way: Way) -> None:
         """Show the newest words, in one try. Whatever goes wrong, the end makes it good."""
-        first, *more = messages_of(self._news(), platform)
+        words, *more = messages_of(self._words, platform) or [""]
+        first = words
+        if self._lines and not more:
+            whole = messages_of(self._news(), platform)
+            first = whole[0] if len(whole) == 1 else words  # for what is done, no word gives way
         if not first or first == self.shown or not self._grows or not self._may_put(platform):
             return
         post = Post(delivery_id=self.id, address=self.address, text=first, final=False)
@@ -152,6 +195,7 @@ class ReplyStream:
         try:
             self.part = await posting.put(post, self.part, platform)
             self.shown = "" if sending and self.part.doubtful else first
+            self._words_shown = words if self.shown else ""
             self._full = bool(more)
         except SendError as error:
             self._not_taken(error, sending=sending, way=way)
@@ -167,7 +211,8 @@ class ReplyStream:
             return
         self.muted = sending or isinstance(error, Refused)
         if not isinstance(error, Refused):
-            self.shown = ""  # as far as anybody knows: the last edit is made in any case
+            # As far as anybody knows: the last edit is made in any case.
+            self.shown = self._words_shown = ""
 
     def _may_put(self, platform: Platform) -> bool:
         """What may have arrived is sent again by the end alone, with all its words; unless the

@@ -9,9 +9,12 @@ from holdfast.core.journal import Journal
 from holdfast.core.outbox import Address, Begun, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.ports import Clock, NewId
 from holdfast.core.settings import Settings
+from holdfast.core.source import ChatType, Source
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.doing import Doing
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.replies import address_of
 from holdfast.gateway.reply_stream import ReplyStream
 from holdfast.gateway.typist import Typist
@@ -36,6 +39,10 @@ class Streaming:
         self._unwanted = {
             (name, account) for name, account, each in settings.every_account() if not each.stream
         }
+        self._without_progress = {
+            (name, account) for name, account, each in settings.every_account() if not each.progress
+        }
+        self._quiet = Quiet(settings)
         self._doors = doors
         self._delivery = delivery
         self._journal = journal
@@ -50,7 +57,8 @@ class Streaming:
         as it must, also where nothing more is shown of it."""
         source = row.inbound.source
         can = self._doors.capabilities_of(source.platform, source.account)
-        shows = can.edit and (source.platform, source.account) not in self._unwanted
+        account = (source.platform, source.account)
+        shows = can.edit and account not in self._unwanted and not self._is_quiet(source)
         # What a job says may be meant for nobody, which is known when all of it is said.
         if begun is None and (not shows or row.inbound.run is not None):
             return None
@@ -72,6 +80,7 @@ class Streaming:
                 journal=self._journal,
                 clock=self._clock,
                 crash=self._crash,
+                doing=None if account in self._without_progress else self._doing(source),
                 begun=begun,
             )
         stream.reopen(muted=not shows)
@@ -81,9 +90,15 @@ class Streaming:
         """None: nobody there could see that an answer to `row` is being written."""
         source = row.inbound.source
         can = self._doors.capabilities_of(source.platform, source.account)
-        if not can.typing or row.inbound.run is not None:
+        if not can.typing or row.inbound.run is not None or self._is_quiet(source):
             return None
         return Typist(address_of(row), show=self._delivery.show)
+
+    def _is_quiet(self, source: Source) -> bool:
+        return self._quiet.in_chat(source.platform, source.account, source.chat_id)
+
+    def _doing(self, source: Source) -> Doing:
+        return Doing(private=source.chat_type is ChatType.DM)
 
 
 def ended(end: EndTurn, begun: Begun | None, row: InboxRow) -> EndTurn:
@@ -110,7 +125,7 @@ def left_over(end: EndTurn, begun: Begun, address: Address) -> NewDelivery:
         id=begun.id,
         address=address,
         kind=DeliveryKind.NOTICE,
-        text=f"{begun.shown}\n\n{reason}" if begun.shown else reason,
+        text=f"{begun.words}\n\n{reason}" if begun.words else reason,
         session_id=end.session_id,
         turn_id=end.turn_id,
         state=DeliveryState.PENDING if seen else DeliveryState.FAILED,
