@@ -32,3 +32,9 @@ async def ann(synapse: Synapse) -> AsyncIterator[Person]:
 async def bob(synapse: Synapse) -> AsyncIterator[Person]:
     async with Person(synapse.base_url, synapse.register(f"bob{next(_numbers)}")) as person:
         yield person
+
+
+@pytest.fixture
+async def program(synapse: Synapse) -> AsyncIterator[Person]:
+    async with Person(synapse.base_url, synapse.register(f"program{next(_numbers)}")) as person:
+        yield person

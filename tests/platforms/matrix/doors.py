@@ -21,7 +21,13 @@ _ids = count(1)
 
 
 def door_to(
-    base_url: str, user_id: str, folder: Path, *, token: str = "", **settings: Any
+    base_url: str,
+    user_id: str,
+    folder: Path,
+    *,
+    token: str = "",
+    limit: float = 20.0,
+    **settings: Any,
 ) -> MatrixPlatform:
     """By a password, which is the name, unless there is a token."""
     name = user_id[1:].partition(":")[0]
@@ -36,7 +42,7 @@ def door_to(
         clock=SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_ids)}",
     )
-    return MatrixPlatform(opening)
+    return MatrixPlatform(opening, limit=limit)
 
 
 async def introduce(door: MatrixPlatform, person: Person, user_id: str, **more: Any) -> str:

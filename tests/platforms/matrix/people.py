@@ -41,6 +41,9 @@ class Person:
         body = {"invite": invited, "is_direct": direct, "preset": "private_chat", **more}
         return str((await self.call("POST", "createRoom", body))["room_id"])
 
+    async def invite(self, room_id: str, user_id: str) -> None:
+        await self.call("POST", f"rooms/{quote(room_id)}/invite", {"user_id": user_id})
+
     async def join(self, room_id: str) -> None:
         await self.call("POST", f"join/{quote(room_id)}", {})
 

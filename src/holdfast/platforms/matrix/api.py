@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from holdfast.core.attachment import NoAttachment
+from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
 from holdfast.core.outbox import SentFile
 from holdfast.platforms.matrix.wire import Error, Uploaded, Whoami
@@ -41,7 +42,7 @@ class ClientApi:
     """One account's line. It owns its connections while it is open, and says the token to nobody
     but the homeserver. `alive` is told of each answer to this account: it came over the line."""
 
-    def __init__(self, homeserver: str, *, limit: float = 20.0) -> None:
+    def __init__(self, homeserver: str, *, limit: float) -> None:
         self._base_url = homeserver.rstrip("/")
         self._limit = limit
         self._token = ""
@@ -180,7 +181,7 @@ def _nobody() -> None:
 
 def _read(what: str, answer: bytes, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(answer, type=kind)
+        return decode(answer, type=kind)
     except msgspec.MsgspecError as error:
         raise OutcomeUnknown(f"the homeserver answered {what} with nonsense: {error}") from error
 

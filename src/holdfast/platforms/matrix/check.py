@@ -7,11 +7,13 @@ from holdfast.platforms.matrix.door import MatrixSettings
 from holdfast.platforms.matrix.login import log_in
 from holdfast.platforms.matrix.wire import Nothing
 
+_PATIENCE = 20.0  # seconds that an answer may take
+
 
 async def check(opening: Opening[MatrixSettings]) -> Known:
     """With a password, a device is made and taken away again. Raises a `ConnectError` or a
     `SendError`."""
-    api = ClientApi(opening.settings.homeserver)
+    api = ClientApi(opening.settings.homeserver, limit=_PATIENCE)
     async with api.open(lambda: None):
         if (token := opening.secrets.get("token")) is not None:
             api.speak_as(token.reveal())

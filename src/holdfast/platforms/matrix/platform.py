@@ -24,10 +24,10 @@ from holdfast.platforms.matrix.hearing import Hearing
 from holdfast.platforms.matrix.keys import Keys
 from holdfast.platforms.matrix.login import Login
 from holdfast.platforms.matrix.reading import PLATFORM
-from holdfast.platforms.matrix.record import Record
+from holdfast.platforms.matrix.record import Place, Record
 from holdfast.platforms.matrix.rooms import Rooms
 from holdfast.platforms.matrix.sending import LONGEST, Sending
-from holdfast.platforms.matrix.syncing import GRACE
+from holdfast.platforms.matrix.stream import GRACE
 from holdfast.platforms.matrix.wire import Whoami
 from holdfast.platforms.text.matrix import fits
 
@@ -58,12 +58,13 @@ class MatrixPlatform:
     """A door to one account. It owns its line while it is connected, and keeps its device, its
     keys and how far it was heard in its folder."""
 
-    def __init__(self, opening: Opening[MatrixSettings]) -> None:
+    def __init__(self, opening: Opening[MatrixSettings], *, limit: float = 20.0) -> None:
+        """`limit`: seconds that an answer may take."""
         self.name = PLATFORM
         self.account = opening.account
         self.capabilities = capabilities_of(opening.settings)
         self._opening = opening
-        self._api = ClientApi(opening.settings.homeserver)
+        self._api = ClientApi(opening.settings.homeserver, limit=limit)
         self._login = Login(
             self._api,
             account=opening.account,
@@ -91,22 +92,22 @@ class MatrixPlatform:
 
     @asynccontextmanager
     async def _heard(self, me: Whoami, machine: "Machine", intake: Intake) -> AsyncIterator[None]:
-        rooms = Rooms(self._api, machine)
+        rooms = Rooms(self._api, machine, user_id=me.user_id)
         keys = Keys(self._api, machine, rooms)
-        record = await self._record_of(me)
+        hearing = Hearing(
+            self._api,
+            machine,
+            rooms,
+            keys,
+            await self._record_of(me),
+            user_id=me.user_id,
+            opening=self._opening,
+            intake=intake,
+        )
+        place = await self._begun(hearing)
         async with asyncio.TaskGroup() as tasks:
-            hearing = Hearing(
-                self._api,
-                machine,
-                rooms,
-                keys,
-                record,
-                user_id=me.user_id,
-                opening=self._opening,
-                intake=intake,
-                tasks=tasks,
-            )
-            listening = tasks.create_task(self._listen(hearing, intake), name="sync")
+            work = self._listen(hearing, place, intake=intake, tasks=tasks)
+            listening = tasks.create_task(work, name="sync")
             new_id = self._opening.new_id
             self._sending = Sending(self._api, rooms, keys, user_id=me.user_id, new_id=new_id)
             try:
@@ -148,10 +149,18 @@ class MatrixPlatform:
         except SendError as error:
             raise LineLost(str(error)) from error
 
-    async def _listen(self, hearing: Hearing, intake: Intake) -> None:
+    async def _begun(self, hearing: Hearing) -> Place:
+        try:
+            return await hearing.begin()
+        except SendError as error:
+            raise self._ended_by(error) from error
+
+    async def _listen(
+        self, hearing: Hearing, place: Place, *, intake: Intake, tasks: asyncio.TaskGroup
+    ) -> None:
         """Until the line breaks, which is told to whoever mends lines."""
         try:
-            await hearing.run()
+            await hearing.run(place, tasks)
         except SendError as error:
             intake.lost(self.name, self.account, self._ended_by(error))
 

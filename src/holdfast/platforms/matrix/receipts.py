@@ -15,21 +15,24 @@ log = logging.getLogger(__name__)
 class Receipts:
     """Owns the tasks that bring them. Nobody is the worse where one fails."""
 
-    def __init__(self, api: ClientApi, *, tasks: asyncio.TaskGroup, wanted: bool) -> None:
+    def __init__(self, api: ClientApi, *, wanted: bool) -> None:
         self._api = api
-        self._tasks = tasks
         self._wanted = wanted
+        self._tasks: asyncio.TaskGroup | None = None  # of the connection
         self._bringing: set[asyncio.Task[None]] = set()
 
+    def begin(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+
     def show(self, inbound: Inbound) -> None:
-        if self._wanted:
+        if self._wanted and self._tasks is not None:
             task = self._tasks.create_task(self._bring(inbound))
             self._bringing.add(task)
             task.add_done_callback(self._bringing.discard)
 
     def leave(self) -> None:
         """The connection ends: nothing more is done on the side."""
-        self._wanted = False
+        self._tasks = None
         for task in self._bringing:
             task.cancel()
 

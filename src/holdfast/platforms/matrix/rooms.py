@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.source import ChatType
 from holdfast.platforms.matrix.api import ClientApi, NotFound
-from holdfast.platforms.matrix.paths import in_room
+from holdfast.platforms.matrix.paths import in_room, path
 from holdfast.platforms.matrix.wire import Json
 
 if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
@@ -16,9 +16,10 @@ _TWO = 2
 class Rooms:
     """Owns which rooms the account itself calls direct."""
 
-    def __init__(self, api: ClientApi, machine: "Machine") -> None:
+    def __init__(self, api: ClientApi, machine: "Machine", *, user_id: str) -> None:
         self._api = api
         self._machine = machine
+        self._me = user_id
         self._direct: frozenset[str] = frozenset()
 
     def call_direct(self, content: Json) -> None:
@@ -26,6 +27,14 @@ class Rooms:
         never write it, so it is the word of whoever owns the account."""
         rooms = [each for each in content.values() if isinstance(each, list)]
         self._direct = frozenset(str(room) for each in rooms for room in each)
+
+    async def learn_direct(self) -> None:
+        """Later changes of it are told by the stream. Raises a `SendError`."""
+        try:
+            where = path("user", self._me, "account_data", "m.direct")
+            self.call_direct(await self._api.ask("GET", where, dict))
+        except NotFound:
+            return
 
     async def known(self, room_id: str) -> "Room":
         """Raises a `SendError`: `Refused` where we are not in it."""

@@ -27,23 +27,24 @@ class Unread:
         handing: Handing,
         patience: Patience,
         *,
-        tasks: asyncio.TaskGroup,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._record = record
         self._listening = listening
         self._handing = handing
         self._patience = patience
-        self._tasks = tasks
+        self._tasks: asyncio.TaskGroup | None = None  # of the connection
         self._sleep = sleep
         self._waiting: set[asyncio.Task[None]] = set()
 
-    def begin(self) -> None:
+    def begin(self, tasks: asyncio.TaskGroup) -> None:
         """With what an earlier life has left."""
+        self._tasks = tasks
         self._wait_with(each for each in self._record.sealed if not each.told)
 
     def leave(self) -> None:
         """The connection ends: the next one finds them in the record."""
+        self._tasks = None
         for task in self._waiting:
             task.cancel()
 
@@ -66,6 +67,8 @@ class Unread:
             await self._record.unseal(sealed.event_id)
 
     def _wait_with(self, sealed: Iterable[Sealed]) -> None:
+        if self._tasks is None:
+            return
         for each in sealed:
             task = self._tasks.create_task(self._tell_of(each))
             self._waiting.add(task)

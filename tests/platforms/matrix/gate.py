@@ -1,0 +1,119 @@
+"""A gate in front of the homeserver: it makes the trouble that a healthy server does not, and sees
+how far its client has come."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+_HOP = frozenset({"connection", "transfer-encoding", "content-encoding", "content-length", "date"})
+
+# What Synapse answers to a token that was revoked.
+_UNKNOWN_TOKEN = {"errcode": "M_UNKNOWN_TOKEN", "error": "Invalid access token passed."}
+
+
+class Fault(Enum):
+    """What becomes of the next event that is sent."""
+
+    # Answers that Synapse itself gives: rc_message, and a room that one may not write in.
+    FLOOD = (429, {"errcode": "M_LIMIT_EXCEEDED", "error": "Too much", "retry_after_ms": 7000})
+    FORBIDDEN = (403, {"errcode": "M_FORBIDDEN", "error": "User not in room"})
+    CUT = (0, {})  # it is taken, and nobody says so
+
+
+class Gate:
+    """Owns a listener in front of `server`, and what goes wrong there."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.base_url = ""
+        self.faults: list[Fault] = []
+        self.silent = False
+        self.away = False
+        self.shut_out = False
+        self._lines: set[asyncio.Transport] = set()
+        self._told: dict[str, set[str]] = {}  # by the token that says they were taken
+        self._acknowledged: set[str] = set()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Gate"]:
+        app = web.Application(client_max_size=2**24)
+        app.router.add_route("*", "/{path:.*}", self._pass)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with aiohttp.ClientSession(auto_decompress=False) as self._http:
+            try:
+                yield self
+            finally:
+                self.cut()
+                await runner.cleanup()
+
+    def cut(self) -> None:
+        """Every line that is open breaks."""
+        for line in list(self._lines):
+            line.abort()
+
+    def be_well(self) -> None:
+        if self.silent:
+            self.cut()
+        self.away = self.silent = self.shut_out = False
+        self.faults.clear()
+
+    def acknowledged(self, *, but: str) -> int:
+        """Messages of others that the client has passed, by the tokens that it asks from."""
+        return len({name for name in self._acknowledged if not name.endswith(f" {but}")})
+
+    async def _pass(self, request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        self._lines.add(request.transport)
+        if self.away:
+            request.transport.abort()
+        while self.silent:
+            await asyncio.sleep(3600)
+        self._acknowledged |= self._told.get(request.query.get("since", ""), set())
+        fault = self._fault_of(request)
+        if self.shut_out:
+            return web.json_response(_UNKNOWN_TOKEN, status=401)
+        if fault in (Fault.FLOOD, Fault.FORBIDDEN):
+            status, body = fault.value
+            return web.json_response(body, status=status)
+        response = await self._forwarded(request)
+        if fault is Fault.CUT:
+            request.transport.abort()
+        while self.silent:
+            await asyncio.sleep(3600)
+        return response
+
+    def _fault_of(self, request: web.Request) -> Fault | None:
+        sends = request.method == "PUT" and "/send/" in request.path
+        return self.faults.pop(0) if sends and self.faults else None
+
+    async def _forwarded(self, request: web.Request) -> web.Response:
+        headers = {name: value for name, value in request.headers.items() if name != "Host"}
+        url = self._server + request.raw_path
+        data = await request.read()
+        async with self._http.request(
+            request.method, aiohttp.client.URL(url, encoded=True), data=data, headers=headers
+        ) as answer:
+            body = await answer.read()
+            if request.path.endswith("/sync"):
+                self._remember(await answer.json())
+            kept = {k: v for k, v in answer.headers.items() if k.lower() not in _HOP}
+            return web.Response(status=answer.status, body=body, headers=kept)
+
+    def _remember(self, sync: dict[str, Any]) -> None:
+        rooms = sync.get("rooms", {}).get("join", {}).values()
+        events = [each for room in rooms for each in room["timeline"]["events"]]
+        names = {
+            f"{each['event_id']} {each['sender']}"
+            for each in events
+            if each["type"] == "m.room.message"
+        }
+        if "next_batch" in sync:
+            self._told[sync["next_batch"]] = names

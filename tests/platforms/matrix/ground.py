@@ -1,0 +1,145 @@
+"""The ground of this door: a real Synapse behind a gate, with new rooms for each check."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.platforms.matrix.doors import address, door_to
+from tests.platforms.matrix.gate import Fault, Gate
+from tests.platforms.matrix.people import Person as Client
+
+from holdfast.core.outbox import Address, SentFile
+from holdfast.platforms.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
+
+_SHORT = 2.0  # seconds that the door waits for an answer, where somebody is silent
+
+
+class MatrixGround(Ground):
+    """Rooms are made when somebody speaks there first. In each, the account is already."""
+
+    shows_answers = True
+
+    def __init__(self, gate: Gate, bot: Client, people: dict[Person, Client], folder: Path) -> None:
+        self._gate = gate
+        self._bot = bot
+        self._people = people
+        self._dms: dict[Person, str] = {}
+        self._group = self._root = ""
+        self._said: dict[str, tuple[Person, str]] = {}
+        self._password = bot.user_id[1:].partition(":")[0]
+        self.door = door_to(
+            gate.base_url, bot.user_id, folder, token=bot.token, limit=_SHORT, allow=("*",)
+        )
+
+    async def begin(self) -> "MatrixGround":
+        await self._dm(Person.ANN)
+        return self
+
+    def address(self) -> Address:
+        return address(self._dms[Person.ANN])
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Person = Person.ANN,
+        place: Place = Place.DM,
+        named: bool = False,
+        answers: str | None = None,
+        files: Sequence[SentFile] = (),
+    ) -> str:
+        who = self._people[by]
+        room_id = await self._dm(by) if place is Place.DM else await self._in_group()
+        content = await self._content(who, text, files)
+        content["msgtype"] = "m.notice" if by is Person.PROGRAM else content["msgtype"]
+        if named:
+            content["m.mentions"] = {"user_ids": [self._bot.user_id]}
+        relation: dict[str, Any] = {"m.in_reply_to": {"event_id": answers}} if answers else {}
+        if place is Place.THREAD:
+            relation |= {"rel_type": "m.thread", "event_id": self._root}
+        if relation:
+            content["m.relates_to"] = relation
+        name = await who.send(room_id, content)
+        self._said[name] = (by, room_id)
+        return name
+
+    async def revise(self, name: str, text: str) -> None:
+        by, room_id = self._said[name]
+        await self._people[by].revise(room_id, name, text)
+
+    async def read(self) -> Sequence[Shown]:
+        found: dict[str, tuple[int, Shown]] = {}
+        rooms = [*self._dms.values(), *([self._group] if self._group else [])]
+        for room_id in rooms:
+            for event in await self._bot.events(room_id, by=self._bot.user_id):
+                if event["type"] == "m.room.message":
+                    await self._show(event, room_id, found)
+        return [shown for _, shown in sorted(found.values(), key=lambda each: each[0])]
+
+    async def acknowledged(self) -> int:
+        return self._gate.acknowledged(but=self._bot.user_id)
+
+    async def trouble(self, trouble: Trouble) -> None:
+        gate = self._gate
+        match trouble:
+            case Trouble.FLOOD:
+                gate.faults.append(Fault.FLOOD)
+            case Trouble.REFUSED:
+                gate.faults.append(Fault.FORBIDDEN)
+            case Trouble.RECEIPT_LOST:
+                gate.faults.append(Fault.CUT)
+            case Trouble.AWAY:
+                gate.away = True
+                gate.cut()
+            case Trouble.SILENT:
+                gate.silent = True
+            case Trouble.SHUT_OUT:
+                gate.shut_out = True
+            case Trouble.WELL:
+                gate.be_well()
+            case _:
+                raise NotToBeHad(trouble.name)
+
+    async def _content(self, who: Client, text: str, files: Sequence[SentFile]) -> dict[str, Any]:
+        for file in files:
+            uri = await who.upload(file.data)
+            return {"msgtype": "m.file", "body": text, "filename": file.name, "url": uri}
+        return {"msgtype": "m.text", "body": text}
+
+    async def _show(
+        self, event: dict[str, Any], room_id: str, found: dict[str, tuple[int, Shown]]
+    ) -> None:
+        content, relation = event["content"], event["content"].get("m.relates_to", {})
+        when, edited = event["origin_server_ts"], relation.get("rel_type") == "m.replace"
+        threaded = relation.get("rel_type") == "m.thread"
+        place = Place.DM if room_id != self._group else Place.GROUP
+        files = ()
+        if "url" in content:
+            data = await self._bot.download(content["url"])
+            files = (SentFile(name=content["filename"], data=data),)
+        shown = Shown(
+            text=content.get("m.new_content", content)["body"],
+            place=Place.THREAD if threaded else place,
+            files=files,
+            answers=relation.get("m.in_reply_to", {}).get("event_id"),
+        )
+        name = relation["event_id"] if edited else event["event_id"]
+        found[name] = (found[name][0] if edited else when, shown)
+
+    async def _dm(self, who: Person) -> str:
+        if who not in self._dms:
+            self._dms[who] = await self._people[who].room(self._bot.user_id, direct=True)
+            await self._bot.join(self._dms[who])
+        return self._dms[who]
+
+    async def _in_group(self) -> str:
+        if not self._group:
+            ann, *others = self._people.values()
+            self._group = await ann.room(*(each.user_id for each in others))
+            await asyncio.gather(*(each.join(self._group) for each in others))
+            # What was said before the account was invited is not said to it.
+            self._root = await ann.say(self._group, "the thread begins")
+            await ann.invite(self._group, self._bot.user_id)
+            await self._bot.join(self._group)
+        return self._group
