@@ -1,6 +1,6 @@
 """Grounds: a bot on a real ngircd, and one on a server of IRCv3 that keeps a history."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -8,11 +8,12 @@ from tempfile import TemporaryDirectory
 
 from tests.platforms.irc import ircv3
 from tests.platforms.irc.doors import address, door_to, settings_for, until
+from tests.platforms.irc.ngircd import Ngircd, person
 from tests.platforms.irc.ngircd import Person as Client
-from tests.platforms.irc.ngircd import person, running
 
 from holdfast.core.outbox import Address, SentFile
 from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.formatting import plain
 from holdfast.platforms.irc.platform import IrcPlatform
 from holdfast.platforms.irc.sending import REPEATED
@@ -44,8 +45,16 @@ def _shown(lines: Sequence[Heard]) -> list[Shown]:
 class NgircdGround(Ground):
     """People are clients of the server, and the bot comes through a proxy that can break."""
 
-    def __init__(self, door: IrcPlatform, proxy: Proxy, people: dict[Person, Client]) -> None:
+    def __init__(
+        self,
+        door: IrcPlatform,
+        settings: IrcSettings,
+        proxy: Proxy,
+        people: dict[Person, Client],
+    ) -> None:
         self.door = door
+        self._nick = settings.nick
+        (self._channel,) = settings.channels
         self._proxy = proxy
         self._people = people
         self._numbers = count(1)
@@ -66,7 +75,7 @@ class NgircdGround(Ground):
         if answers is not None:
             raise NotToBeHad("without tags, a message does not say what it answers")
         somebody, bot = self._people[by], await self._bot()
-        target = _CHANNEL if place is Place.GROUP else bot
+        target = self._channel if place is Place.GROUP else bot
         words = f"{bot}: {text}" if named and place is Place.GROUP else text
         # What programs say by themselves is a NOTICE, so that no other answers it.
         somebody.do("NOTICE" if by is Person.PROGRAM else "PRIVMSG", target, words)
@@ -79,7 +88,7 @@ class NgircdGround(Ground):
         lines = [
             heard
             for heard in self._people[Person.ANN].read
-            if heard.verb == "PRIVMSG" and heard.nick.startswith(_BOT)
+            if heard.verb == "PRIVMSG" and heard.nick.rstrip("_") == self._nick
         ]
         return _shown(lines)
 
@@ -87,7 +96,7 @@ class NgircdGround(Ground):
         ann = self._people[Person.ANN]
         match trouble:
             case Trouble.REFUSED:  # she is called otherwise, and nobody is by her nick
-                ann.do("NICK", "elsewhere")
+                ann.do("NICK", f"{ann.nick}away")
                 await until(lambda: any(heard.verb == "NICK" for heard in ann.read))
             case Trouble.AWAY:
                 self._proxy.go_away()
@@ -106,12 +115,12 @@ class NgircdGround(Ground):
         ann = self._people[Person.ANN]
         while True:
             ann.read[:] = [heard for heard in ann.read if heard.verb != "353"]
-            ann.do("NAMES", _CHANNEL)
+            ann.do("NAMES", self._channel)
             await until(lambda: any(heard.verb == "353" for heard in ann.read))
             names = next(heard.last for heard in ann.read if heard.verb == "353").split()
-            bots = [name.lstrip("@+") for name in names if name.lstrip("@+").startswith(_BOT)]
+            bots = [name for name in names if name.lstrip("@+").rstrip("_") == self._nick]
             if len(bots) == 1:
-                return bots[0]
+                return bots[0].lstrip("@+")
 
 
 class HistoryGround(Ground):
@@ -170,17 +179,19 @@ class HistoryGround(Ground):
 
 
 @asynccontextmanager
-async def irc_on_ngircd() -> AsyncIterator[Ground]:
+async def irc_on_ngircd(server: Ngircd, new_nick: Callable[[str], str]) -> AsyncIterator[Ground]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        server = stack.enter_context(running(folder))
+        bot, channel = new_nick(_BOT), new_nick(_CHANNEL)
         people = {}
-        for each, nick in ((Person.ANN, "ann"), (Person.BOB, "bob"), (Person.PROGRAM, "clock")):
-            people[each] = await stack.enter_async_context(person(server.port, nick))
-            people[each].do("JOIN", _CHANNEL)
+        for each in Person:
+            people[each] = await stack.enter_async_context(
+                person(server.port, new_nick(each.name.lower()))
+            )
+            people[each].do("JOIN", channel)
         proxy = await stack.enter_async_context(Proxy(server.port))
-        settings = settings_for(proxy.port, channels=(_CHANNEL,))
-        yield NgircdGround(door_to(settings, folder, patience=2.0), proxy, people)
+        settings = settings_for(proxy.port, nick=bot, channels=(channel,))
+        yield NgircdGround(door_to(settings, folder, patience=2.0), settings, proxy, people)
 
 
 @asynccontextmanager

@@ -5,22 +5,17 @@ from pathlib import Path
 import pytest
 from tests.platforms.irc.doors import settings_for
 from tests.platforms.irc.ircv3 import PASSWORD, Server
+from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectRefused
 from holdfast.core.secret import Secret
 from holdfast.platforms.irc.door import DOOR, IrcSettings
-from holdfast.process.doors import identities, open_doors
+from holdfast.process.doors import identities
 from holdfast.service.clock import SystemClock
 
 TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
-
-
-def written(home: Path, text: str) -> Path:
-    home.mkdir(mode=0o700, exist_ok=True)
-    (home / "holdfast.toml").write_text(text)
-    return home
 
 
 @pytest.mark.parametrize(
@@ -51,9 +46,9 @@ password = "env:PW"
 [platforms.irc.accounts.old]
 enabled = false
 """
-    config = load(written(tmp_path / "home", text), {"PW": "x"})
-    doors = list(open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix))
+    doors = opened(tmp_path / "home", text, {"PW": "x"})
     assert [(each.name, each.account) for each in doors] == [("irc", "default"), ("irc", "oftc")]
+    config = load(tmp_path / "home", {"PW": "x"})
     assert identities(config)["irc", "oftc"] == ("irc", "irc.oftc.net", "hold")
 
 

@@ -57,6 +57,7 @@ class Taking:
         self._sleep = sleep
         self._jobs: asyncio.Queue[Job] = asyncio.Queue(_WAITING)
         self._playbacks: set[str] = set()
+        self._found: set[str] = set()  # events that the history brought before they were heard
         self._latest = ""
 
     def hear(self, heard: Heard) -> None:
@@ -82,6 +83,7 @@ class Taking:
             # Nothing that was heard is left to be looked at.
             if self._past is not None and self._jobs.empty():
                 self._past.record.move(self._latest)
+                self._found.clear()
 
     async def keep_mark(self) -> None:
         if self._past is not None:
@@ -100,7 +102,7 @@ class Taking:
         if inbound is None:
             return
         self._people.saw(heard)
-        self._put(lambda: self._take(inbound))
+        self._put(lambda: self._take_news(inbound))
 
     def _put(self, job: Job) -> None:
         try:
@@ -108,6 +110,12 @@ class Taking:
         except asyncio.QueueFull:
             # To wait would leave the server unanswered, which ends the line as well.
             raise LineLost("more is said than can be kept: the store takes nothing") from None
+
+    async def _take_news(self, inbound: Inbound) -> None:
+        """What was said while the history was being asked for stands in it, too: whoever may not
+        talk is told so once."""
+        if inbound.event_id not in self._found:
+            await self._take(inbound)
 
     async def _take(self, inbound: Inbound) -> None:
         try:
@@ -137,8 +145,10 @@ class Taking:
         moment, known = marked(max(cursor or "", self._past.record.until))
         async for heard in self._past.history.since(target, moment):
             inbound = self._reader.said(heard)
-            if inbound is not None and inbound.event_id != known:
-                await self._take(inbound)
+            if inbound is None or inbound.event_id in self._found | {known}:
+                continue
+            await self._take(inbound)
+            self._found.add(inbound.event_id)
 
     async def _done(self, job: Job) -> None:
         for pause in _growing():

@@ -1,0 +1,23 @@
+"""What every door promises, of the one to IRC: on a real ngircd, and where a history is kept."""
+
+from collections.abc import Callable
+
+import pytest
+from tests.platforms.irc.ground import irc_on_ngircd, irc_with_history
+from tests.platforms.irc.ngircd import Ngircd
+
+from holdfast.platforms.conformance import CHECKS, Check
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+async def test_the_door_keeps_its_promises_on_a_real_server(
+    ngircd: Ngircd, new_nick: Callable[[str], str], check: Check
+) -> None:
+    async with irc_on_ngircd(ngircd, new_nick) as ground:
+        await check(ground)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+async def test_the_door_keeps_its_promises_where_a_history_is_kept(check: Check) -> None:
+    async with irc_with_history() as ground:
+        await check(ground)
