@@ -72,19 +72,17 @@ async def _held(ground: Ground, intake: RecordingIntake) -> AsyncIterator[None]:
     async def hold() -> None:
         while True:
             try:
-                async with connected(ground, intake):
+                async with ground.door.connect(intake):
                     await intake.wait_for_loss()
-            except ConnectRefused:
-                raise
             except Exception:  # noqa: BLE001 - a door's context may fail in any way that passes
                 await asyncio.sleep(_PAUSE)
 
-    async with asyncio.TaskGroup() as tasks:
-        holding = tasks.create_task(hold())
-        try:
-            yield
-        finally:
-            holding.cancel()
+    holding = asyncio.ensure_future(hold())
+    try:
+        yield
+    finally:
+        holding.cancel()
+        await asyncio.wait({holding})
 
 
 @Check

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from holdfast.core.capabilities import Backlog
+from holdfast.core.errors import ConnectError, SendError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.inbox import Inbound
 from holdfast.core.outbox import Address, Outbound
@@ -42,16 +43,43 @@ async def until_told(
 
 @asynccontextmanager
 async def connected(ground: Ground, intake: RecordingIntake) -> AsyncIterator[None]:
-    """The door is connected. What fails meanwhile is raised as it is: a task group in the door
-    would show a failed assertion as a group of one."""
-    try:
+    """The door is connected, in a task of its own as in a gateway: a line that breaks may make its
+    context fail, and what is being sent just then still has an outcome. A context that fails in
+    any other way fails the check."""
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
         async with ground.door.connect(intake):
-            yield
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        raise error from None
+            entered.set()
+            await leave.wait()
+
+    holding = asyncio.ensure_future(hold())
+    entering = asyncio.ensure_future(entered.wait())
+    try:
+        await asyncio.wait({holding, entering}, return_when=asyncio.FIRST_COMPLETED)
+        if not entered.is_set():
+            _raise(await _failure(holding))
+        yield
+    finally:
+        leave.set()
+        entering.cancel()
+        failure = await _failure(holding)
+    if not isinstance(failure, ConnectError | SendError | OSError):
+        _raise(failure)
+
+
+async def _failure(holding: asyncio.Future[None]) -> BaseException | None:
+    """What a context failed with: a task group shows one error as a group of one."""
+    await asyncio.wait({holding})
+    error = holding.exception()
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _raise(error: BaseException | None) -> None:
+    if error is not None:
+        raise error
 
 
 def said(intake: RecordingIntake) -> list[Inbound]:

@@ -94,6 +94,6 @@ class RecordingIntake(Intake):
             return list(self.tried)
 
     async def wait_for_loss(self) -> None:
-        """Somebody tells from now on that its line is gone."""
-        self._lost.clear()
+        """Somebody has told, since this was last asked, that its line is gone."""
         await self._lost.wait()
+        self._lost.clear()
