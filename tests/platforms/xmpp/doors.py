@@ -29,7 +29,12 @@ def settings_for(server: Prosody, **more: Any) -> XmppSettings:
 
 
 def door_to(
-    server: Prosody, folder: Path, *, password: str = "pw-bot", **settings: Any
+    server: Prosody,
+    folder: Path,
+    *,
+    password: str = "pw-bot",
+    patience: float = 20.0,
+    **settings: Any,
 ) -> XmppPlatform:
     return XmppPlatform(
         Secret(password),
@@ -38,6 +43,8 @@ def door_to(
         folder=folder,
         clock=SystemClock(),
         new_id=new_id,
+        patience=patience,
+        settled=0.0,
     )
 
 

@@ -1,6 +1,7 @@
 """People of an XMPP server: each a client of the vendor's library, with what they read."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,21 +10,33 @@ from slixmpp import ClientXMPP
 from tests.platforms.xmpp.prosody import Prosody
 
 BOT, ANN, BOB = "bot@localhost", "ann@localhost", "bob@localhost"
-ROOM = "team@rooms.localhost"
+_PLUGINS = (
+    "xep_0045",  # rooms
+    "xep_0066",  # links to files
+    "xep_0085",  # who writes
+    "xep_0199",  # pings
+    "xep_0308",  # corrections
+    "xep_0359",  # ids in archives
+    "xep_0363",  # uploads
+    "xep_0461",  # replies
+)
 
 
 class Person(ClientXMPP):
     """Writes by the library's own plugins, and not by our code."""
 
     def __init__(self, jid: str, password: str) -> None:
-        super().__init__(f"{jid}/phone", password)
+        # Nobody is asked for a certificate, and reading whom to trust takes long.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        super().__init__(f"{jid}/phone", password, ssl_context=context, sasl_mech="PLAIN")
         self.enable_direct_tls = self.enable_starttls = False
         self.enable_plaintext = True
         self.plugin["feature_mechanisms"].config.update(
             {"unencrypted_scram": True, "unencrypted_plain": True}
         )
-        for plugin in ("xep_0045", "xep_0085", "xep_0308", "xep_0359", "xep_0363", "xep_0461"):
+        for plugin in _PLUGINS:
             self.register_plugin(plugin)
+        self._nick = ""
         self.read: list[Any] = []  # messages, as they came
         self.add_event_handler("message", self._keep)
         self.add_event_handler("groupchat_message", self._keep_of_others)
@@ -34,7 +47,7 @@ class Person(ClientXMPP):
             self.read.append(message)
 
     def _keep_of_others(self, message: Any) -> None:
-        if message["from"].resource != self.boundjid.user:
+        if message["from"].resource != self._nick:
             self.read.append(message)
 
     def write(self, body: str, *, to: str = BOT, **more: Any) -> str:
@@ -55,8 +68,9 @@ class Person(ClientXMPP):
                 shown[each["replace"]["id"] or each["id"]] = each["body"]
         return list(shown.values())
 
-    async def enter(self, room: str) -> None:
-        await self.plugin["xep_0045"].join_muc_wait(room, self.boundjid.user, maxstanzas=0)
+    async def enter(self, room: str, nick: str = "ann") -> None:
+        await self.plugin["xep_0045"].join_muc_wait(room, nick, maxstanzas=0)
+        self._nick = nick
         await self.set_open(room)
 
     async def set_open(self, room: str) -> None:
@@ -70,11 +84,12 @@ class Person(ClientXMPP):
 
 @asynccontextmanager
 async def online(server: Prosody, jid: str) -> AsyncIterator[Person]:
-    person = Person(jid, f"pw-{jid.partition('@')[0]}")
+    person = Person(jid, f"pw-{jid[:3]}")
     negotiated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     person.add_event_handler("stream_negotiated", lambda _: negotiated.set_result(None))
     await person.connect("127.0.0.1", server.port)
-    await negotiated
+    async with asyncio.timeout(10):
+        await negotiated
     person.send_presence()
     try:
         yield person

@@ -30,6 +30,7 @@ s2s_ports = {{}}
 http_ports = {{ {http_port} }}
 http_interfaces = {{ "127.0.0.1" }}
 https_ports = {{}}
+http_default_host = "upload.localhost"
 modules_enabled = {{ "roster", "saslauth", "tls", "disco", "ping", "smacks", "mam", "posix" }}
 modules_disabled = {{ "s2s" }}
 authentication = "internal_plain"
@@ -68,7 +69,7 @@ end
 
 local function trouble(event)
 	local origin, stanza = event.origin, event.stanza;
-	if origin.username ~= "bot" or not stanza:get_child("body") then return; end
+	if not origin.username:find("^bot") or not stanza:get_child("body") then return; end
 	local word = take();
 	if word == "wait" then
 		origin.send(st.error_reply(stanza, "wait", "policy-violation", "too fast"));
@@ -130,9 +131,11 @@ class Prosody:
 
     def set_password(self, name: str, password: str, *, host: str = "localhost") -> None:
         """https://prosody.im/doc/modules/mod_storage_internal: one file for each account."""
-        accounts = self.folder / "data" / host.replace(".", "%2e") / "accounts"
+        accounts = self.folder / "data" / _encoded(host) / "accounts"
         accounts.mkdir(parents=True, exist_ok=True)
-        (accounts / f"{name}.dat").write_text(f'return {{ ["password"] = "{password}" }};\n')
+        (accounts / f"{_encoded(name)}.dat").write_text(
+            f'return {{ ["password"] = "{password}" }};\n'
+        )
 
     def _options(self) -> list[str]:
         root = ["--root"] if os.getuid() == 0 else []
@@ -175,6 +178,11 @@ def _certify(folder: Path) -> None:
         check=True,
         capture_output=True,
     )
+
+
+def _encoded(name: str) -> str:
+    """As the server names files."""
+    return "".join(each if each.isalnum() else f"%{ord(each):02x}" for each in name)
 
 
 def _free_port() -> int:

@@ -1,13 +1,31 @@
-"""What people write over XMPP, in our words: live, and out of the archive."""
+"""What people write over XMPP, in our words: live, and out of the archives."""
 
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
-from tests.platforms.xmpp.doors import door_to
-from tests.platforms.xmpp.people import ANN, Person
+import pytest
+from tests.platforms.xmpp.doors import door_to, new_id, outbound, until
+from tests.platforms.xmpp.people import ANN, BOT, Person
 from tests.platforms.xmpp.prosody import Prosody
 
+from holdfast.core.attachment import NoAttachment
+from holdfast.core.errors import NotMeant, Refused, StoreError
+from holdfast.core.inbox import Inbound
+from holdfast.core.outbox import Address
 from holdfast.core.source import Author, ChatType
 from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.xmpp.archive import Position
+from holdfast.platforms.xmpp.downloads import Downloads
+from holdfast.platforms.xmpp.marks import Mark, Marks
+from holdfast.platforms.xmpp.reading import Reader, addressed
+from holdfast.platforms.xmpp.stanza import Said, said
+from holdfast.platforms.xmpp.web import web
+
+
+async def known_to(server: Prosody, folder: Path) -> None:
+    """The account was here before: what is said from now on is for it."""
+    async with door_to(server, folder).connect(RecordingIntake()):
+        pass
 
 
 async def test_a_message_is_said_by_its_writer(
@@ -21,3 +39,223 @@ async def test_a_message_is_said_by_its_writer(
     source = heard.source
     assert (source.chat_id, source.user_id, source.user_name) == (ANN, ANN, "ann")
     assert (source.chat_type, source.author) == (ChatType.DM, Author.PERSON)
+
+
+async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_meanwhile_after_it(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """G1, G2: a page has 50 messages; what is found there and also said live is taken once."""
+    await known_to(server, tmp_path)
+    for number in range(60):
+        ann.write(str(number))
+    intake = RecordingIntake()
+    intake.fail_next(StoreError("disk full"))
+    async with door_to(server, tmp_path).connect(intake):
+        for number in range(60, 65):
+            ann.write(str(number))
+        await until(lambda: len(intake.accepted) == 65)
+    assert [each.text for each in intake.tried] == ["0", *map(str, range(65))]
+
+
+async def test_what_was_looked_at_is_not_fetched_again(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """G1: the id in the archive is the cursor; the mark beside it passes what nobody kept."""
+    await known_to(server, tmp_path)
+    intake = RecordingIntake()
+    for text in ("one", "two", "not for you", "three"):
+        if text == "not for you":
+            intake.fail_next(NotMeant("said to others"))
+        async with door_to(server, tmp_path).connect(intake):
+            ann.write(text)
+            await until(lambda text=text: intake.tried and intake.tried[-1].text == text)
+    assert [each.text for each in intake.tried] == ["one", "two", "not for you", "three"]
+    assert len({each.event_id for each in intake.tried}) == 4
+
+
+async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_it_came(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    ann.write("long ago")
+    await known_to(server, tmp_path / "another")  # by now it is in the archive
+    intake = RecordingIntake()
+    async with door_to(server, tmp_path).connect(intake):
+        ann.write("now")
+        await intake.wait_for_tries(1)
+    assert [each.text for each in intake.tried] == ["now"]
+
+
+async def test_an_archive_that_was_begun_anew_is_taken_from_the_time_of_the_last_look(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    await known_to(server, tmp_path)
+    (path,) = tmp_path.iterdir()
+    marks = await Marks.load(path)
+    written = marks.of(BOT, cursor=None)
+    assert written is not None
+    lost = Position(id="nobody-knows-it", stamp=Position.read(written).stamp)
+    await marks.move(BOT, Mark(position=str(lost)))
+    ann.write("missed")
+    intake = RecordingIntake()
+    async with door_to(server, tmp_path).connect(intake):
+        await until(lambda: intake.tried and intake.tried[-1].text == "missed")
+
+
+async def test_a_file_of_marks_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "marks.json").write_bytes(b"{")
+    marks = await Marks.load(tmp_path / "marks.json")
+    assert marks.of(BOT, cursor="2026-11-16T12:00:00Z a1") == "2026-11-16T12:00:00Z a1"
+    await marks.move(BOT, Mark(position="p2", cursor="c1"))
+    again = await Marks.load(tmp_path / "marks.json")
+    assert (again.of(BOT, cursor="c1"), again.of(BOT, cursor="c2")) == ("p2", "c2")
+
+
+async def test_in_a_room_who_speaks_is_known_and_whom_it_names(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """Groups: mentioned, replied to, quoted; nothing of ourselves, nothing whispered."""
+    room = f"{new_id('club')}@rooms.localhost"
+    await ann.enter(room)
+    intake = RecordingIntake()
+    door = door_to(server, tmp_path, rooms=(room,))
+    async with door.connect(intake):
+        await door.send(outbound("I am here", to=address_of(room)))
+        ann.write("psst", to=f"{room}/bot")
+        ann.write("dinner at eight", to=room)
+        ann.write("bot: /stop", to=room)
+        reply = ann.plugin["xep_0461"].make_reply(
+            reply_to=f"{room}/bot",
+            reply_id="r1",
+            fallback="I am here",
+            mto=room,
+            mtype="groupchat",
+            mbody="are you?",
+        )
+        reply.send()
+        plain, order, answer = await intake.wait_for_tries(3)
+    assert (plain.text, plain.mentioned, plain.quoted) == ("dinner at eight", False, None)
+    assert (plain.source.user_id, plain.source.user_name) == (ANN, "ann")
+    assert (plain.source.chat_id, plain.source.chat_type) == (room, ChatType.GROUP)
+    assert (order.text, order.mentioned) == ("/stop", True)
+    assert answer.quoted is not None
+    assert (answer.text, answer.quoted.text, answer.quoted.ours) == ("are you?", "I am here", True)
+
+
+def address_of(room: str) -> Address:
+    return Address(platform="xmpp", account="default", chat_id=room)
+
+
+async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """G1: of everybody but ourselves, by their addresses, and once."""
+    room = f"{new_id('club')}@rooms.localhost"
+    await ann.enter(room)
+    intake = RecordingIntake()
+    door = door_to(server, tmp_path, rooms=(room,))
+    async with door.connect(intake):
+        await door.send(outbound("going", to=address_of(room)))
+    ann.write("bot, come back", to=room)
+    await until(lambda: ann.texts() == ["going"])
+    async with door.connect(intake):
+        ann.write("there you are", to=room)
+        missed, live = await intake.wait_for_tries(2)
+    assert (missed.text, missed.mentioned, missed.source.user_id) == ("come back", True, ANN)
+    assert live.text == "there you are"
+    assert missed.event_id.startswith(f"{BOT} in {room}/")
+
+
+async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    intake = RecordingIntake()
+    closed = "club@nowhere.localhost"
+    door = door_to(server, tmp_path, rooms=(closed,))
+    async with door.connect(intake):
+        with pytest.raises(Refused, match=r"club@nowhere\.localhost"):
+            await door.send(outbound("hello", to=address_of(closed)))
+        ann.write("hello")
+        await intake.wait_for_tries(1)
+
+
+async def test_two_of_one_name_are_told_apart(server: Prosody, ann: Person, tmp_path: Path) -> None:
+    """Somebody has the name of the bot: it goes by another, and hears that."""
+    room = f"{new_id('club')}@rooms.localhost"
+    await ann.plugin["xep_0045"].join_muc_wait(room, "bot", maxstanzas=0)
+    await ann.set_open(room)
+    intake = RecordingIntake()
+    async with door_to(server, tmp_path, rooms=(room,)).connect(intake):
+        ann.write("bot_: hello", to=room)
+        (heard,) = await intake.wait_for_tries(1)
+    assert (heard.text, heard.mentioned, heard.source.user_id) == ("hello", True, ANN)
+
+
+async def test_a_file_is_fetched_from_where_its_link_leads(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """Attachments"""
+    path = tmp_path / "plan.txt"
+    path.write_bytes(b"the plan")
+    url = await ann.plugin["xep_0363"].upload_file(path)
+    intake = RecordingIntake()
+    async with door_to(server, tmp_path / "door").connect(intake):
+        ann.write(url, oob={"url": url})
+        (heard,) = await intake.wait_for_tries(1)
+    assert (heard.text, intake.attached) == ("", [("plan.txt", b"the plan")])
+
+
+@pytest.mark.parametrize(
+    "url", ["https://127.0.0.1:9/x", "file:///etc/passwd", "http://notlocalhost/x", "https://[/x"]
+)
+async def test_a_link_to_anywhere_else_is_not_followed(url: str) -> None:
+    """Attachments: it could lead to what this machine reaches, and its writer does not."""
+    async with web() as reached:
+        downloads = Downloads(reached, trusted=("localhost",), tls=False, most=100)
+        told = Said(sender=ANN, url=url)
+        (attached,) = downloads.attached_to(told, last_try=True)
+        with pytest.raises(NoAttachment, match=r"off limits|no link that can be followed"):
+            await attached.fetch()
+
+
+@pytest.mark.parametrize(
+    ("body", "named", "text"),
+    [
+        ("bot: /stop", True, "/stop"),
+        ("Bot, hello", True, "hello"),
+        ("@bot hello", True, "hello"),
+        ("@bot: hello", True, "hello"),
+        ("bot", True, "bot"),
+        ("bot:", True, "bot:"),
+        ("ask @bot", True, "ask @bot"),
+        ("the bot is nice", False, "the bot is nice"),
+        ("bottle: empty", False, "bottle: empty"),
+        ("me@bother.org", False, "me@bother.org"),
+    ],
+)
+def test_who_is_named(body: str, named: bool, text: str) -> None:
+    assert addressed(body, "bot") == (named, text)
+
+
+def read(xml: str) -> Inbound | None:
+    reader = Reader(BOT, account="default", new_id=new_id)
+    return reader.in_chat(said(fromstring(xml)), None)
+
+
+def test_what_a_server_says_is_of_no_person_and_what_has_no_words_is_nothing() -> None:
+    notice = read('<message xmlns="jabber:client" from="localhost"><body>update</body></message>')
+    assert notice is not None
+    assert notice.source.author is Author.BOT
+    assert read('<message xmlns="jabber:client" from="a@b/c" type="chat"/>') is None
+    assert read(f'<message xmlns="jabber:client" from="{BOT}/x"><body>me</body></message>') is None
+
+
+def test_an_id_in_an_archive_is_believed_from_whose_archive_it_is_alone() -> None:
+    """XEP-0359, 5: anybody can write one."""
+    told = said(
+        fromstring(
+            '<message xmlns="jabber:client" from="a@b/c"><body>x</body>'
+            f'<stanza-id xmlns="urn:xmpp:sid:0" by="{BOT}" id="1"/>'
+            '<stanza-id xmlns="urn:xmpp:sid:0" by="a@b" id="2"/></message>'
+        )
+    )
+    assert told.archived[BOT] == "1"

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-import aiohttp
-
 from holdfast.core.errors import ConnectError, SendError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Receipt
@@ -25,6 +23,7 @@ from holdfast.platforms.xmpp.sending import Sending
 from holdfast.platforms.xmpp.stanza import CLIENT, Said, bare, said, seen
 from holdfast.platforms.xmpp.taking import Taking
 from holdfast.platforms.xmpp.uploads import Uploads, features_of, find_service
+from holdfast.platforms.xmpp.web import Web
 from holdfast.platforms.xmpp.wire import Wire, element, ping
 
 PULSE = 30.0  # seconds between two questions that only ask for a sign of life
@@ -40,19 +39,21 @@ class Around:
     intake: Intake
     clock: Clock
     new_id: NewId
+    patience: float  # seconds for an answer
+    settled: float  # seconds for a message to be in the archive, if it ever will be
     lost: Callable[[ConnectError], None]
 
 
 class Connected:
     """Owns what is heard and said over one line, from its login to its end."""
 
-    def __init__(self, wire: Wire, http: aiohttp.ClientSession, around: Around) -> None:
+    def __init__(self, wire: Wire, web: Web, around: Around) -> None:
         settings = around.settings
         self._wire = wire
-        self._http = http
+        self._web = web
         self._around = around
         self._me = settings.jid.lower()
-        self._receipts = Receipts()
+        self._receipts = Receipts(patience=around.patience)
         self._recent = Recent()
         self._rooms = {
             each.lower(): Room(each.lower(), lost=around.lost) for each in settings.rooms
@@ -66,8 +67,8 @@ class Connected:
         around, settings = self._around, self._around.settings
         reader = Reader(self._me, account=around.account, new_id=around.new_id)
         downloads = Downloads(
-            self._http,
-            hosts=(self._me.partition("@")[2], *settings.file_hosts),
+            self._web,
+            trusted=(self._me.partition("@")[2], *settings.file_hosts),
             tls=settings.tls,
             most=settings.max_file_mb * 2**20,
         )
@@ -93,7 +94,7 @@ class Connected:
         features = await features_of(self._wire, self._me)
         service = await find_service(self._wire, domain)
         if service is not None:
-            self.uploads = Uploads(self._wire, self._http, service=service)
+            self.uploads = Uploads(self._wire, self._web.ours, service=service)
         if MAM in features:
             await self._takings[""].begin(Archive(self._wire))
         self.archived = self._takings[""].archive is not None
@@ -131,9 +132,13 @@ class Connected:
         if archive is None:
             self.sending.doubt(delivery_id)
             return None
-        if room is not None:
-            return await find(delivery_id, archive, chat=None, ours=room.is_ours)
-        return await find(delivery_id, archive, chat=address.chat_id, ours=self._is_ours)
+        return await find(
+            delivery_id,
+            archive,
+            chat=address.chat_id if room is None else None,
+            ours=self._is_ours if room is None else room.is_ours,
+            settled=self._around.settled,
+        )
 
     async def probe(self) -> None:
         await self._wire.ask(ping())

@@ -23,7 +23,8 @@ class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
     resource: str = "holdfast"  # what this line is called beside others of the same account
     rooms: tuple[str, ...] = ()  # that it is in: "team@conference.example.org"
     nick: str = ""  # what it is called there; "": as in its address
-    # Servers besides its own and those of the writers that files are fetched from.
+    # Servers besides its own that files are fetched from, wherever they are: others have to be
+    # in the public network.
     file_hosts: tuple[str, ...] = ()
     max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25  # 0: none is taken
 

@@ -1,7 +1,7 @@
 """Finding: whether a delivery has arrived, asked of the archive that it would be in."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from holdfast.core.errors import NotConnected
 from holdfast.core.ids import DeliveryId
@@ -10,8 +10,6 @@ from holdfast.platforms.xmpp.archive import Archive
 from holdfast.platforms.xmpp.stanza import Said
 from holdfast.platforms.xmpp.wire import Rejected
 
-_SETTLED = 1.0  # seconds after which what a server was given is in its archive, or never will be
-
 
 async def find(
     delivery_id: DeliveryId,
@@ -19,11 +17,12 @@ async def find(
     *,
     chat: str | None,
     ours: Callable[[Said], bool],
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    settled: float,
 ) -> Receipt | None:
     """Looks through the last five hundred messages of that chat; of a room, where `chat` is None.
-    What was sent before so many others is taken for lost, and sent again."""
-    await sleep(_SETTLED)
+    What was sent before so many others is taken for lost, and sent again. `settled` are the seconds
+    after which what a server was given is in its archive, or never will be."""
+    await asyncio.sleep(settled)
     try:
         async for kept in archive.backwards(chat=chat):
             if kept.said.id == delivery_id and ours(kept.said):

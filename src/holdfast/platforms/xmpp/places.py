@@ -28,7 +28,7 @@ class Chats:
         return self._reader.in_chat(said, position)
 
     def attached(self, said: Said, *, last_try: bool) -> Sequence[Attachment]:
-        return self._downloads.attached_to(said, writer=said.sender, last_try=last_try)
+        return self._downloads.attached_to(said, last_try=last_try)
 
 
 class InRoom:
@@ -55,5 +55,4 @@ class InRoom:
         return self._reader.in_room(said, position, self._room, now=now)
 
     def attached(self, said: Said, *, last_try: bool) -> Sequence[Attachment]:
-        writer = self._room.writer(said, now=True)
-        return self._downloads.attached_to(said, writer=writer, last_try=last_try)
+        return self._downloads.attached_to(said, last_try=last_try)

@@ -1,14 +1,13 @@
 """The XMPP platform: one account of a server, connected by being present there."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 
 from holdfast.core.capabilities import Backlog, Capabilities
@@ -23,9 +22,13 @@ from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.marks import Marks
 from holdfast.platforms.xmpp.reading import PLATFORM
 from holdfast.platforms.xmpp.sending import LONGEST, LONGEST_MARK
+from holdfast.platforms.xmpp.trust import trust
+from holdfast.platforms.xmpp.web import web
 
 if TYPE_CHECKING:  # the library is imported when a line is opened, and not before
     from holdfast.platforms.xmpp.line import Line
+
+PATIENCE = 20.0  # seconds
 
 
 def capabilities_of(settings: XmppSettings) -> Capabilities:
@@ -57,6 +60,8 @@ class XmppPlatform:
         folder: Path,
         clock: Clock,
         new_id: NewId,
+        patience: float = PATIENCE,
+        settled: float = 1.0,
     ) -> None:
         self.name = PLATFORM
         self.account = account
@@ -66,16 +71,18 @@ class XmppPlatform:
         self._folder = folder
         self._clock = clock
         self._new_id = new_id
+        self._patience = patience  # seconds for an answer
+        self._settled = settled  # seconds for a message to be in the archive, if it ever will be
         self._connected: Connected | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        make = await asyncio.to_thread(library)
+        make = await asyncio.to_thread(library, self._settings, patience=self._patience)
         around = await self._around(intake)
         line = make(self._settings, self._password, resource=self._settings.resource)
         line.alive = lambda: intake.proven(self.name, self.account)
-        async with line.opened(), aiohttp.ClientSession() as http:
-            connected = Connected(line, http, around)
+        async with line.opened(), web() as reached:
+            connected = Connected(line, reached, around)
             line.heard, line.seen, line.taken = connected.heard, connected.seen, connected.taken
             line.over.add_done_callback(lambda over: connected.lost(over.result()))
             try:
@@ -113,6 +120,8 @@ class XmppPlatform:
         return Around(
             settings=self._settings,
             account=self.account,
+            patience=self._patience,
+            settled=self._settled,
             marks=await Marks.load(self._folder / f"{name}.json"),
             intake=intake,
             clock=self._clock,
@@ -158,8 +167,9 @@ class XmppPlatform:
         return self._connected
 
 
-def library() -> "type[Line]":
-    """In a thread: the import takes a while, and the loop has others to serve."""
+def library(settings: XmppSettings, *, patience: float = PATIENCE) -> "Callable[..., Line]":
+    """In a thread: the import takes a while, and so does reading whom this machine trusts; the
+    loop has others to serve."""
     try:
         from holdfast.platforms.xmpp.line import Line  # noqa: PLC0415 - imports slixmpp
     except ModuleNotFoundError as error:
@@ -167,4 +177,4 @@ def library() -> "type[Line]":
             f"the library that speaks XMPP is not installed ({error})",
             remedy="pip install 'holdfast[xmpp]', then restart the gateway",
         ) from error
-    return Line
+    return partial(Line, context=trust(settings), patience=patience)

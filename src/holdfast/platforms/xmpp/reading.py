@@ -79,7 +79,7 @@ class Reader:
             source=source,
             event_id=self._event(said, position, place),
             message_id=said.corrects or said.id or self._new_id("xmpp"),
-            text="" if said.url and text == said.url.strip() else text,
+            text=text.replace(said.url, "").strip() if said.url else text,
             mentioned=mentioned,
             quoted=self._quoted(said, room),
             cursor=cursor,

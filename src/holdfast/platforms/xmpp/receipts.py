@@ -9,7 +9,6 @@ from holdfast.platforms.xmpp.rooms import NOT_IN_ROOM
 from holdfast.platforms.xmpp.stanza import Rejection
 
 _BREATH = 5.0  # seconds, where a server says "later" and never how much
-_LIMIT = 20.0  # seconds within which a receipt comes
 
 
 class NotInRoom(Refused):
@@ -20,7 +19,8 @@ class Receipts:
     """Owns who waits. A room answers with what was said to it, and a server with an ack: each is a
     receipt only for what it is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: float) -> None:
+        self._patience = patience  # seconds within which a receipt comes
         self._waiting: dict[tuple[str, str], asyncio.Future[None]] = {}
 
     @asynccontextmanager
@@ -30,10 +30,10 @@ class Receipts:
         waiting = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
             yield
-            async with asyncio.timeout(_LIMIT):
+            async with asyncio.timeout(self._patience):
                 await waiting
         except TimeoutError as error:
-            raise OutcomeUnknown(f"no receipt came within {_LIMIT:.0f} s") from error
+            raise OutcomeUnknown(f"no receipt came within {self._patience:.0f} s") from error
         finally:
             waiting.cancel()
             del self._waiting[key]

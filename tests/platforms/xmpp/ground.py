@@ -1,0 +1,182 @@
+"""A real Prosody as the conformance suite meets it: accounts and a room are made for each check."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import unquote
+
+import aiohttp
+from tests.platforms.xmpp.doors import door_to, new_id
+from tests.platforms.xmpp.people import Person as Client
+from tests.platforms.xmpp.people import online
+from tests.platforms.xmpp.prosody import Prosody
+
+from holdfast.core.outbox import Address, SentFile
+from holdfast.core.ports import Platform
+from holdfast.platforms.conformance import (
+    Ground,
+    NotToBeHad,
+    Person,
+    Place,
+    Proxy,
+    Shown,
+    Trouble,
+    until,
+)
+from holdfast.platforms.simulated.recorder import RecordingIntake
+
+_OOB = "{jabber:x:oob}x/{jabber:x:oob}url"
+_ID = "{urn:xmpp:sid:0}stanza-id"
+_WORDS = {Trouble.FLOOD: "wait", Trouble.REFUSED: "refuse", Trouble.RECEIPT_LOST: "cut"}
+_PATIENCE = 1.0  # seconds: nothing that goes well takes as long
+
+
+class XmppGround(Ground):
+    shows_answers = True
+
+    def __init__(
+        self, server: Prosody, door: Platform, people: dict[Person, Client], room: str, proxy: Proxy
+    ) -> None:
+        self.door = door
+        self._server = server
+        self._people = people
+        self._room = room
+        self._proxy = proxy
+        self._said: dict[str, tuple[Client, str]] = {}  # by the names of messages
+        self._in_room: dict[str, Any] = {}  # what was shown there, by its name
+        self._bot = door_name(room)
+        people[Person.ANN].add_event_handler("groupchat_message", self._see)
+
+    def address(self) -> Address:
+        chat = self._people[Person.ANN].boundjid.bare
+        return Address(platform="xmpp", account="default", chat_id=chat)
+
+    async def say(
+        self,
+        text: str,
+        *,
+        by: Person = Person.ANN,
+        place: Place = Place.DM,
+        named: bool = False,
+        answers: str | None = None,
+        files: Sequence[SentFile] = (),
+    ) -> str:
+        if by is Person.PROGRAM:
+            raise NotToBeHad("nobody is told over XMPP that it is a program who writes")
+        writer, alone = self._people[by], place is Place.DM
+        to = f"{self._bot}@localhost" if alone else self._room
+        more = await self._belongings(writer, answers, files, alone=alone)
+        urls = [more["oob"]["url"]] if files else []
+        body = "\n".join([f"{self._bot}: {text}" if named and not alone else text, *urls])
+        name = writer.write(body, to=to, **more)
+        self._said[name] = writer, to
+        if alone:
+            await writer.plugin["xep_0199"].ping("localhost")  # it is heard behind the message
+        else:
+            await until(lambda: name in self._in_room)
+        return name
+
+    async def _belongings(
+        self, writer: Client, answers: str | None, files: Sequence[SentFile], *, alone: bool
+    ) -> dict[str, dict[str, str]]:
+        more: dict[str, dict[str, str]] = {}
+        if answers is not None and alone:
+            more["reply"] = {"to": f"{self._bot}@localhost", "id": answers}
+        elif answers is not None:
+            await until(lambda: answers in self._in_room)
+            answered = self._in_room[answers]
+            named = answered.xml.find(_ID).get("id")
+            more["reply"] = {"to": str(answered["from"]), "id": named}
+        for file in files:
+            uploads = writer.plugin["xep_0363"]
+            url = await uploads.upload_file(
+                file.name, len(file.data), input_file=BytesIO(file.data)
+            )
+            more["oob"] = {"url": url}
+        return more
+
+    async def revise(self, name: str, text: str) -> None:
+        writer, to = self._said[name]
+        writer.write(text, to=to, replace={"id": name})
+
+    async def read(self) -> Sequence[Shown]:
+        shown: dict[str, Any] = {}
+        for each in self._people[Person.ANN].read:
+            if each["body"] and each["from"].resource != "bob":
+                first = each["replace"]["id"] or each["id"]
+                shown[first] = (shown.get(first, (each,))[0], each)
+        return [await self._shown(first, last) for first, last in shown.values()]
+
+    async def _shown(self, first: Any, last: Any) -> Shown:
+        url = last.xml.findtext(_OOB)
+        in_room = last["type"] == "groupchat"
+        return Shown(
+            text=last["body"],
+            place=Place.GROUP if in_room else Place.DM,
+            files=() if not url else (await _fetched(url),),
+            answers=self._name(first["reply"]["id"], in_room=in_room),
+        )
+
+    def _name(self, answered: str, *, in_room: bool) -> str | None:
+        if not in_room:
+            return answered or None
+        names = [k for k, each in self._in_room.items() if each.xml.find(_ID).get("id") == answered]
+        return names[0] if names else None
+
+    def _see(self, message: Any) -> None:
+        self._in_room[message["id"]] = message
+
+    async def trouble(self, trouble: Trouble) -> None:
+        match trouble:
+            case Trouble.SHUT_OUT:
+                self._server.set_password(self._bot, "another")
+            case Trouble.AWAY:
+                self._proxy.go_away()
+            case Trouble.SILENT:
+                self._proxy.fall_silent()
+            case Trouble.WELL:
+                self._server.set_password(self._bot, "pw-bot")
+                self._proxy.be_well()
+            case _:
+                self._server.trouble(_WORDS[trouble])
+
+
+def door_name(room: str) -> str:
+    """The account of the bot that was made together with a room."""
+    return room.partition("@")[0].replace("club", "bot")
+
+
+async def _fetched(url: str) -> SentFile:
+    async with aiohttp.ClientSession() as http, http.get(url) as answer:
+        return SentFile(name=unquote(url.rpartition("/")[2]), data=await answer.read())
+
+
+@asynccontextmanager
+async def prosody_ground(server: Prosody) -> AsyncIterator[Ground]:
+    room = f"{new_id('club')}@rooms.localhost"
+    name = door_name(room)
+    number = name.rpartition("_")[2]
+    for each in (name, f"ann_{number}", f"bob_{number}"):
+        server.set_password(each, f"pw-{each.partition('_')[0]}")
+    with TemporaryDirectory() as folder:
+        async with (
+            Proxy(server.port) as proxy,
+            online(server, f"ann_{number}@localhost") as ann,
+            online(server, f"bob_{number}@localhost") as bob,
+        ):
+            await ann.enter(room, nick="ann")
+            await bob.enter(room, nick="bob")
+            door = door_to(
+                server,
+                Path(folder),
+                jid=f"{name}@localhost",
+                port=proxy.port,
+                rooms=(room,),
+                patience=_PATIENCE,
+            )
+            async with door.connect(RecordingIntake()):
+                pass  # it was here before: what is said from now on is for it
+            yield XmppGround(server, door, {Person.ANN: ann, Person.BOB: bob}, room, proxy)
