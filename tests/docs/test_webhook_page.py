@@ -39,7 +39,7 @@ def blocks(told: Page, language: str) -> list[str]:
 
 def test_every_file_on_the_page_loads(told: Page, tmp_path: Path) -> None:
     files = blocks(told, "toml")
-    assert len(files) == 4
+    assert len(files) == 5
     for number, text in enumerate(files):
         home = tmp_path / str(number)
         home.mkdir(mode=0o700)

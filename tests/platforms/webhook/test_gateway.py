@@ -14,11 +14,13 @@ from tests.platforms.telegram.doors import until
 from tests.platforms.webhook.doors import Program, door_to, settings_of
 from tests.platforms.webhook.receiver import Break, Receiver, listening
 
+from holdfast.core.account import AccountState
 from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.message import ToolCall
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.settings import PlatformSettings
+from holdfast.models.scripted import Dictation
 from holdfast.runner.workspace import Workspace
 
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
@@ -191,3 +193,27 @@ async def test_files_of_a_post_are_in_the_workspace(opened: Open) -> None:
     session = await board.only_session()
     (found,) = Workspace(board.home, SessionId(session)).look("")
     assert found.path == "uploads/plan.txt"
+
+
+async def test_hooks_that_are_paused_leave_posts_with_their_senders(opened: Open) -> None:
+    """Also where no receiver is: a flood of posts can be shut out without a restart."""
+    board = await opened(to="")
+    board.model.say("back")
+    facts = await board.gateway.accounts.pause("webhook", "default")
+    assert facts.state is AccountState.PAUSED
+    assert (await board.program.post(EVENT))[0] == 503
+    await board.gateway.accounts.resume("webhook", "default")
+    assert (await board.program.post(EVENT))[0] == 202
+    await board.settled(DeliveryState.SENT, 1)
+
+
+async def test_a_turn_that_was_cut_goes_on_with_the_toolsets_of_its_hook(opened: Open) -> None:
+    """H3: what it is confined to is kept with its message."""
+    board = await opened(toolsets=("web",))
+    board.model.say(Dictation(), "finished")
+    await board.program.post(EVENT)
+    await until(lambda: board.model.requests)
+    await board.die()
+    await board.start()
+    await until(lambda: board.receiver.texts()[-1:] == ["finished"])
+    assert [request.tools for request in board.model.requests] == [(), ()]

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from tests.contract.conftest import Clock
 from tests.platforms.telegram.doors import until
-from tests.platforms.webhook.doors import OURS, door_to, outbound
+from tests.platforms.webhook.doors import OURS, PATH, SECRET, door_to, outbound
 from tests.platforms.webhook.receiver import Break, Receiver, listening
 
 from holdfast.core.addresses import is_public
@@ -23,6 +23,9 @@ from holdfast.core.errors import (
 from holdfast.core.outbox import SentFile
 from holdfast.core.secret import Secret
 from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.webhook.door import WebhookSettings
+from holdfast.platforms.webhook.hook_settings import Scheme
+from holdfast.platforms.webhook.platform import WebhookPlatform
 from holdfast.platforms.webhook.receiver import Receiver as Line
 from holdfast.platforms.webhook.receiver import meaning
 
@@ -211,3 +214,31 @@ def test_a_receiver_that_does_not_look_at_keys_is_told_of_repetitions() -> None:
     assert door_to("https://example.org/").capabilities.idempotent_send
     careless = door_to("https://example.org/", idempotent=False)
     assert not careless.capabilities.settles_doubt
+
+
+async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None:
+    """Both ends agree on signature, id, files and pings."""
+    hook = {
+        "scheme": Scheme.STANDARD,
+        "event": "{type}",
+        "events": ("message",),
+        "template": "{text}",
+        "thread": "{thread|}",
+        "files": "file",
+    }
+    there, heard = door_to(hook=hook), RecordingIntake()
+    async with listening(there.routes()) as address, there.connect(heard):
+        here = WebhookPlatform(
+            {"secret": Secret(SECRET)},
+            account="default",
+            settings=WebhookSettings(url=address + PATH, secret="env:OURS", allow_private=True),
+            clock=Clock(),
+            new_id=lambda prefix: f"{prefix}1",
+        )
+        async with here.connect(RecordingIntake()):
+            for _ in range(2):
+                await here.send(outbound("look", file=SentFile(name="a", data=b"\xff")))
+            await here.probe()
+    (inbound,) = heard.accepted
+    assert (inbound.text, inbound.message_id, inbound.source.thread_id) == ("look", "d1", None)
+    assert ("a", b"\xff") in heard.attached
