@@ -82,7 +82,11 @@ class Figures:
         if "telegram" not in self._figures:
             return []
         limit = Limit.SIMULATED_AT_MOST
-        return [self._row("a turn over Telegram, CPU", "ms", "telegram", limit, 1.5)]
+        return [
+            self._row("a turn over Telegram, CPU", "ms", "telegram", limit, 1.5),
+            self._row("start to ready with five doors", "s", "five doors", Limit.AT_MOST, 1.5),
+            self._row("  until all five are connected", "s", "five connected"),
+        ]
 
     def _status_rows(self) -> list[Row]:
         states = [name for name in self._figures if name.startswith("status ")]

@@ -15,6 +15,7 @@ from pathlib import Path
 from children import BenchFailed, cpu_of, model
 from doors import door_costs
 from figures import Figures
+from five_doors import five_doors
 from known_sessions import known_sessions
 from measures import Pace, Probing, memory_per_session, model_stats, pace, request_bytes, typical
 from plan import FULL, QUICK, SLOW_MODEL_SECONDS, Plan
@@ -195,8 +196,11 @@ class Bench:
             costs = door_costs(
                 self._directory, model_url=url, rounds=plan.rounds, turns=plan.turns // 2
             )
+            started = five_doors(self._directory, model_url=url, starts=plan.starts)
         self._note("telegram", "gateway", costs["telegram"])
         self._note("telegram", "floor", costs["simulated"])
+        self._note("five doors", "gateway", started.ready)
+        self._note("five connected", "gateway", started.connected)
 
     def _texts(self) -> None:
         for text, (cost, parsed) in text_costs(rounds=self._plan.rounds).items():

@@ -1,0 +1,113 @@
+"""Five doors: how long a gateway takes to start behind as many platforms, and to have them all."""
+
+import asyncio
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+from children import HERE, BenchFailed
+from subjects import gateway
+
+from holdfast.control.client import ControlClient
+from holdfast.platforms.simulated.server import serving
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.service.paths import Paths
+
+sys.path.insert(0, str(HERE.parent))  # the pretend vendors stand among the tests
+
+from tests.platforms.irc.ircv3 import Server as Irc
+from tests.platforms.slack.vendor import Vendor as Slack
+from tests.platforms.slack.web_api import WebApi
+from tests.platforms.telegram.bot_api import BotApi
+from tests.platforms.telegram.vendor import Vendor as Telegram
+
+DOORS = ("irc", "simulated", "slack", "telegram", "webhook")
+_PATIENCE = 30.0  # seconds in which all are connected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Started:
+    """Seconds from `exec` to the first good answer, and to the last account that is connected."""
+
+    ready: float
+    connected: float
+
+
+def five_doors(directory: Path, *, model_url: str, starts: int) -> Started:
+    """The median of so many starts, each on a fresh home."""
+    return asyncio.run(_measure(directory, model_url=model_url, starts=starts))
+
+
+async def _measure(directory: Path, *, model_url: str, starts: int) -> Started:
+    async with vendors() as settings:
+        found = [
+            await asyncio.to_thread(_start, directory, model_url, settings) for _ in range(starts)
+        ]
+    return Started(
+        ready=statistics.median(each.ready for each in found),
+        connected=statistics.median(each.connected for each in found),
+    )
+
+
+def _start(directory: Path, model_url: str, settings: dict[str, str]) -> Started:
+    began = time.perf_counter()
+    with gateway(directory, model_url=model_url, **settings) as subject:
+        assert subject.home is not None, "a gateway has one"
+        control = ControlClient(Paths(subject.home))
+        while True:
+            elapsed = time.perf_counter() - began
+            accounts = control.get("/platforms")["accounts"]
+            away = [each["name"] for each in accounts if not each["connected"]]
+            if {each["name"] for each in accounts} >= set(DOORS) and not away:
+                return Started(ready=subject.started_in, connected=elapsed)
+            if elapsed > _PATIENCE:
+                what = f"{', '.join(away)} not connected in {elapsed:.0f} s"
+                raise BenchFailed(f"{what}; see {subject.child.tail()}")
+            time.sleep(0.01)
+
+
+@asynccontextmanager
+async def vendors() -> AsyncIterator[dict[str, str]]:
+    """Five pretend vendors, and the settings of a gateway that has an account with each."""
+    slack, irc = Slack(), Irc()
+    slack.token = slack.app_token = "sk-bench"
+    async with AsyncExitStack() as stack:
+        telegram = await stack.enter_async_context(BotApi(Telegram(token="sk-bench")).serving())
+        slack_url = await stack.enter_async_context(WebApi(slack).serving())
+        simulated = await stack.enter_async_context(serving(ChatService(edit=True)))
+        receiver = await stack.enter_async_context(_receiver())
+        await stack.enter_async_context(irc.serving())
+        yield {
+            "PLATFORMS_TELEGRAM_TOKEN": "env:BENCH_KEY",
+            "PLATFORMS_TELEGRAM_BASE_URL": telegram,
+            "PLATFORMS_SLACK_TOKEN": "env:BENCH_KEY",
+            "PLATFORMS_SLACK_APP_TOKEN": "env:BENCH_KEY",
+            "PLATFORMS_SLACK_BASE_URL": slack_url,
+            "PLATFORMS_SIMULATED_BASE_URL": simulated,
+            "PLATFORMS_IRC_HOST": "127.0.0.1",
+            "PLATFORMS_IRC_PORT": str(irc.port),
+            "PLATFORMS_IRC_TLS": "false",
+            "PLATFORMS_WEBHOOK_URL": receiver,
+            "PLATFORMS_WEBHOOK_ALLOW_PRIVATE": "true",
+        }
+
+
+@asynccontextmanager
+async def _receiver() -> AsyncIterator[str]:
+    async def take(_: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", take)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
