@@ -1,5 +1,6 @@
 """A post office: a real Dovecot and a real OpenSMTPD on loopback, in a folder of their own."""
 
+import imaplib
 import os
 import shutil
 import signal
@@ -16,10 +17,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 PASSWORD = "pw"
-_HASHED = (  # the password, as OpenSMTPD wants it
-    "$6$holdfast$orlwUJVMpzH8To7ColR4.XVC7LAm7.sQuKbkQGA/G9hEHXnf"
-    "UhFdBlSj9tzk1XvJH5acQEXrfmPHSfPTqehQW1"
-)
 _MAIL = 8  # neither server takes root for the owner of a mailbox
 
 _DOVECOT = """
@@ -86,11 +83,7 @@ protocol lmtp {{
 }}
 """
 _SMTPD = """
-pki office cert "{dir}/cert.pem"
-pki office key "{dir}/key.pem"
-table people {{ "bot" = "{hashed}" }}
 listen on 127.0.0.1 port {smtp}
-listen on 127.0.0.1 port {submission} tls-require pki office auth <people>
 action "local" lmtp "127.0.0.1:{lmtp}" rcpt-to virtual {{ "@" = "mail" }}
 match from any for domain "localhost" action "local"
 """
@@ -122,7 +115,7 @@ class PostOffice:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        names = ("imap", "imaps", "lmtp", "smtp", "submission")
+        names = ("imap", "imaps", "lmtp", "smtp")
         self.ports = dict(zip(names, _free_ports(len(names)), strict=True))
         self._numbers = count(1)
 
@@ -155,6 +148,12 @@ class PostOffice:
         with smtplib.LMTP("127.0.0.1", self.ports["lmtp"]) as lmtp:
             lmtp.sendmail(sender, [to], source)
 
+    def keep(self, source: bytes, *, of: str) -> None:
+        """A copy in their folder of sent mail, as servers make one that keep such by themselves."""
+        with imaplib.IMAP4("127.0.0.1", self.ports["imap"]) as imap:
+            imap.login(of, PASSWORD)
+            imap.append("Sent", None, None, source)
+
     def mails(self, address: str, folder: str = "") -> list[Message]:
         """What is in a mailbox, the oldest first."""
         box = self.folder / "home" / address.partition("@")[0] / "Maildir" / folder
@@ -162,24 +161,34 @@ class PostOffice:
         return [message_from_bytes(each.read_bytes()) for each in sorted(found, key=_age)]
 
     def renumber(self, address: str) -> None:
-        """The server has lost its numbers, and gives every mail another one."""
-        box = self.folder / "home" / address.partition("@")[0] / "Maildir"
-        for each in box.glob("dovecot*"):
-            each.unlink()
-        (box / "dovecot-uidvalidity").write_text("7fffffff")
+        """The server says that its numbers mean others than before."""
+        update = ["doveadm", "-c", str(self._at("dovecot.conf")), "mailbox", "update"]
+        who = ["-u", address.partition("@")[0], "--uid-validity", "2000000000", "INBOX"]
+        subprocess.run([*update, *who], check=True, capture_output=True)
 
     def _furnish(self) -> None:
         self.folder.chmod(0o755)
         home = self._at("home")
         home.mkdir()
         os.chown(home, _MAIL, _MAIL)
-        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        make = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+        ]
         make += ["-subj", "/CN=localhost"]
         make += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
         make += ["-keyout", str(self._at("key.pem")), "-out", str(self._at("cert.pem"))]
         subprocess.run(make, check=True, capture_output=True)
         self._at("key.pem").chmod(0o600)
-        facts = {"dir": self.folder, "password": PASSWORD, "hashed": _HASHED, **self.ports}
+        facts = {"dir": self.folder, "password": PASSWORD, **self.ports}
         for name, text in (
             ("dovecot.conf", _DOVECOT),
             ("smtpd.conf", _SMTPD),

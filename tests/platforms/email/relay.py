@@ -1,8 +1,11 @@
 """A relay in front of an SMTP server, which can answer in its place, or hang up."""
 
 import asyncio
+import ssl
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from email import message_from_bytes
 from enum import StrEnum
 
@@ -21,18 +24,40 @@ class Fault(StrEnum):
 _AT_RCPT = (Fault.LATER, Fault.NOBODY, Fault.FULL)
 
 
+_GREETINGS = (b"EHLO", b"STARTTLS", b"AUTH")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    reader: asyncio.StreamReader  # of the client
+    writer: asyncio.StreamWriter
+    there: asyncio.StreamReader  # of the server
+    back: asyncio.StreamWriter
+
+
 class Relay:
     """Owns the faults that are still to come, and what was taken."""
 
-    def __init__(self, upstream: int) -> None:
+    def __init__(
+        self,
+        upstream: int,
+        *,
+        context: ssl.SSLContext | None = None,
+        wrapped: bool = False,
+        password: str | None = None,
+    ) -> None:
         self._upstream = upstream
+        self._context = context  # of a secret line: `wrapped` from its first byte, else on demand
+        self._wrapped = wrapped
+        self._password = password  # None: nobody is asked for one
         self.port = 0
         self.faults: list[Fault] = []
         self.taken: list[str] = []  # the names of mails, in the order in which they were said
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["Relay"]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**24)
+        context = self._context if self._wrapped else None
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**24, ssl=context)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
@@ -44,36 +69,64 @@ class Relay:
         there, back = await asyncio.open_connection("127.0.0.1", self._upstream)
         try:
             with suppress(ConnectionError, asyncio.IncompleteReadError):
-                await self._talk(reader, writer, there, back)
+                await self._talk(_Ends(reader, writer, there, back))
         finally:
             writer.close()
             back.close()
 
-    async def _talk(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        there: asyncio.StreamReader,
-        back: asyncio.StreamWriter,
-    ) -> None:
+    async def _talk(self, ends: "_Ends") -> None:
         """One line of the client and one answer of the server at a time, as the protocol has it."""
-        writer.write(await _answer(there))
-        while line := await reader.readline():
-            fault = self._fault_at(line)
-            if fault is Fault.CUT_BEFORE:
-                return
-            if fault is not None and fault.value.strip():
-                writer.write(f"{fault.value}\r\n".encode())
+        ends.writer.write(await _answer(ends.there))
+        line = await self._greeted(ends)
+        while line and await self._passed_on(line, ends):
+            line = await ends.reader.readline()
+
+    async def _greeted(self, ends: "_Ends") -> bytes:
+        """The first line that is no greeting. OpenSMTPD wants to be greeted but once."""
+        known = b""
+        while (line := await ends.reader.readline()).upper().startswith(_GREETINGS):
+            if not line.upper().startswith(b"EHLO"):
+                await self._let_in(line, ends.writer)
                 continue
-            back.write(line)
-            writer.write(await _answer(there))
-            if line.upper().startswith(b"DATA"):
-                source = await reader.readuntil(b"\r\n.\r\n")
-                self.taken.append(str(message_from_bytes(source)["Message-ID"]))
-                back.write(source)
-                answer = await _answer(there)
-                if not await self._tell(writer, answer):
-                    return
+            if not known:
+                ends.back.write(line)
+                known = self._offering(await _answer(ends.there))
+            ends.writer.write(known)
+        return line
+
+    async def _passed_on(self, line: bytes, ends: "_Ends") -> bool:
+        """Whether the connection goes on."""
+        fault = self._fault_at(line)
+        if fault is not None:
+            if fault is Fault.CUT_BEFORE:
+                return False
+            ends.writer.write(f"{fault.value}\r\n".encode())
+            return True
+        ends.back.write(line)
+        ends.writer.write(await _answer(ends.there))
+        if not line.upper().startswith(b"DATA"):
+            return True
+        source = await ends.reader.readuntil(b"\r\n.\r\n")
+        self.taken.append(str(message_from_bytes(source)["Message-ID"]))
+        ends.back.write(source)
+        return self._told(ends.writer, await _answer(ends.there))
+
+    def _offering(self, answer: bytes) -> bytes:
+        """What is said to a greeting, with what we can do ourselves behind its first line."""
+        starttls = b"250-STARTTLS\r\n" if self._context and not self._wrapped else b""
+        auth = b"250-AUTH PLAIN\r\n" if self._password is not None else b""
+        greeting, end, rest = answer.partition(b"\r\n")
+        return greeting + end + starttls + auth + rest
+
+    async def _let_in(self, line: bytes, writer: asyncio.StreamWriter) -> None:
+        if line.upper().startswith(b"STARTTLS"):
+            writer.write(b"220 2.0.0 Ready to start TLS\r\n")
+            assert self._context is not None
+            await writer.start_tls(self._context)
+            return
+        _, _, password = b64decode(line.split()[2]).split(b"\0")
+        known = password.decode() == self._password
+        writer.write(b"235 2.7.0 Ok\r\n" if known else b"535 5.7.8 Bad credentials\r\n")
 
     def _fault_at(self, line: bytes) -> Fault | None:
         word = line.upper()
@@ -83,8 +136,7 @@ class Relay:
         )
         return self.faults.pop(0) if at_rcpt or at_data else None
 
-    async def _tell(self, writer: asyncio.StreamWriter, answer: bytes) -> bool:
-        """Whether the connection goes on."""
+    def _told(self, writer: asyncio.StreamWriter, answer: bytes) -> bool:
         fault = self.faults.pop(0) if self.faults else None
         if fault is Fault.CUT_AFTER:
             return False

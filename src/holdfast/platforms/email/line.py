@@ -24,9 +24,9 @@ BROKEN = (OSError, imaplib.IMAP4.error, ImapToolsError)  # what a call over a li
 class _Client(imaplib.IMAP4):
     """One that is given its socket, so that it is ours to end while a thread waits for it."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, host: str) -> None:
         self._given = sock
-        super().__init__()
+        super().__init__(host)  # by that name its certificate is looked at
 
     def _create_socket(self, timeout: float | None = None) -> socket.socket:
         return self._given
@@ -47,7 +47,7 @@ class Box(BaseMailBox):
         sock, context = self._sock, self._context
         if self._settings.imap_security is Security.TLS and context is not None:
             sock = context.wrap_socket(sock, server_hostname=self._settings.imap_host)
-        client = _Client(sock)
+        client = _Client(sock, self._settings.imap_host)
         if self._settings.imap_security is Security.STARTTLS:
             try:
                 client.starttls(context)

@@ -88,7 +88,7 @@ class Taking:
         cut = self._too_large(head)
         inbound = await _read(
             lambda: self._reader.inbound(
-                head.headers, sender, mail.text + cut, thread=thread, cursor=str(mark)
+                head.headers, sender, mail.text.rstrip() + cut, thread=thread, cursor=str(mark)
             ),
             mark.uid,
         )

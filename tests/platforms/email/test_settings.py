@@ -1,0 +1,60 @@
+"""What can be set about a mailbox: checked as strictly as the rest, and safe where nothing is."""
+
+from pathlib import Path
+
+import pytest
+from tests.platforms.stage import written
+
+from holdfast.config import ConfigError, load
+from holdfast.core.inbox import BusyMode
+from holdfast.platforms.email.door import EmailSettings
+from holdfast.platforms.email.platform import capabilities_of
+from holdfast.process.doors import open_doors
+from holdfast.service.clock import SystemClock
+
+ENVIRON = {"ONE": "secret-one"}
+WHOLE = """
+[platforms.email]
+address = "bot@example.org"
+password = "env:ONE"
+imap_host = "imap.example.org"
+smtp_host = "smtp.example.org"
+authserv_id = "mx.example.org"
+allow = ["ann@example.org"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('address = "bot@example.org"', ""), "address is missing"),
+        (('password = "env:ONE"', ""), "password is missing"),
+        (('smtp_host = "smtp.example.org"', ""), "smtp_host is missing"),
+        (('authserv_id = "mx.example.org"', ""), "anybody can write any From"),
+        (("ann@", "Ann@"), "write 'ann@example.org' instead"),
+        (('authserv_id = "mx', 'imap_security = "plain"\nauthserv_id = "mx'), "readable to imap"),
+        (('authserv_id = "mx', 'idle_seconds = 1800\nauthserv_id = "mx'), "idle_seconds"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_do(
+    tmp_path: Path, change: tuple[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(written(tmp_path / "home", WHOLE.replace(*change)), ENVIRON)
+
+
+def test_a_mailbox_is_opened_quiet_and_closed_to_strangers(tmp_path: Path) -> None:
+    """D5: notices are off here, and so are pairing codes, which would answer spam."""
+    config = load(written(tmp_path / "home", WHOLE), ENVIRON)
+    (door,) = open_doors(config, clock=SystemClock(), new_id=lambda prefix: prefix)
+    settings = config.settings.platforms["email"]
+    assert isinstance(settings, EmailSettings)
+    assert not (settings.pairing or settings.restart_notices or door.capabilities.busy_notices)
+    assert settings.busy_mode is BusyMode.QUEUE
+    assert (settings.port_of_imap(), settings.port_of_smtp()) == (993, 465)
+
+
+def test_a_line_is_asked_for_life_before_a_server_hangs_up() -> None:
+    """RFC 2177: after half an hour at the latest; and silence is noticed soon after that."""
+    settings = EmailSettings(enabled=False)
+    assert settings.idle_seconds < capabilities_of(settings).alive_within < 29 * 60
