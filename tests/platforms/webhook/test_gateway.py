@@ -159,6 +159,14 @@ async def test_a_hook_that_may_not_speak_as_somebody_is_refused(opened: Open) ->
     assert await board.ledger() == {"refused": 1}  # a pairing code went to the chat
 
 
+async def test_two_gateways_do_not_answer_each_other(opened: Open) -> None:
+    """Groups: no loops with programs that answer."""
+    board = await opened()
+    status, told = await board.program.post(EVENT, User_Agent="Holdfast")
+    assert (status, told["status"]) == (200, "ignored")
+    assert await board.ledger() == {}
+
+
 async def test_a_receiver_that_is_away_gets_what_it_is_owed_when_it_is_back(
     opened: Open,
 ) -> None:

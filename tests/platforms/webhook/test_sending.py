@@ -22,6 +22,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.outbox import SentFile
 from holdfast.core.secret import Secret
+from holdfast.core.source import Author
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import Scheme
@@ -242,3 +243,4 @@ async def test_what_a_gateway_posts_is_taken_by_a_hook_of_another_once() -> None
     (inbound,) = heard.accepted
     assert (inbound.text, inbound.message_id, inbound.source.thread_id) == ("look", "d1", None)
     assert ("a", b"\xff") in heard.attached
+    assert inbound.source.author is Author.BOT  # so that the two do not go on for ever

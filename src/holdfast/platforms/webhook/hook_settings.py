@@ -11,6 +11,7 @@ from holdfast.core.settings import DEFAULT_ACCOUNT, TOOLSETS
 from holdfast.platforms.webhook.template import Template, parse
 
 PLATFORM = "webhook"
+AGENT = "Holdfast"  # what a gateway calls itself where it posts
 _SCHEDULE = "schedule"  # the toolset of jobs
 _OWNERS = frozenset({"api", "web", HOUSE})  # whatever comes from there is the owner's word
 _NEVER_SAID = frozenset({"authorization", "cookie", "proxy-authorization"})

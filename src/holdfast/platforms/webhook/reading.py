@@ -10,9 +10,9 @@ import msgspec
 from holdfast.core.attachment import Attachment
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbox import BusyMode, Inbound
-from holdfast.core.source import Source
+from holdfast.core.source import Author, Source
 from holdfast.platforms.webhook.files import Unreadable, attached
-from holdfast.platforms.webhook.hook_settings import PLATFORM, HookSettings, Scheme
+from holdfast.platforms.webhook.hook_settings import AGENT, PLATFORM, HookSettings, Scheme
 from holdfast.platforms.webhook.template import Posted, inside, parse
 
 LONGEST = 32_000  # characters of what is said: a model reads all of it
@@ -56,7 +56,7 @@ class Reader:
 
     def _inbound(self, posted: Posted, delivery: str) -> Inbound:
         return Inbound(
-            source=self._source(self._thread.fill(posted)),
+            source=self._source(posted),
             event_id=f"{PLATFORM}:{self._own}:{self._name}:{delivery}",
             message_id=delivery,
             text=self._words(self._template.fill(posted)),
@@ -79,15 +79,18 @@ class Reader:
             return named
         return hashlib.sha256(named.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def _source(self, thread: str) -> Source:
+    def _source(self, posted: Posted) -> Source:
         hook, elsewhere = self._hook, bool(self._hook.platform)
+        # A hook is there to be answered, but two gateways would answer each other for ever.
+        gateway = posted.headers.get("User-Agent", "").startswith(AGENT)
         return Source(
             platform=hook.platform or PLATFORM,
             account=hook.account if elsewhere else self._own,
             chat_id=hook.chat or self._name,
-            thread_id=thread or None,
+            thread_id=self._thread.fill(posted) or None,
             user_id=hook.user or self._name,
             user_name=None if elsewhere else self._name,
+            author=Author.BOT if gateway else Author.PERSON,
         )
 
     def _words(self, text: str) -> str:

@@ -13,13 +13,13 @@ from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendErro
 from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.door import WebhookSettings
+from holdfast.platforms.webhook.hook_settings import AGENT
 from holdfast.platforms.webhook.signatures import standard_headers
 
 _CONNECT = 10.0  # seconds for a connection to come about
 _PATIENCE = 10.0  # seconds that an answer to a ping is waited for
 _FLOOD = 5.0  # seconds, where a refusal for flooding does not say how many
 _LONGEST_FLOOD = 3600.0
-_AGENT = "Holdfast"
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Receiver:
         headers = {
             "Content-Type": "application/json",
             "Idempotency-Key": name,
-            "User-Agent": _AGENT,
+            "User-Agent": AGENT,
         }
         if self._secret is None:
             return headers
