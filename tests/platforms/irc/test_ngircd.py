@@ -19,6 +19,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.source import ChatType
 from holdfast.platforms.conformance import Proxy
+from holdfast.platforms.irc.door import Locked
 from holdfast.platforms.irc.platform import IrcPlatform
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
@@ -200,6 +201,19 @@ async def test_what_a_channel_does_not_take_is_refused(
                 await door.send(outbound("hello", chat))
     with pytest.raises(NotConnected):
         await door.send(outbound("hello", closed))
+
+
+async def test_a_locked_channel_is_joined_with_its_key(
+    port: int, ann: Person, bot: str, channel: str, tmp_path: Path
+) -> None:
+    ann.do("JOIN", channel)
+    ann.do("MODE", channel, "+k", "sesame")
+    await until(lambda: "MODE" in ann.verbs())
+    settings = settings_for(port, nick=bot, locked={channel: Locked(key="env:KEY")})
+    door = door_to(settings, tmp_path, **{f"locked.{channel}.key": "sesame"})
+    async with door.connect(RecordingIntake()):
+        await door.send(outbound("hello", channel))
+        await until(lambda: ann.texts() == ["hello"])
 
 
 async def test_a_line_that_breaks_behind_a_message_leaves_it_in_doubt(

@@ -28,6 +28,8 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
         (f'{TABLE}channels = ["#a,#b"]\n', "begins with #"),
         (f'{TABLE}tls = false\npassword = "env:PW"\n', "everybody to read"),
         (f'{TABLE}password = "secret"\n', "platforms.irc.password"),
+        (f'{TABLE}ca_file = "server.pem"\n', "whole path"),
+        (f'{TABLE}[platforms.irc.locked."#ops"]\nkey = "plain"\n', "key"),
         (f'{TABLE}people = "anybody"\n', "people"),
         (f'{TABLE}chanels = ["#a"]\n', "channels"),
     ],

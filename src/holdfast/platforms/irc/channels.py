@@ -1,9 +1,10 @@
 """Channels: those we are to be in, and those we are in."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
+from holdfast.core.secret import Secret
 from holdfast.platforms.irc.line import Line
 from holdfast.platforms.irc.wire import Heard
 
@@ -17,9 +18,17 @@ _NOT_LET_IN = frozenset({"403", "405", "437", "471", "473", "474", "475", "476",
 class Channels:
     """Owns where we are on this connection, by what the server says of it."""
 
-    def __init__(self, line: Line, wanted: Iterable[str], *, joined: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        line: Line,
+        wanted: Iterable[str],
+        keys: Mapping[str, Secret],
+        *,
+        joined: Callable[[str], None],
+    ) -> None:
         self._line = line
         self._wanted = {line.names.fold(each): each for each in wanted}
+        self._keys = {line.names.fold(each): key for each, key in keys.items()}
         self._joined = joined  # told before anything is heard from there
         self._here: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -30,8 +39,9 @@ class Channels:
         missing = [name for key, name in self._wanted.items() if key not in self._here]
         if not missing:
             return
-        for names in _lines_of(missing):
-            await self._line.say("JOIN", names)
+        locked = [name for name in missing if self._key(name)]
+        for names in (*locked, *_lines_of([name for name in missing if name not in locked])):
+            await self._line.say("JOIN", names, *self._key(names))
         await self._line.round_trip()
 
     async def enter(self, channel: str) -> None:
@@ -40,7 +50,7 @@ class Channels:
         if key in self._here:
             return
         try:
-            await self._line.say("JOIN", channel)
+            await self._line.say("JOIN", channel, *self._key(channel))
             await self._line.round_trip()
         except OutcomeUnknown as error:  # nothing was said to anybody by this
             raise NotConnected(f"{channel} could not be joined: {error}") from error
@@ -58,6 +68,10 @@ class Channels:
                 self._leave(heard.param(0), f"{heard.nick} has kicked us out: {heard.param(2)}")
             case verb if verb in _NOT_LET_IN:
                 self._not_let_in(heard.param(1), heard.last)
+
+    def _key(self, channel: str) -> tuple[str, ...]:
+        key = self._keys.get(self._line.names.fold(channel))
+        return () if key is None else (key.reveal(),)
 
     def _enter(self, channel: str) -> None:
         key = self._line.names.fold(channel)
@@ -84,4 +98,5 @@ def _lines_of(names: list[str]) -> Iterator[str]:
             yield line
             line = ""
         line = f"{line},{name}" if line else name
-    yield line
+    if line:
+        yield line

@@ -25,6 +25,12 @@ class People(StrEnum):
     NICKS = "nicks"  # where nobody can take the nick of another
 
 
+class Locked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.irc.locked.CHANNEL]`: a channel that lets in who has its key."""
+
+    key: str = ""  # a reference
+
+
 class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     host: str = ""
     port: Port = 0  # 0: 6697, or 6667 without TLS
@@ -32,6 +38,7 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     ca_file: str = ""  # who vouches for the server, where that is nobody whom this machine knows
     nick: str = "holdfast"
     channels: tuple[str, ...] = ()  # that are joined, and joined again
+    locked: dict[str, Locked] = msgspec.field(default_factory=dict)  # the same, with a key
     username: str = ""  # of the account that the password belongs to; "": the nick
     password: str = ""  # a reference: of that account, for SASL
     server_password: str = ""  # a reference: where the server itself, or a bouncer, asks for one
@@ -50,14 +57,20 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
                 f"nick = {self.nick!r} is none that a server takes: letters, digits and -_[]|^`, "
                 "and no digit or dash in front"
             )
-        for channel in self.channels:
+        for channel in self.every_channel:
             if not _CHANNEL.fullmatch(channel):
                 raise ValueError(f"{channel!r} is no channel: the name of one begins with #")
+        if self.ca_file and not self.ca_file.startswith(("/", "~")):
+            raise ValueError(f"ca_file = {self.ca_file!r} is no whole path: one begins with / or ~")
         if (self.password or self.server_password) and not self.tls and self.host not in _HERE:
             raise ValueError(
                 "without tls the password would cross the network for everybody to read: set "
                 "tls = true"
             )
+
+    @property
+    def every_channel(self) -> tuple[str, ...]:
+        return (*self.channels, *self.locked)
 
     @property
     def address(self) -> tuple[str, int]:

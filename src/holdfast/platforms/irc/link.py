@@ -4,8 +4,9 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
-from holdfast.core.errors import LineLost
+from holdfast.core.errors import ConnectRefused, LineLost
 from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.wire import Heard, read
 
@@ -81,7 +82,11 @@ async def linked(settings: IrcSettings, alive: Callable[[], None]) -> AsyncItera
 
 def _trust(settings: IrcSettings) -> ssl.SSLContext:
     """In a thread: it reads every authority that this machine knows."""
+    file = Path(settings.ca_file).expanduser() if settings.ca_file else None
     try:
-        return ssl.create_default_context(cafile=settings.ca_file or None)
+        return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
-        raise LineLost(f"ca_file = {settings.ca_file!r} cannot be used: {error}") from error
+        raise ConnectRefused(
+            f"the certificate {settings.ca_file} cannot be used: {error}",
+            remedy="set ca_file to a file in PEM form that the gateway can read",
+        ) from error

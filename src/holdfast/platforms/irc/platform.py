@@ -124,11 +124,18 @@ class IrcPlatform:
             Line(link, welcome, pace, patience=self._patience),
             self._settings,
             await self._record(welcome),
+            self._keys(),
             account=self.account,
             intake=intake,
             clock=self._clock,
             new_id=self._new_id,
         )
+
+    def _keys(self) -> Mapping[str, Secret]:
+        named = {channel: f"locked.{channel}.key" for channel in self._settings.locked}
+        return {
+            channel: self._secrets[key] for channel, key in named.items() if key in self._secrets
+        }
 
     async def _record(self, welcome: Welcome) -> Record | None:
         if not welcome.enabled >= NEEDED:

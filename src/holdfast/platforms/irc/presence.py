@@ -1,10 +1,12 @@
 """Presence: all that one connection consists of, from the welcome to the goodbye."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from holdfast.core.errors import ConnectError, LineLost, SendError
 from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.secret import Secret
 from holdfast.platforms.irc.channels import Channels
 from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.history import History
@@ -26,6 +28,7 @@ class Presence:
         line: Line,
         settings: IrcSettings,
         record: Record | None,
+        keys: Mapping[str, Secret],
         *,
         account: str,
         intake: Intake,
@@ -35,7 +38,7 @@ class Presence:
         self._line = line
         self._settings = settings
         people = People(line, settings.people, monotonic=clock.monotonic)
-        self._channels = Channels(line, settings.channels, joined=self._joined)
+        self._channels = Channels(line, settings.every_channel, keys, joined=self._joined)
         self.sending = Sending(line, people, self._channels)
         reader = Reader(
             line,
