@@ -16,6 +16,7 @@ class Proxy:
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
         self._server = (host, port)
         self._lines: set[StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._silent = False
         self._away = False
         self._answers_lost = False
@@ -33,7 +34,9 @@ class Proxy:
     ) -> None:
         self._listener.close()
         self.cut()
-        await self._listener.wait_closed()
+        for serving in self._serving:
+            serving.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     def cut(self) -> None:
         """Every line is reset; the next ones are let through."""
@@ -64,6 +67,12 @@ class Proxy:
         if self._away:
             writer.transport.abort()
             return
+        serving = asyncio.ensure_future(self._lead(reader, writer))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+        await asyncio.wait({serving})
+
+    async def _lead(self, reader: StreamReader, writer: StreamWriter) -> None:
         with suppress(OSError):  # a line that breaks is what this is for
             far_reader, far_writer = await asyncio.open_connection(*self._server)
             async with self._known(writer), self._known(far_writer):
