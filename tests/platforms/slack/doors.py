@@ -1,8 +1,12 @@
 """A Slack door to the pretend vendor, on a listener where it needs one, and what tests send."""
 
 import asyncio
+import shutil
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from aiohttp import web
@@ -10,6 +14,7 @@ from tests.platforms.slack.vendor import ANN, SIGNING_SECRET, Vendor, dm
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.slack.door import SlackSettings
 from holdfast.platforms.slack.platform import SlackPlatform
@@ -19,8 +24,15 @@ PATH = "/hooks/slack/default"
 
 
 def door_to(
-    vendor: Vendor, base_url: str, *, posted: bool = False, **settings: Any
+    vendor: Vendor,
+    base_url: str,
+    *,
+    posted: bool = False,
+    folder: Path | None = None,
+    clock: Clock | None = None,
+    **settings: Any,
 ) -> SlackPlatform:
+    """Without a folder, what the app remembers goes with this door."""
     way = {"signing_secret": "env:S"} if posted else {"app_token": "env:A"}
     secrets = {"token": Secret(vendor.token)}
     secrets |= (
@@ -32,8 +44,15 @@ def door_to(
         secrets,
         account="default",
         settings=SlackSettings(token="env:T", base_url=base_url, **way, **settings),
-        clock=SystemClock(),
+        folder=folder or _of_its_own(vendor),
+        clock=clock or SystemClock(),
     )
+
+
+def _of_its_own(vendor: Vendor) -> Path:
+    folder = Path(mkdtemp())
+    weakref.finalize(vendor, shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @asynccontextmanager

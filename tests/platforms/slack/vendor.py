@@ -185,6 +185,10 @@ class Vendor:
         """What the app's messages say now."""
         return [each["text"] for each in self.sent()]
 
+    def tick(self) -> None:
+        """A second passes in which nobody says anything."""
+        next(self._numbers)
+
     def _ts(self) -> str:
         """https://docs.slack.dev/messaging/retrieving-messages#individual_messages: "unique to
         each message in a conversation"; seconds, and six digits."""

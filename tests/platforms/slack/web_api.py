@@ -128,7 +128,13 @@ class WebApi:
         return self._page(found, args)
 
     def _page(self, messages: list[Json], args: Args) -> Json:
-        """https://docs.slack.dev/apis/web-api/pagination: an empty `next_cursor` ends it."""
+        """https://docs.slack.dev/apis/web-api/pagination: an empty `next_cursor` ends it. `oldest`:
+        "Only messages after this Unix timestamp will be included in results"; of a thread the
+        message that opened it is given all the same."""
+        oldest, root = float(args.get("oldest") or 0), args.get("ts")
+        messages = [m for m in messages if float(m["ts"]) > oldest or m["ts"] == root]
+        # .../methods/conversations.history#examples: a message there does not name its channel.
+        messages = [{k: v for k, v in each.items() if k != "channel"} for each in messages]
         first, number = int(args.get("cursor") or 0), int(args.get("limit") or 100)
         shown = messages[first : first + number]
         if str(args.get("include_all_metadata", "")).lower() not in ("true", "1"):

@@ -50,6 +50,7 @@ def _open(opening: Opening[SlackSettings]) -> Platform:
         opening.secrets,
         account=opening.account,
         settings=opening.settings,
+        folder=opening.folder,
         clock=opening.clock,
     )
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -16,12 +17,14 @@ from holdfast.core.ports import Clock, Intake
 from holdfast.core.secret import Secret
 from holdfast.core.settings import table_of
 from holdfast.platforms.slack.api import WebApi
+from holdfast.platforms.slack.backlog import Backlog as PastEvents
 from holdfast.platforms.slack.door import SlackSettings
 from holdfast.platforms.slack.finding import SCOPES as HISTORY
 from holdfast.platforms.slack.finding import Finding
 from holdfast.platforms.slack.people import People
 from holdfast.platforms.slack.posted import Posted
 from holdfast.platforms.slack.reading import PLATFORM, Reader
+from holdfast.platforms.slack.record import Record
 from holdfast.platforms.slack.refusals import BadToken, NoScope
 from holdfast.platforms.slack.sending import LONGEST_MARK, Sending
 from holdfast.platforms.slack.socket import PING, Socket
@@ -33,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _SIGN_OF_LIFE = 60.0  # seconds between two questions, where events are posted
 _NEEDED = "chat:write"
+_RECORD = "heard.json"
 _PAGE = "https://api.slack.com/apps"
 
 
@@ -56,7 +60,8 @@ def capabilities_of(settings: SlackSettings) -> Capabilities:
 
 
 class SlackPlatform:
-    """A door to one app. It owns its line while it is connected, and keeps nothing else."""
+    """A door to one app. It owns its line while it is connected, and keeps a record of where it was
+    heard, and how far, in `folder`."""
 
     def __init__(
         self,
@@ -64,12 +69,15 @@ class SlackPlatform:
         *,
         account: str,
         settings: SlackSettings,
+        folder: Path,
         clock: Clock,
     ) -> None:
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
         self._settings = settings
+        self._folder = folder
+        self._clock = clock
         self._app_token = secrets.get("app_token")
         self._api = WebApi(secrets["token"], base_url=settings.base_url)
         self._sending = Sending(self._api)
@@ -88,10 +96,14 @@ class SlackPlatform:
             intake.lost(self.name, self.account, self._ended_by(error))
 
         async with self._api.open(alive, turned_away):
-            taking = await self._greeted(intake)
+            record = await Record.load(self._folder / _RECORD, now=self._clock.now())
+            taking = await self._greeted(intake, record)
             receiving = self._by_socket if self._app_token is not None else self._by_posts
-            async with receiving(taking, intake, alive):
-                yield
+            try:
+                async with receiving(taking, PastEvents(self._api, record), intake, alive):
+                    yield
+            finally:
+                await record.move()
 
     def fits(self, text: str) -> bool:
         return fits(text, limit=LONGEST - LONGEST_MARK)
@@ -111,7 +123,7 @@ class SlackPlatform:
         except BadToken as error:
             raise self._ended_by(error) from error
 
-    async def _greeted(self, intake: Intake) -> Taking:
+    async def _greeted(self, intake: Intake, record: Record) -> Taking:
         """Who we are, and what we may do here."""
         try:
             me = await self._api.ask("auth.test", Identity)
@@ -122,7 +134,8 @@ class SlackPlatform:
         self._look_into_scopes()
         reader = Reader(me, account=self.account, threads=self._settings.threads)
         most = self._settings.max_file_mb * 2**20
-        return Taking(self._api, reader, People(self._api), intake=intake, most=most)
+        people = People(self._api)
+        return Taking(self._api, reader, people, intake=intake, most=most, record=record)
 
     def _look_into_scopes(self) -> None:
         scopes = self._api.scopes
@@ -139,7 +152,7 @@ class SlackPlatform:
 
     @asynccontextmanager
     async def _by_socket(
-        self, taking: Taking, intake: Intake, alive: Callable[[], None]
+        self, taking: Taking, missed: PastEvents, intake: Intake, alive: Callable[[], None]
     ) -> AsyncIterator[None]:
         assert self._app_token is not None, "there is a socket only with it"
         socket = Socket(self._api, self._app_token, alive=alive)
@@ -148,7 +161,10 @@ class SlackPlatform:
             async with asyncio.TaskGroup() as errands:
                 tasks = [
                     errands.create_task(self._listen(socket, intake), name="slack socket"),
-                    errands.create_task(socket.take_events(taking), name="slack events"),
+                    errands.create_task(
+                        self._taken(missed, taking, intake, then=socket.take_events),
+                        name="slack events",
+                    ),
                     errands.create_task(socket.take_orders(taking), name="slack orders"),
                     errands.create_task(socket.ask_for_life(), name="slack pings"),
                 ]
@@ -179,18 +195,43 @@ class SlackPlatform:
 
     @asynccontextmanager
     async def _by_posts(
-        self, taking: Taking, intake: Intake, alive: Callable[[], None]
+        self, taking: Taking, missed: PastEvents, intake: Intake, alive: Callable[[], None]
     ) -> AsyncIterator[None]:
-        self._posted.begin(taking)
+        async def begin(taking: Taking) -> None:
+            self._posted.begin(taking)
+
         try:
             async with asyncio.TaskGroup() as errands:
-                asking = errands.create_task(self._ask_for_life(intake), name="slack signs of life")
+                tasks = [
+                    errands.create_task(self._ask_for_life(intake), name="slack signs of life"),
+                    errands.create_task(
+                        self._taken(missed, taking, intake, then=begin), name="slack backlog"
+                    ),
+                ]
                 try:
                     yield
                 finally:
-                    asking.cancel()
+                    for task in tasks:
+                        task.cancel()
         finally:
             self._posted.end()
+
+    async def _taken(
+        self,
+        missed: PastEvents,
+        taking: Taking,
+        intake: Intake,
+        *,
+        then: Callable[[Taking], Awaitable[None]],
+    ) -> None:
+        """What was missed, and only then what is told now: it was said behind that. Slack brings
+        again what waits for it meanwhile, and it counts once."""
+        try:
+            await missed.take(taking)
+        except SendError as error:
+            intake.lost(self.name, self.account, self._ended_by(error))
+            return
+        await then(taking)
 
     async def _ask_for_life(self, intake: Intake) -> None:
         while True:

@@ -16,6 +16,7 @@ from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.files import attached_to
 from holdfast.platforms.slack.people import People
 from holdfast.platforms.slack.reading import Reader
+from holdfast.platforms.slack.record import Record
 from holdfast.platforms.slack.wire import Command, EventKind, File, Message, Outer, Press
 
 log = logging.getLogger(__name__)
@@ -37,13 +38,21 @@ class Taking:
     """Owns how often the files of a message could not be fetched."""
 
     def __init__(
-        self, api: WebApi, reader: Reader, people: People, *, intake: Intake, most: int
+        self,
+        api: WebApi,
+        reader: Reader,
+        people: People,
+        *,
+        intake: Intake,
+        most: int,
+        record: Record,
     ) -> None:
         self._api = api
         self._reader = reader
         self._people = people
         self._intake = intake
         self._most = most  # bytes of one file
+        self._record = record
         self._failed: Counter[str] = Counter()
 
     async def take(self, kind: str, payload: msgspec.Raw | bytes) -> str:
@@ -67,8 +76,31 @@ class Taking:
         if read is None:
             return ""
         inbound, files = read
-        refused = await self._hand_over(inbound, files)
-        return _NOT_YOURS if refused and kind == Kind.COMMAND else ""
+        if kind != Kind.EVENT:
+            refused = await self._hand_over(inbound, files)
+            return _NOT_YOURS if refused and kind == Kind.COMMAND else ""
+        await self._take_heard(inbound, files)
+        await self._record.heard(inbound.message_id)
+        return ""
+
+    async def take_said(self, message: Message) -> None:
+        """What the history of a chat has, as if it were told now. Raises as `take` does."""
+        said = self._reader.said(message)
+        if said is not None:
+            await self._take_heard(said[1], said[0].files or ())
+
+    async def _take_heard(self, inbound: Inbound, files: tuple[File, ...]) -> None:
+        """Where it was said is known durably before it is ours: from then on what follows there is
+        looked for after a gap."""
+        source = inbound.source
+        await self._record.know(source.chat_id, "im" if source.chat_type is ChatType.DM else "")
+        thread = None if source.thread_id is None else (source.chat_id, source.thread_id)
+        meant = inbound.mentioned or source.chat_type is ChatType.DM
+        if thread is not None and meant:
+            await self._record.know_thread(thread)
+        accepted = not await self._hand_over(inbound, files)
+        if thread is not None and accepted and not meant:
+            await self._record.know_thread(thread)
 
     def _read(
         self, kind: str, payload: msgspec.Raw | bytes
@@ -91,7 +123,7 @@ class Taking:
         return None if said is None else (said[1], said[0].files or ())
 
     async def _hand_over(self, inbound: Inbound, files: tuple[File, ...]) -> bool:
-        """Whether it was refused."""
+        """Whether it was refused, or is none of ours."""
         name = inbound.event_id
         attached = self._attached(files, name)
         if not inbound.text.strip() and not attached:
@@ -100,6 +132,7 @@ class Taking:
             await self._intake.accept(await self._named(inbound), attached)
         except NotMeant as error:
             log.debug("%s: %s", name, error, extra={"action": "event_not_meant"})
+            return True
         except NotAllowed as error:
             log.info(
                 "Event %s of user %s was dropped: %s",

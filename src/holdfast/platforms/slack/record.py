@@ -1,0 +1,154 @@
+"""The record: what an app has to know after it was away, and Slack does not tell.
+
+An app without further permissions is not told in which chats it is; and what is said in a thread
+is in no history but the thread's own. Without the list, what is written there while nobody listens
+would be found by nobody. Most of what is said in a channel is not for the agent, so no row of
+the inbox says that it was looked at: the mark does.
+"""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from holdfast.core.errors import StoreFailing
+
+log = logging.getLogger(__name__)
+
+_LATE = 60.0  # seconds by which one event may overtake another
+_SELDOM = 60.0  # seconds of what was said between two writings of the mark
+_MOST_THREADS = 50  # those that were spoken in last; each is a question of its own after a gap
+
+Thread = tuple[str, str]
+"""A chat, and the message that opened the thread there."""
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    until: float  # everything that was said before was looked at, in every chat
+    chats: dict[str, str] = {}  # with their kinds, as events tell them
+    threads: tuple[Thread, ...] = ()  # in which the agent was spoken to; the last one last
+
+
+class Record:
+    """Owns one file, which is replaced as a whole. What it says may be old: whoever goes by it
+    looks at some messages twice, and at none never."""
+
+    def __init__(self, path: Path, written: Written, *, fresh: bool) -> None:
+        self._path = path
+        self._written = written  # as the file has it
+        self._chats = dict(written.chats)
+        self._threads = dict.fromkeys(written.threads)
+        self._newest = written.until
+        self._held = not fresh
+        self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
+
+    @classmethod
+    async def load(cls, path: Path, *, now: float) -> "Record":
+        """An app that was never here before has missed nothing."""
+        written = await asyncio.to_thread(_read, path)
+        return cls(path, written or Written(until=now), fresh=written is None)
+
+    @property
+    def until(self) -> float:
+        return self._written.until
+
+    @property
+    def chats(self) -> dict[str, str]:
+        return dict(self._chats)
+
+    @property
+    def threads(self) -> tuple[Thread, ...]:
+        return tuple(self._threads)
+
+    async def know(self, chat: str, kind: str) -> None:
+        """Durable when this returns: the first message of a chat is handed over after that.
+        Raises `StoreFailing`."""
+        if chat not in self._written.chats:
+            self._chats[chat] = kind
+            await self._save()
+
+    async def know_thread(self, thread: Thread) -> None:
+        """The same of a thread, which is now the last that was spoken in."""
+        self._threads.pop(thread, None)
+        self._threads[thread] = None
+        while len(self._threads) > _MOST_THREADS:
+            del self._threads[next(iter(self._threads))]
+        if thread not in self._written.threads:
+            await self._save()
+
+    def looked_through(self) -> None:
+        """What was missed was taken: from now on the mark goes with what is heard."""
+        self._held = False
+
+    async def heard(self, ts: str) -> None:
+        """All that was said up to then was taken, but for what is overtaken by it."""
+        self._newest = max(self._newest, seconds(ts))
+        if self._mark - self.until >= _SELDOM:
+            await self.move()
+
+    async def move(self) -> None:
+        """The mark as it stands is written; where it cannot be, the older one does no harm."""
+        if self._mark <= self.until:
+            return
+        try:
+            await self._save()
+        except StoreFailing as error:
+            log.warning("%s", error, extra={"action": "record_unwritten"})
+
+    @property
+    def _mark(self) -> float:
+        return self.until if self._held else max(self.until, self._newest - _LATE)
+
+    async def _save(self) -> None:
+        try:
+            await asyncio.to_thread(self._write)
+        except OSError as error:
+            raise StoreFailing(f"{self._path} cannot be written: {error}") from error
+
+    def _write(self) -> None:
+        with self._writing:  # what is written last is what is known last
+            written = Written(until=self._mark, chats=self.chats, threads=self.threads)
+            _replace(self._path, msgspec.json.encode(written))
+            self._written = written
+
+
+def seconds(ts: str) -> float:
+    """When a message was said, by its name; 0: that is none."""
+    try:
+        return float(ts)
+    except ValueError:
+        return 0.0
+
+
+def _read(path: Path) -> Written | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Written)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        log.warning(
+            "%s makes no sense (%s) and is begun anew: what was written in Slack while the "
+            "gateway was down is not looked for this time.",
+            path,
+            error,
+            extra={"action": "record_unread"},
+        )
+        return None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # else a crash of the machine could take the new name away
+    finally:
+        os.close(folder)

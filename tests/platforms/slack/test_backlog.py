@@ -1,0 +1,202 @@
+"""What was said in Slack for longer than it brings events again is fetched, in order and once."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+from tests.contract.conftest import HeldClock
+from tests.platforms.slack.doors import door_to, listening, until
+from tests.platforms.slack.faults import Break, SlackError, flood
+from tests.platforms.slack.posting import posting
+from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, Vendor, dm
+
+from holdfast.core.errors import StoreError
+from holdfast.core.inbox import Inbound
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.slack.record import Record
+
+LATER = 200  # names of messages: so many seconds, for the mark stays a minute behind
+
+
+class App:
+    """One app and its folder, connected and away by turns."""
+
+    def __init__(self, vendor: Vendor, base_url: str, folder: Path) -> None:
+        self.vendor = vendor
+        self.intake = RecordingIntake()
+        self._base_url = base_url
+        self._folder = folder
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        door = door_to(self.vendor, self._base_url, folder=self._folder, clock=HeldClock(1.79e9))
+        async with door.connect(self.intake):
+            yield
+            await until(lambda: not self.vendor.waiting)
+
+    async def meet(self) -> None:
+        """It has heard from Ann, and in the channel; then a while passes."""
+        async with self.connected():
+            self.vendor.say("first")
+            self.vendor.say(f"<@{BOT_USER}> hi", chat=CHANNEL, by=BOB)
+        self.pass_time()
+
+    def pass_time(self) -> None:
+        for _ in range(LATER):
+            self.vendor.tick()
+
+    def say_unheard(self, text: str, **more: object) -> dict[str, object]:
+        """Slack has given up on bringing it."""
+        said = self.vendor.say(text, **more)  # type: ignore[arg-type]  # as `say` takes them
+        self.vendor.waiting.clear()
+        return said
+
+    @property
+    def heard(self) -> list[str]:
+        return [each.text for each in self.intake.accepted]
+
+
+@pytest.fixture
+def app(vendor: Vendor, base_url: str, tmp_path: Path) -> App:
+    return App(vendor, base_url, tmp_path / "slack")
+
+
+async def test_what_slack_no_longer_brings_is_fetched_from_the_history_in_order(app: App) -> None:
+    """G1: in the chat of two, in a channel, and in the thread that was spoken in there."""
+    await app.meet()
+    root = app.vendor.messages[1]["ts"]
+    app.say_unheard("second")
+    app.say_unheard(f"<@{BOT_USER}> more", chat=CHANNEL, by=BOB, thread=root)
+    app.say_unheard("third")
+    app.say_unheard(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
+    async with app.connected():
+        await until(lambda: len(app.heard) == 6)
+        app.vendor.say("now")
+        await until(lambda: len(app.heard) == 7)
+    missed = app.intake.accepted[2:]
+    assert [_told(each) for each in missed] == [
+        (dm(ANN), "second", None),
+        (dm(ANN), "third", None),
+        (CHANNEL, missed[2].text, missed[2].message_id),
+        (CHANNEL, missed[3].text, root),
+        (dm(ANN), "now", None),
+    ]
+    assert missed[2].text.endswith("other") and missed[3].text.endswith("more")
+    assert all(each.mentioned for each in missed[2:4])
+
+
+async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(app: App) -> None:
+    """G2: the history names messages as events do, so intake knows them."""
+    await app.meet()
+    app.say_unheard("second")
+    async with app.connected():
+        await until(lambda: "second" in app.heard)
+    looked_at = len(app.intake.tried)
+    async with app.connected():
+        await until(lambda: len(app.intake.tried) > looked_at)  # the mark stays a minute behind
+        app.vendor.say("third")
+        await until(lambda: "third" in app.heard)
+    assert app.heard[-2:] == ["second", "third"] and app.heard.count("second") == 1
+
+
+async def test_an_app_that_is_new_asks_for_no_history(app: App) -> None:
+    async with app.connected():
+        app.vendor.say("hello")
+        await until(lambda: app.heard == ["hello"])
+    assert not [call for call in app.vendor.calls if call.startswith("conversations.")]
+
+
+async def test_a_history_is_read_through_a_flood_and_over_several_pages(app: App) -> None:
+    await app.meet()
+    for number in range(230):
+        app.say_unheard(f"{number}")
+    app.vendor.faults.add("conversations.history", flood(0))
+    async with app.connected():
+        await until(lambda: "229" in app.heard)
+    assert [text for text in app.heard if text.isdigit()] == [str(n) for n in range(230)]
+
+
+async def test_a_chat_that_may_not_be_read_holds_up_no_other(app: App) -> None:
+    await app.meet()
+    app.say_unheard(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
+    app.vendor.faults.add("conversations.history", SlackError("missing_scope", needed="im:history"))
+    async with app.connected():
+        await until(lambda: any(text.endswith("other") for text in app.heard))
+
+
+async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(app: App) -> None:
+    await app.meet()
+    app.say_unheard("second")
+    app.vendor.faults.add("conversations.history", Break.ERROR_AFTER)
+    async with app.connected():
+        await until(lambda: app.intake.losses)
+    assert "second" not in app.heard
+    async with app.connected():
+        await until(lambda: "second" in app.heard)
+
+
+async def test_a_message_of_the_history_that_makes_no_sense_is_passed_over(app: App) -> None:
+    await app.meet()
+    app.say_unheard("odd", files=[7])
+    app.say_unheard("second")
+    async with app.connected():
+        await until(lambda: "second" in app.heard)
+    assert "odd" not in app.heard
+
+
+async def test_what_the_store_does_not_take_is_handed_over_again(app: App) -> None:
+    await app.meet()
+    app.say_unheard("second")
+    app.intake.fail_next(StoreError("disk full"))
+    async with app.connected():
+        await until(lambda: "second" in app.heard)
+
+
+async def test_events_that_are_posted_wait_for_what_was_missed(
+    vendor: Vendor, base_url: str, tmp_path: Path
+) -> None:
+    app = App(vendor, base_url, tmp_path)
+    await app.meet()
+    app.say_unheard("second")
+    door = door_to(vendor, base_url, posted=True, folder=tmp_path)
+    async with listening(door) as url, door.connect(app.intake):
+        await until(lambda: "second" in app.heard)
+        vendor.say("third")
+        async with posting(vendor, url):
+            await until(lambda: "third" in app.heard)
+    assert app.heard[-2:] == ["second", "third"]
+
+
+async def test_a_record_that_makes_no_sense_is_begun_anew(tmp_path: Path) -> None:
+    path = tmp_path / "heard.json"
+    path.write_text('{"until": "soon"}')
+    record = await Record.load(path, now=7.0)
+    assert (record.until, record.chats, record.threads) == (7.0, {}, ())
+    await record.know("D1", "im")
+    for number in range(60):
+        await record.know_thread(("D1", str(number)))
+    await record.heard("500.000100")
+    written = json.loads(path.read_text())
+    assert (written["until"], written["chats"]) == (440.0001, {"D1": "im"})
+    assert (len(written["threads"]), written["threads"][-1]) == (50, ["D1", "59"])
+
+
+async def test_the_vendors_own_client_reads_the_history_the_same_way(
+    vendor: Vendor, base_url: str
+) -> None:
+    """The pretend history is not shaped to our code: the vendor's client pages through it."""
+    said = [vendor.say(str(number)) for number in range(5)]
+    client = AsyncWebClient(token=vendor.token, base_url=f"{base_url}/")
+    found: list[str] = []
+    async for page in await client.conversations_history(
+        channel=dm(ANN), oldest=said[1]["ts"], limit=2
+    ):
+        found += [each["text"] for each in page["messages"]]
+    assert found == ["4", "3", "2"]
+
+
+def _told(inbound: Inbound) -> tuple[str, str, str | None]:
+    return inbound.source.chat_id, inbound.text, inbound.source.thread_id
