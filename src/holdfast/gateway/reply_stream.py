@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from holdfast.core.crash import Crash, CrashPoint
 from holdfast.core.errors import NotConnected, Refused, SendError, Throttled
-from holdfast.core.events import Event, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.events import Event, StepEnded, StreamVoided
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import Begun, NewDelivery, Part
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.doing import Doing
-from holdfast.gateway.fitting import messages_of
 from holdfast.gateway.posting import Post, Posting, editor_of, outcome, restored
 from holdfast.gateway.way import Way
+from holdfast.gateway.wording import Wording
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +22,8 @@ _BEFORE_DOING = 2.0  # seconds that a tool runs before it alone is worth a messa
 
 
 class ReplyStream:
-    """Owns the words of the present step and what is known of the message that shows them. Beneath
-    them, tools that run are named; of the reply itself that is never a part.
+    """Owns when something is shown and what is known of the message that shows it: words, and tools
+    that run, which are never a part of the reply itself.
 
     Only the first message of a long reply is shown as it grows: whether there will be a second
     is known at the end, and one that was sent cannot be taken back. Nothing that is shown here
@@ -46,9 +46,6 @@ class ReplyStream:
         self.address = new.address
         self.part = restored(begun.parts[0]) if begun and begun.parts else Part(number=1)
         self.shown = begun.shown if begun else ""
-        self._words_shown = begun.words if begun else ""
-        self._last_words = self._words_shown  # of the steps before
-        self._doing = doing  # None: it is not shown
         self.muted = False  # nothing more is shown before the end
         self.begun = begun is not None  # its row is there, or on its way
         self._new = new
@@ -57,7 +54,8 @@ class ReplyStream:
         self._journal = journal
         self._clock = clock
         self._crash = crash
-        self._pieces: list[str] = []
+        self._words_shown = begun.words if begun else ""
+        self._wording = Wording(doing=doing, before=self._words_shown)
         self._timer: asyncio.TimerHandle | None = None
         self._next_at = 0.0
         self._row_there = self.begun  # and nothing is shown before that
@@ -85,20 +83,14 @@ class ReplyStream:
 
     def take(self, event: Event) -> None:
         """What watchers see of the turn; every secret has been taken out of it."""
-        if isinstance(event, TextStreamed):
-            self._pieces.append(event.text)
+        if self._wording.take(event):
             self._stir()
-        elif isinstance(event, StepEnded):
-            self._last_words = self._words
-            self._forget()  # what is shown stays until there is something better
-        elif isinstance(event, StreamVoided):
-            self._forget()
-        elif self._doing is not None and self._doing.take(event):
-            self._stir()
+        elif isinstance(event, StepEnded | StreamVoided):
+            self._full = False
 
     def _stir(self) -> None:
         """There is something to show, when it is time; words wait less long than what is done."""
-        if self._timer is not None and self._unhurried and self._pieces:
+        if self._timer is not None and self._unhurried and self._wording.speaks:
             self._timer.cancel()
             self._timer = None
         if self._timer is None and self._grows:
@@ -108,17 +100,12 @@ class ReplyStream:
     def _grows(self) -> bool:
         return not (self._full or self.muted or self._closed)
 
-    def _forget(self) -> None:
-        self._pieces.clear()
-        self._full = False
-
     def reopen(self, *, muted: bool) -> None:
         """A turn begins, or goes on after it was set aside."""
         self._closed = False
         self.muted = self.muted or muted
-        if self._doing is not None:
-            self._doing.clear()
-        self._forget()
+        self._wording.forget()
+        self._full = False
 
     def close(self) -> None:
         """The turn has ended, or goes on elsewhere: nothing more grows here."""
@@ -129,7 +116,7 @@ class ReplyStream:
 
     def _wait(self) -> None:
         """One timer, whatever comes meanwhile: when it rings, the newest words are shown."""
-        self._unhurried = not (self.begun or self._pieces)
+        self._unhurried = not (self.begun or self._wording.speaks)
         first = _BEFORE_DOING if self._unhurried else min(self._interval, _PATIENCE)
         until = self.rest if self.begun else first
         self._timer = asyncio.get_running_loop().call_later(until, self._due)
@@ -148,19 +135,8 @@ class ReplyStream:
 
     def _news(self) -> str:
         """What would be shown, if that is not what is shown already."""
-        words, doing = self._words, self._lines
-        text = f"{words}\n\n{doing}" if words.strip() and doing else words or doing
-        return text if text.strip() and text != self.shown else ""
-
-    @property
-    def _words(self) -> str:
-        """Of the present step, or while that has none, of those before it."""
-        words = "".join(self._pieces)
-        return words if words.strip() else self._last_words
-
-    @property
-    def _lines(self) -> str:
-        return "" if self._doing is None else self._doing.lines
+        text = self._wording.text
+        return text if text != self.shown else ""
 
     def _begin(self) -> None:
         """The row, before the first piece. Queued now, so that the end of the turn finds it."""
@@ -182,11 +158,7 @@ class ReplyStream:
 
     async def put(self, posting: Posting, platform: Platform, way: Way) -> None:
         """Show the newest words, in one try. Whatever goes wrong, the end makes it good."""
-        words, *more = messages_of(self._words, platform) or [""]
-        first = words
-        if self._lines and not more:
-            whole = messages_of(self._news(), platform)
-            first = whole[0] if len(whole) == 1 else words  # for what is done, no word gives way
+        first, words, more = self._wording.in_messages(platform)
         if not first or first == self.shown or not self._grows or not self._may_put(platform):
             return
         post = Post(delivery_id=self.id, address=self.address, text=first, final=False)
@@ -196,7 +168,7 @@ class ReplyStream:
             self.part = await posting.put(post, self.part, platform)
             self.shown = "" if sending and self.part.doubtful else first
             self._words_shown = words if self.shown else ""
-            self._full = bool(more)
+            self._full = more
         except SendError as error:
             self._not_taken(error, sending=sending, way=way)
         self._next_at = self._clock.monotonic() + self._interval
