@@ -5,6 +5,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 from tests.contract.conftest import Clock
@@ -13,7 +14,7 @@ from tests.platforms.webhook.receiver import Break, Json, Receiver, listening
 
 from holdfast.core.outbox import Address, SentFile
 from holdfast.core.secret import Secret
-from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Shown, Trouble
+from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import HookSettings
 from holdfast.platforms.webhook.hooks import path_of
@@ -98,7 +99,7 @@ def _file(posted: Json) -> SentFile:
     return SentFile(name=posted["name"], data=base64.b64decode(posted["data"]))
 
 
-def _door(url: str, *, idempotent: bool) -> WebhookPlatform:
+def _door(url: str, *, idempotent: bool, hooks: bool = True) -> WebhookPlatform:
     hook = HookSettings(
         secret="env:HOOK", template="{text}", thread="{thread|}", files="files", per_minute=0
     )
@@ -107,7 +108,7 @@ def _door(url: str, *, idempotent: bool) -> WebhookPlatform:
         secret="env:OURS",
         allow_private=True,
         idempotent=idempotent,
-        hooks=dict.fromkeys(_HOOKS.values(), hook),
+        hooks=dict.fromkeys(_HOOKS.values(), hook) if hooks else {},
     )
     secrets = {f"hooks.{name}.secret": Secret(SECRET) for name in _HOOKS.values()}
     return WebhookPlatform(
@@ -133,6 +134,35 @@ async def _started(*, idempotent: bool) -> AsyncIterator[Ground]:
             finally:
                 posting.cancel()
                 await asyncio.gather(posting, return_exceptions=True)
+
+
+class PostingGround(WebhookGround):
+    """An account without hooks: all that there is is the line to its receiver."""
+
+    def __init__(self, receiver: Receiver, door: WebhookPlatform, proxy: Proxy) -> None:
+        super().__init__(receiver, door)
+        self._proxy = proxy
+
+    async def say(self, text: str, **about: Any) -> str:
+        raise NotToBeHad("nobody posts to this account: it has no hooks")
+
+    async def trouble(self, trouble: Trouble) -> None:
+        if trouble is Trouble.AWAY:
+            self._proxy.go_away()
+            return
+        if trouble is Trouble.WELL:
+            self._proxy.be_well()
+        await super().trouble(trouble)
+
+
+@asynccontextmanager
+async def posting_only() -> AsyncIterator[Ground]:
+    receiver = Receiver(OURS, clock=Clock())
+    async with receiver.serving() as url:
+        port = url.rpartition(":")[2].partition("/")[0]
+        async with Proxy(int(port)) as proxy:
+            door = _door(url.replace(port, str(proxy.port)), idempotent=True, hooks=False)
+            yield PostingGround(receiver, door, proxy)
 
 
 @asynccontextmanager

@@ -32,6 +32,7 @@ class Receiver:
         self.pings: list[Json] = []
         self.headers: list[dict[str, str]] = []  # of every message that was posted
         self.faults: list[tuple[int, dict[str, str]] | Break] = []
+        self.faults_of_pings: list[int] = []
         self.forgetful = False  # takes a key as often as it comes
         self._keys: set[str] = set()
         self._clock = clock
@@ -50,7 +51,7 @@ class Receiver:
         posted = json.loads(body)
         if posted["type"] == "ping":
             self.pings.append(posted)
-            return web.Response(status=204)
+            return web.Response(status=self.faults_of_pings.pop() if self.faults_of_pings else 204)
         self.headers.append(dict(request.headers))
         fault = self.faults.pop(0) if self.faults else None
         if isinstance(fault, tuple):

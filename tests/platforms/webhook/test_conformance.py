@@ -4,13 +4,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from tests.platforms.webhook.ground import careful, careless
+from tests.platforms.webhook.ground import careful, careless, posting_only
 
 from holdfast.platforms.conformance import CHECKS, Check, Ground
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
-@pytest.mark.parametrize("start", [careful, careless])
+@pytest.mark.parametrize("start", [careful, careless, posting_only])
 async def test_the_door_keeps_its_promises(
     start: Callable[[], AbstractAsyncContextManager[Ground]], check: Check
 ) -> None:

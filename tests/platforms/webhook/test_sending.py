@@ -14,6 +14,7 @@ from tests.platforms.webhook.receiver import Break, Receiver, listening
 from holdfast.core.addresses import is_public
 from holdfast.core.errors import (
     ConnectRefused,
+    LineLost,
     NotConnected,
     OutcomeUnknown,
     Refused,
@@ -199,6 +200,22 @@ async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
                 await door.probe()
     assert intake.proofs == []
     assert [each.action for each in caplog.records] == ["receiver_away"]  # type: ignore[attr-defined]
+
+
+async def test_an_account_without_hooks_is_away_with_its_receiver(
+    receiver: Receiver, url: str
+) -> None:
+    """Law 9: there is nothing else to be connected to. It is told, so that it is tried again."""
+    intake, door = RecordingIntake(), door_to(url, hooks={}, ping_every=0.01)
+    receiver.faults_of_pings = [503]
+    with pytest.raises(OutcomeUnknown):
+        async with door.connect(intake):
+            pass
+    async with door.connect(intake):
+        assert intake.proofs
+        receiver.faults_of_pings = [503]
+        await until(lambda: intake.losses)
+    assert isinstance(intake.losses[0], LineLost)
 
 
 async def test_without_a_receiver_answers_are_fetched(receiver: Receiver) -> None:

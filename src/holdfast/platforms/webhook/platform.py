@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.core.capabilities import Capabilities, Formatting
-from holdfast.core.errors import ConnectRefused, Refused, SendError
+from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, Refused, SendError
 from holdfast.core.outbox import Outbound, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
@@ -77,7 +77,7 @@ class WebhookPlatform:
         self._new_id = new_id
         self._hooks = Hooks(settings.hooks, secrets, account=account, clock=clock)
         self._receiver = receiver_of(settings, secrets, clock=clock)
-        self._turned_away: Callable[[ConnectRefused], None] = lambda _: None
+        self._lost: Callable[[ConnectError], None] = lambda _: None
 
     def routes(self) -> Sequence[web.RouteDef]:
         return self._hooks.routes()
@@ -87,7 +87,7 @@ class WebhookPlatform:
         def alive() -> None:
             intake.proven(self.name, self.account)
 
-        def turned_away(error: ConnectRefused) -> None:
+        def lost(error: ConnectError) -> None:
             intake.lost(self.name, self.account, error)
 
         async with self._receiver.open(alive):
@@ -95,7 +95,7 @@ class WebhookPlatform:
             try:
                 if self._settings.url:
                     await self._greet()
-                self._turned_away = turned_away
+                self._lost = lost
                 async with asyncio.TaskGroup() as errands:
                     asking = errands.create_task(self._ask_for_life(), name="webhook signs of life")
                     try:
@@ -112,7 +112,7 @@ class WebhookPlatform:
         try:
             await self._receiver.post(outbound.delivery_id, body)
         except ShutOut as error:
-            self._turned_away(self._refused(error))
+            self._lost(self._refused(error))
             raise
         return Receipt(platform_message_id=outbound.delivery_id)
 
@@ -122,10 +122,12 @@ class WebhookPlatform:
 
     async def _greet(self) -> None:
         """Raises `ConnectRefused` where the receiver does not know us. One that is away is not in
-        the way of what is posted here."""
+        the way of what is posted here; only where nothing is, there is no line without it."""
         try:
             await self._ping()
         except SendError as error:
+            if not self._settings.hooks:
+                raise
             log.warning(
                 "%s:%s takes posts, but what it is to send waits: %s",
                 self.name,
@@ -147,9 +149,11 @@ class WebhookPlatform:
             try:
                 await self._ping()
             except ConnectRefused as error:
-                self._turned_away(error)
+                self._lost(error)
             except SendError as error:
                 log.debug("No answer to a ping: %s", error, extra={"action": "receiver_away"})
+                if not self._settings.hooks:
+                    self._lost(LineLost(str(error)))
 
     def _refused(self, error: ShutOut) -> ConnectRefused:
         table = table_of(self.name, self.account)
