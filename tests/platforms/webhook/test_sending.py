@@ -185,6 +185,14 @@ async def test_pings_go_on_while_it_is_connected(receiver: Receiver, url: str) -
     assert len(receiver.pings) >= 3
 
 
+async def test_a_receiver_that_wants_no_pings_gets_none(receiver: Receiver, url: str) -> None:
+    intake, door = RecordingIntake(), door_to(url, ping_every=0)
+    async with door.connect(intake):
+        assert receiver.pings == intake.proofs == []
+        await door.send(outbound("hello"))
+        assert intake.proofs
+
+
 async def test_a_receiver_that_is_away_is_not_in_the_way_of_hooks(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

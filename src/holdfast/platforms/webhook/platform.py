@@ -93,7 +93,7 @@ class WebhookPlatform:
         async with self._receiver.open(alive):
             self._hooks.begin(intake)  # who posts does not wait for the receiver
             try:
-                if self._settings.url:
+                if self._pings:
                     await self._greet()
                 self._lost = lost
                 async with asyncio.TaskGroup() as errands:
@@ -143,9 +143,8 @@ class WebhookPlatform:
             raise self._refused(error) from error
 
     async def _ask_for_life(self) -> None:
-        every = self._settings.ping_every
-        while self._settings.url and every:
-            await asyncio.sleep(every)
+        while self._pings:
+            await asyncio.sleep(self._settings.ping_every)
             try:
                 await self._ping()
             except ConnectRefused as error:
@@ -154,6 +153,10 @@ class WebhookPlatform:
                 log.debug("No answer to a ping: %s", error, extra={"action": "receiver_away"})
                 if not self._settings.hooks:
                     self._lost(LineLost(str(error)))
+
+    @property
+    def _pings(self) -> bool:
+        return bool(self._settings.url and self._settings.ping_every)
 
     def _refused(self, error: ShutOut) -> ConnectRefused:
         table = table_of(self.name, self.account)
