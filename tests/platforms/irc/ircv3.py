@@ -269,14 +269,14 @@ class Session:
         more than the limit; and of whom there is something in between two moments."""
         if heard.param(0) == "TARGETS":
             begin, end = (heard.param(each).partition("=")[2] for each in (1, 2))
-            chats = dict(self._chats(begin, end))
-            lines = [f"CHATHISTORY TARGETS {chat} {at}" for chat, at in chats.items()]
+            chats = sorted(dict(self._chats(begin, end)).items(), key=lambda pair: pair[1])
+            found = chats[: min(int(heard.last), 3)]
+            lines = [f"CHATHISTORY TARGETS {chat} {at}" for chat, at in found]
             self._batch("draft/chathistory-targets", [f":irc.test {each}" for each in lines])
             return
         target, after = heard.param(1), heard.param(2).partition("=")[2]
-        found = [kept for kept in self._of(target) if kept.tags["time"] > after]
-        page = found[: min(int(heard.last), 3)]
-        self._batch(f"chathistory {target}", page)
+        later = [kept for kept in self._of(target) if kept.tags["time"] > after]
+        self._batch(f"chathistory {target}", later[: min(int(heard.last), 3)])
 
     def _chats(self, begin: str, end: str) -> Iterator[tuple[str, str]]:
         for kept in self._server.history:

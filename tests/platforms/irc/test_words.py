@@ -66,6 +66,8 @@ def test_names_are_told_apart_as_the_server_does() -> None:
         ("Bot: hello", True, "hello"),
         ("@bot hello", True, "hello"),
         ("bot,hello", True, "hello"),
+        ("bot !stop", True, "!stop"),
+        ("bot is down", True, "bot is down"),
         ("hello bot!", True, "hello bot!"),
         ("bot-like", False, "bot-like"),
         ("robot: hello", False, "robot: hello"),

@@ -170,6 +170,8 @@ class Greeting:
         self._say("NICK", self._nick)
 
     def _bad_nick(self, heard: Heard) -> None:
+        if self._nick != self._settings.nick:  # one that nobody asked for, and too long, perhaps
+            raise LineLost(f"the nick {self._settings.nick} is taken, and so are those beside it")
         raise ConnectRefused(
             f"the server does not take the nick {self._nick} ({heard.last})",
             remedy=f"set another as {self._table}.nick",

@@ -5,7 +5,7 @@ https://ircv3.net/specs/extensions/chathistory
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown
 from holdfast.platforms.irc.line import Line
@@ -17,7 +17,7 @@ NEEDED = frozenset({"draft/chathistory", "batch", "server-time", "message-tags"}
 PLAYBACK = frozenset({"chathistory", "znc.in/playback"})  # batches of what was said before
 _TARGETS = "draft/chathistory-targets"
 _PAGE = 100
-_MOMENT = timedelta(milliseconds=1)  # the finest that is told apart
+_MOMENT = 0.001  # seconds: the finest that is told apart
 
 Key = tuple[str | None, str | None, str, tuple[str, ...]]
 
@@ -61,9 +61,15 @@ class History:
     async def people(self, since: str) -> list[str]:
         """Who has written to us alone since then, by nick. Raises `NotConnected`."""
         until = stamp(self._now() + 86400)  # the clock of the server may be ahead of ours
-        question = ("TARGETS", f"timestamp={since}", f"timestamp={until}", str(self._page))
-        found = [heard.param(1) for heard in await self._batch(_TARGETS, *question)]
-        return [each for each in found if each and not self._line.names.is_channel(each)]
+        found: dict[str, None] = {}
+        while True:
+            question = (f"timestamp={_before(since)}", f"timestamp={until}", str(self._page))
+            page = await self._batch(_TARGETS, "TARGETS", *question)
+            known = len(found)
+            found |= dict.fromkeys(heard.param(1) for heard in page)
+            if len(page) < self._page or len(found) == known:
+                return [each for each in found if each and not self._line.names.is_channel(each)]
+            since = page[-1].param(2) or since
 
     async def since(self, target: str, moment: str) -> AsyncIterator[Heard]:
         """Oldest first, that moment included: two things may have been said in it, of which one is
@@ -108,11 +114,16 @@ def marked(until: str) -> tuple[str, str]:
     return moment, event_id
 
 
-def _before(moment: str) -> str:
+def earlier(moment: str, seconds: float) -> str:
+    """A stamp that is none stays as it is."""
     try:
-        return stamp((datetime.fromisoformat(moment) - _MOMENT).timestamp())
+        return stamp(datetime.fromisoformat(moment).timestamp() - seconds)
     except ValueError:
         return moment
+
+
+def _before(moment: str) -> str:
+    return earlier(moment, _MOMENT)
 
 
 def _key(heard: Heard) -> Key:

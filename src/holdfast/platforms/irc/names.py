@@ -43,9 +43,13 @@ class Names:
         return bool(re.search(rf"(?<![{_IN_A_NICK}]){name}(?![{_IN_A_NICK}])", self.fold(text)))
 
     def without(self, text: str, nick: str) -> str:
-        """Without that nick in front, as people address each other: "nick: text"."""
+        """Without that nick in front, as people address each other: "nick: text". Where it is the
+        first word of a sentence, it stays, unless that is a command."""
         name = re.escape(self.fold(nick))
-        ahead = re.match(rf"\s*@?{name}(?:\s*[:,]\s*|\s+|$)", self.fold(text))
+        ahead = re.match(
+            rf"\s*(?:@{name}(?![{_IN_A_NICK}])|{name}(?=\s*[:,]|\s+[/!]))\s*[:,]?\s*",
+            self.fold(text),
+        )
         return text if ahead is None else text[ahead.end() :]
 
 

@@ -103,7 +103,7 @@ class People:
         if "!" in person:
             return whois.mask == person
         # A server that never tells of accounts has no other name for anybody than the nick.
-        told = "account-tag" in self._line.enabled
+        told = whois.account or "account-tag" in self._line.enabled
         return self._line.names.same(whois.account, person) if told else True
 
     async def _whois(self, nick: str) -> Whois:

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    until: str  # everything before this moment was looked at, in every chat; see `history.mark`
+    until: str  # everything before this moment was looked at, in every chat
 
 
 class Record:

@@ -14,7 +14,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
-from holdfast.platforms.irc.history import PLAYBACK, History, marked
+from holdfast.platforms.irc.history import PLAYBACK, History, earlier, marked
 from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.reading import PLATFORM, Reader
 from holdfast.platforms.irc.record import Record
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 Job = Callable[[], Awaitable[None]]
 _WAITING = 10_000  # messages that are heard and not taken
+# Seconds by which the mark stays behind: servers of one network have clocks of their own, and what
+# is heard later may have been said earlier by them.
+_BEHIND = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
@@ -82,7 +85,7 @@ class Taking:
             await self._done(job)
             # Nothing that was heard is left to be looked at.
             if self._past is not None and self._jobs.empty():
-                self._past.record.move(self._latest)
+                self._past.record.move(earlier(self._latest, _BEHIND))
                 self._found.clear()
 
     async def keep_mark(self) -> None:
@@ -130,12 +133,11 @@ class Taking:
                 extra={"action": "message_not_allowed"},
             )
         if inbound.cursor is not None:
-            self._latest = max(self._latest, inbound.cursor.value)
+            self._latest = max(self._latest, marked(inbound.cursor.value)[0])
 
     async def _fill_people(self) -> None:
         assert self._past is not None, "only who has a past is asked for it"
-        moment, _ = marked(self._past.record.until)
-        for nick in await self._past.history.people(moment):
+        for nick in await self._past.history.people(self._past.record.until):
             await self._fill(nick)
 
     async def _fill(self, target: str) -> None:
