@@ -19,7 +19,7 @@ from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.names import digest
 from holdfast.platforms.email.platform import EmailPlatform
 from holdfast.platforms.email.reading import Reader
-from holdfast.platforms.email.record import Record
+from holdfast.platforms.email.record import Mark, Record
 from holdfast.service.clock import SystemClock
 
 CHECKS = "mx.localhost"  # who has looked at what arrives
@@ -61,6 +61,12 @@ def door_for(
 def record_of(settings: EmailSettings, folder: Path) -> Record:
     """Where a door writes down how far it has read."""
     return Record(folder / f"{digest(Reader(settings, account='default').cursor)}.json")
+
+
+async def known_to(settings: EmailSettings, folder: Path) -> None:
+    """Nothing is new in a mailbox that was never looked at; this one was, and has been renumbered
+    since, so that all of it is looked at again."""
+    await record_of(settings, folder).save(Mark(validity=0, uid=0, at=SystemClock().now()))
 
 
 def mail(

@@ -1,7 +1,6 @@
 """The post office as the conformance suite meets it, with a mailbox for the bot."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from email.message import Message
@@ -11,8 +10,8 @@ import msgspec
 from tests.platforms.email.doors import (
     address,
     door_for,
+    known_to,
     mail,
-    record_of,
     settings_for,
     words_of,
 )
@@ -23,6 +22,7 @@ from holdfast.core.outbox import Address, SentFile
 from holdfast.core.ports import Platform
 from holdfast.core.secret import Secret
 from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.platforms.email.door import Copies
 from holdfast.platforms.email.record import Mark
 
 _FAULTS = {
@@ -130,14 +130,15 @@ def _files(message: Message) -> Sequence[SentFile]:
 async def mailbox(office: PostOffice, folder: Path) -> AsyncIterator[Ground]:
     bot = office.person("bot")
     settings, secrets = settings_for(office, bot), {"password": Secret(PASSWORD)}
-    # Nothing is new in a mailbox that was never looked at; this one was, before it was renumbered.
-    await record_of(settings, folder).save(Mark(validity=0, uid=0, at=time.time()))
+    await known_to(settings, folder)
     async with (
         Relay(office.ports["smtp"]).serving() as relay,
         Proxy(office.ports["imap"]) as imap,
         Proxy(relay.port) as smtp,
     ):
-        settings = settings_for(office, bot, imap_port=imap.port, smtp_port=smtp.port)
+        settings = settings_for(
+            office, bot, imap_port=imap.port, smtp_port=smtp.port, copies=Copies.NONE
+        )
         yield EmailGround(
             office,
             door_for(settings, folder, secrets=secrets),

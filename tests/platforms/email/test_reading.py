@@ -119,7 +119,7 @@ def test_our_own_mail_says_that_a_program_wrote_it() -> None:
     sent = compose(outbound("hello", address(ANN)), None, settings=SETTINGS, at=0)
     headers = message_from_bytes(sent.source)
     headers.replace_header("From", ANN)
-    headers["Authentication-Results"] = f"{CHECKS}; dmarc=pass"
+    headers["Authentication-Results"] = f"{CHECKS}; dmarc=pass header.from=localhost"
     assert READER.sender(headers).author is Author.BOT
 
 
@@ -164,6 +164,7 @@ def test_what_must_not_be_answered_is_not(headers: dict[str, str], why: str) -> 
             False,
         ),
         ("mx.localhost; dmarc=pass header.from=evil.org", False),
+        ("mx.localhost; dmarc=pass", False),
         ("mx.localhost; none", False),
         ("", False),
     ],

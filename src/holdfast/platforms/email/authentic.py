@@ -34,14 +34,14 @@ def is_authentic(headers: Message, *, domain: str, by: str) -> bool:
 
 
 def _vouches(finding: Finding, domain: str) -> bool:
-    """DMARC compares with From by itself; the other two say only that somebody has signed or
-    sent, so that their domain has to be that of From, or one above it."""
+    """DMARC compares with From by itself, as that server has read it; the other two say only that
+    somebody has signed or sent, so that their domain has to be that of From, or one above it."""
     if finding.result != "pass":
         return False
     said = finding.properties
     match finding.method:
         case "dmarc":
-            return said.get("header.from", domain).lower() == domain
+            return said.get("header.from", "").lower() == domain
         case "dkim":
             signer = said.get("header.d") or said.get("header.i", "").rpartition("@")[2]
             return _is_above(signer.lower(), domain)

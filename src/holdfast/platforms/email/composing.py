@@ -26,7 +26,8 @@ from holdfast.platforms.text.email import render
 _REPEATED = "*(This may have reached you before.)*\n\n"
 _LONGEST_SUBJECT = 70  # characters of one that is made of the text
 _ANSWERING = ("re:", "aw:", "sv:", "vs:", "antw:", "odp:")
-_POLICY = compat32.clone(linesep="\r\n", mangle_from_=False)
+# A name that is broken off its header is found by no server that looks for it.
+_POLICY = compat32.clone(linesep="\r\n", mangle_from_=False, max_line_length=500)
 
 
 class Composed(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from holdfast.core.ids import DeliveryId
 
 _NO_THREAD = "0"
+_THREAD = re.compile(r"[0-9a-f]{24}")
 _OURS = re.compile(r"<hf\.[A-Za-z0-9_.-]+\.([0-9a-f]{24}|0)@(.+)>")
 
 
@@ -14,7 +15,8 @@ def name_of(delivery_id: DeliveryId, thread: str | None, *, domain: str) -> str:
     """The Message-ID of a delivery, the same in every attempt. It has the thread in it: some
     programs name only the mail that they answer, and not the one that everything began with."""
     delivery = re.sub(r"[^A-Za-z0-9_.-]", "-", delivery_id)
-    return f"<hf.{delivery}.{thread or _NO_THREAD}@{domain}>"
+    known = thread if thread and _THREAD.fullmatch(thread) else _NO_THREAD
+    return f"<hf.{delivery}.{known}@{domain}>"
 
 
 def is_ours(name: str, *, domain: str) -> bool:

@@ -14,6 +14,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.platforms.email.door import Copies, EmailSettings
+from holdfast.platforms.email.guard import Guard
 
 if TYPE_CHECKING:  # the libraries are imported when a line is opened, and not before
     from holdfast.platforms.email.receiving import Receiving
@@ -43,14 +44,15 @@ def capabilities_of(settings: EmailSettings) -> Capabilities:
 
 
 class EmailPlatform:
-    """A door to one mailbox. It owns its session while it is connected; how far it has read and
-    what its threads are called is kept in `Opening.folder`."""
+    """A door to one mailbox. It owns the guard, and its session while it is connected; how far it
+    has read and what its threads are called is kept in `Opening.folder`."""
 
     def __init__(self, opening: Opening[EmailSettings]) -> None:
         self.name = "email"
         self.account = opening.account
         self.capabilities = capabilities_of(opening.settings)
         self._opening = opening
+        self._guard = Guard(hourly=opening.settings.hourly)  # a loop goes on over a broken line
         self._session: Session | None = None
         self._lost: Callable[[ConnectError], None] = lambda _: None
 
@@ -66,7 +68,7 @@ class EmailPlatform:
 
         begin = await asyncio.to_thread(_library)
         async with begin(self._opening, alive) as session:
-            receiving, waiting = await session.receiving(intake)
+            receiving, waiting = await session.receiving(intake, self._guard)
             self.capabilities = msgspec.structs.replace(
                 self.capabilities, lookup=session.settles_doubt
             )

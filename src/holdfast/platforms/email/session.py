@@ -1,12 +1,13 @@
 """A session with both servers: what there is of an account while it is connected."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from holdfast.core.door import Opening
-from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, NotConnected
+from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, NotConnected, Refused
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Intake
@@ -25,6 +26,7 @@ from holdfast.platforms.email.submitting import NotLetIn, Submitting
 from holdfast.platforms.email.taking import Taking
 from holdfast.platforms.email.threads import Threads
 
+_ADDRESS = re.compile(r"[!-;=?A-~]+@[!-;=?A-~]+")  # ASCII, without brackets, blanks and another @
 _PROBE = 3.0  # seconds: whoever asks waits for it
 
 
@@ -52,6 +54,8 @@ class Session:
 
     async def send(self, outbound: Outbound) -> Receipt:
         address, settings = outbound.address, self._opening.settings
+        if _ADDRESS.fullmatch(address.chat_id) is None:
+            raise Refused(f"{address.chat_id!r} is no address that mail can be sent to")
         name = self._name(outbound.delivery_id, address)
         if outbound.maybe_repeated and await self._has_copy(name, outbound.delivery_id):
             return Receipt(platform_message_id=name)
@@ -100,7 +104,7 @@ class Session:
                 asking.set_exception(error)
         self._asking.clear()
 
-    async def receiving(self, intake: Intake) -> tuple[Receiving, list[int]]:
+    async def receiving(self, intake: Intake, guard: Guard) -> tuple[Receiving, list[int]]:
         """How what is new is taken, and what waits already."""
         opening, settings = self._opening, self._opening.settings
         reader = Reader(settings, account=opening.account)
@@ -108,7 +112,7 @@ class Session:
             self._box,
             reader,
             self._threads,
-            Guard(hourly=settings.hourly),
+            guard,
             intake=intake,
             clock=opening.clock,
             most=settings.max_mail_mb * 2**20,

@@ -44,8 +44,6 @@ class Submitting:
 
     async def submit(self, source: bytes, *, to: str) -> None:
         """Returns when the server has taken it. Raises a `SendError`."""
-        if not to.isascii() or to.count("@") != 1 or len(to.split()) != 1:
-            raise Refused(f"{to!r} is no address that mail can be sent to")
         async with self._connected() as smtp:
             self._check_size(smtp, source)
             try:
