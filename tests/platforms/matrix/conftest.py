@@ -1,11 +1,15 @@
-"""One Synapse for all tests of this door, with new people in each."""
+"""One Synapse and the same people for all tests of this door, and an account of its own in each."""
 
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.platforms.matrix.people import Person
-from tests.platforms.matrix.synapse import Synapse
+from tests.platforms.matrix.synapse import Account, Synapse
+
+from holdfast.platforms.matrix.record import Place, Record
 
 _numbers = count(1)
 
@@ -16,25 +20,47 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def known(synapse: Synapse) -> dict[str, Account]:
+    return {name: synapse.register(name) for name in ("ann", "bob", "program")}
+
+
 @pytest.fixture
-def bot(synapse: Synapse) -> str:
-    """The whole name of an account that nobody has talked to."""
+async def ann(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[Person]:
+    async with Person(synapse.base_url, known["ann"]) as person:
+        yield person
+
+
+@pytest.fixture
+async def bob(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[Person]:
+    async with Person(synapse.base_url, known["bob"]) as person:
+        yield person
+
+
+@pytest.fixture
+async def program(synapse: Synapse, known: dict[str, Account]) -> AsyncIterator[Person]:
+    async with Person(synapse.base_url, known["program"]) as person:
+        yield person
+
+
+@pytest.fixture
+def bot(synapse: Synapse) -> Account:
+    """An account that nobody has talked to."""
     return synapse.register(f"bot{next(_numbers)}")
 
 
 @pytest.fixture
-async def ann(synapse: Synapse) -> AsyncIterator[Person]:
-    async with Person(synapse.base_url, synapse.register(f"ann{next(_numbers)}")) as person:
+async def client(synapse: Synapse, bot: Account) -> AsyncIterator[Person]:
+    """The same account, moved by hand."""
+    async with Person(synapse.base_url, bot) as person:
         yield person
 
 
 @pytest.fixture
-async def bob(synapse: Synapse) -> AsyncIterator[Person]:
-    async with Person(synapse.base_url, synapse.register(f"bob{next(_numbers)}")) as person:
-        yield person
-
-
-@pytest.fixture
-async def program(synapse: Synapse) -> AsyncIterator[Person]:
-    async with Person(synapse.base_url, synapse.register(f"program{next(_numbers)}")) as person:
-        yield person
+async def folder(tmp_path: Path, client: Person) -> Path:
+    """The account was here before: what is said from now on is said to it."""
+    here = await client.call("GET", "sync", params={"timeout": "0"})
+    record = await Record.load(tmp_path / "door" / f"{quote(client.user_id, safe='')}.json")
+    record.reach(Place(number=1, since=here["next_batch"]))
+    await record.settle()
+    return tmp_path / "door"

@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.platforms.matrix.people import Person
+from tests.platforms.matrix.synapse import Account
 
 from holdfast.core.door import Opening
 from holdfast.core.ids import DeliveryId
@@ -14,7 +14,6 @@ from holdfast.core.outbox import Address, Change, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.matrix.door import MatrixSettings
 from holdfast.platforms.matrix.platform import MatrixPlatform
-from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.service.clock import SystemClock
 
 _ids = count(1)
@@ -22,18 +21,18 @@ _ids = count(1)
 
 def door_to(
     base_url: str,
-    user_id: str,
+    account: Account,
     folder: Path,
     *,
-    token: str = "",
+    by_token: bool = False,
     limit: float = 20.0,
+    page: int = 100,
     **settings: Any,
 ) -> MatrixPlatform:
-    """By a password, which is the name, unless there is a token."""
-    name = user_id[1:].partition(":")[0]
-    secrets = {"token": Secret(token)} if token else {"password": Secret(name)}
+    secrets = {"token": Secret(account.token)} if by_token else {}
+    secrets = secrets or {"password": Secret(account.password)}
     written = {key: f"env:{key}" for key in secrets}
-    given = {"homeserver": base_url, "user": user_id, "sync_seconds": 1, **written, **settings}
+    given = {"homeserver": base_url, "user": account.name, "sync_seconds": 1, **written, **settings}
     opening = Opening(
         account="default",
         settings=MatrixSettings(**given),
@@ -42,20 +41,7 @@ def door_to(
         clock=SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_ids)}",
     )
-    return MatrixPlatform(opening, limit=limit)
-
-
-async def introduce(door: MatrixPlatform, person: Person, user_id: str, **more: Any) -> str:
-    """A room of the two, in which the account is already: the room."""
-    room_id = await person.room(user_id, direct=True, **more)
-    async with door.connect(RecordingIntake()):
-        await until(lambda: joined(person, room_id, user_id))
-    return room_id
-
-
-async def joined(person: Person, room_id: str, user_id: str) -> bool:
-    found = await person.call("GET", f"rooms/{room_id}/joined_members")
-    return user_id in found["joined"]
+    return MatrixPlatform(opening, limit=limit, page=page)
 
 
 def address(room_id: str, **more: Any) -> Address:

@@ -2,20 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from tests.platforms.matrix.doors import address, door_to
+from tests.platforms.matrix.doors import address
 from tests.platforms.matrix.gate import Fault, Gate
 from tests.platforms.matrix.people import Person as Client
 
 from holdfast.core.outbox import Address, SentFile
 from holdfast.platforms.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
-from holdfast.platforms.matrix.record import Place as Reached
-from holdfast.platforms.matrix.record import Record
-
-_SHORT = 2.0  # seconds that the door waits for an answer, where somebody is silent
+from holdfast.platforms.matrix.platform import MatrixPlatform
 
 
 class MatrixGround(Ground):
@@ -23,25 +18,19 @@ class MatrixGround(Ground):
 
     shows_answers = True
 
-    def __init__(self, gate: Gate, bot: Client, people: dict[Person, Client], folder: Path) -> None:
+    def __init__(
+        self, gate: Gate, bot: Client, people: dict[Person, Client], *, door: MatrixPlatform
+    ) -> None:
         self._gate = gate
         self._bot = bot
         self._people = people
         self._dms: dict[Person, str] = {}
         self._group = self._root = ""
         self._said: dict[str, tuple[Person, str]] = {}
-        self._folder = folder
-        self.door = door_to(
-            gate.base_url, bot.user_id, folder, token=bot.token, limit=_SHORT, allow=("*",)
-        )
+        self.door = door
 
     async def begin(self) -> "MatrixGround":
-        """The account was here before: what is said from now on is said to it."""
         await self._dm(Person.ANN)
-        here = await self._bot.call("GET", "sync", params={"timeout": "0"})
-        record = await Record.load(self._folder / f"{quote(self._bot.user_id, safe='')}.json")
-        record.reach(Reached(number=1, since=here["next_batch"]))
-        await record.settle()
         return self
 
     def address(self) -> Address:

@@ -5,26 +5,23 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
+from tests.platforms.matrix.synapse import Account
 
 Json = dict[str, Any]
+_numbers = count(1)  # of transactions: an account keeps its own over all tests
 
 
 class Person:
-    """Somebody at a homeserver. Whoever enters the context has logged in."""
+    """Somebody at a homeserver, with a client of their own while its context is open."""
 
-    def __init__(self, base_url: str, user_id: str) -> None:
-        self.user_id = user_id
+    def __init__(self, base_url: str, account: Account) -> None:
+        self.user_id = account.name
+        self.token = account.token
         self._base_url = base_url
-        self._numbers = count(1)
 
     async def __aenter__(self) -> Self:
-        self._http = aiohttp.ClientSession(f"{self._base_url}/_matrix/")
-        name = self.user_id[1:].partition(":")[0]
-        identifier = {"type": "m.id.user", "user": name}
-        body = {"type": "m.login.password", "identifier": identifier, "password": name}
-        given = await self.call("POST", "login", body)
-        self.device_id, self.token = given["device_id"], given["access_token"]
-        self._http.headers["Authorization"] = f"Bearer {self.token}"
+        headers = {"Authorization": f"Bearer {self.token}"}
+        self._http = aiohttp.ClientSession(f"{self._base_url}/_matrix/", headers=headers)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -52,7 +49,7 @@ class Person:
         return await self.send(room_id, {"msgtype": "m.text", "body": text, **more})
 
     async def send(self, room_id: str, content: Json, kind: str = "m.room.message") -> str:
-        where = f"rooms/{quote(room_id)}/send/{kind}/{next(self._numbers)}"
+        where = f"rooms/{quote(room_id)}/send/{kind}/{next(_numbers)}"
         return str((await self.call("PUT", where, content))["event_id"])
 
     async def revise(self, room_id: str, event_id: str, text: str) -> str:
@@ -89,3 +86,15 @@ class Person:
             name = content["m.relates_to"]["event_id"] if new else event["event_id"]
             shown[name] = (new or content)["body"]
         return list(shown.values())
+
+    async def membership(self, room_id: str, user_id: str) -> str:
+        state = await self.call("GET", f"rooms/{quote(room_id)}/state/m.room.member/{user_id}")
+        return str(state["membership"])
+
+    async def read_by(self, room_id: str, user_id: str, event_id: str) -> bool:
+        """Whether a receipt of that person stands at that message."""
+        wanted = '{"room":{"timeline":{"limit":1}}}'
+        sync = await self.call("GET", "sync", params={"timeout": "0", "filter": wanted})
+        room = sync["rooms"]["join"].get(room_id, {"ephemeral": {"events": []}})
+        receipts = [each["content"] for each in room["ephemeral"]["events"]]
+        return any(user_id in each.get(event_id, {}).get("m.read", {}) for each in receipts)

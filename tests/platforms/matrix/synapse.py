@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from urllib.request import Request, urlopen
@@ -53,6 +54,16 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@dataclass(frozen=True)
+class Account:
+    name: str  # the whole one
+    token: str
+
+    @property
+    def password(self) -> str:
+        return self.name[1:].partition(":")[0]
+
+
 class Synapse:
     """Owns the process while its context is open."""
 
@@ -77,13 +88,21 @@ class Synapse:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
-    def register(self, name: str) -> str:
-        """A new person: their whole name. The password is the name."""
+    def register(self, name: str) -> Account:
+        """A new account, with a device. The password is the name."""
         nonce = self._post("/_synapse/admin/v1/register", method="GET")["nonce"]
         signed = "\0".join((nonce, name, name, "notadmin")).encode()
         mac = hmac.new(_SECRET.encode(), signed, hashlib.sha1).hexdigest()
         body = {"nonce": nonce, "username": name, "password": name, "admin": False, "mac": mac}
-        return str(self._post("/_synapse/admin/v1/register", body)["user_id"])
+        given = self._post("/_synapse/admin/v1/register", body)
+        return Account(name=given["user_id"], token=given["access_token"])
+
+    def log_in(self, account: Account) -> Account:
+        """The same account, as a new device."""
+        identifier = {"type": "m.id.user", "user": account.password}
+        body = {"type": "m.login.password", "identifier": identifier, "password": account.password}
+        given = self._post("/_matrix/client/v3/login", body)
+        return Account(name=given["user_id"], token=given["access_token"])
 
     def _post(self, path: str, body: Any = None, *, method: str = "POST") -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -130,6 +149,7 @@ class Synapse:
             "presence": {"enabled": False},
             "url_preview_enabled": False,
             "bcrypt_rounds": 4,
+            "caches": {"sync_response_cache_duration": "0s"},  # else a look may be two minutes old
             "rc_message": plenty,
             "rc_registration": plenty,
             "rc_login": {"address": plenty, "account": plenty, "failed_attempts": plenty},

@@ -41,6 +41,7 @@ class Hearing:
         user_id: str,
         opening: Opening[MatrixSettings],
         intake: Intake,
+        page: int,
     ) -> None:
         settings = opening.settings
         self._rooms, self._record, self._intake = rooms, record, intake
@@ -49,7 +50,7 @@ class Hearing:
         self._receipts = Receipts(api, wanted=settings.receipts)
         most = settings.max_file_mb * 2**20
         handing = Handing(api, intake, most=most, taken=self._receipts.show)
-        history = History(api, machine)
+        history = History(api, machine, page=page)
         listening = Listening(machine, rooms, history, self._reader, user_id=user_id)
         patience = Patience(api)
         self._unread = Unread(record, listening, handing, patience)
@@ -57,7 +58,7 @@ class Hearing:
         taking = Taking(
             listening, handing, self._unread, invites, patience, cursor=self._reader.cursor
         )
-        stream = Stream(api, hold=settings.sync_seconds)
+        stream = Stream(api, hold=settings.sync_seconds, page=page)
         self._beginning = Beginning(stream, machine, invites, record)
         self._syncing = Syncing(
             stream,

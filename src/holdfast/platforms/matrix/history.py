@@ -16,15 +16,15 @@ if TYPE_CHECKING:  # imports the library, which is imported when a line is opene
 log = logging.getLogger(__name__)
 
 SAID = ("m.room.message", "m.room.encrypted", "m.sticker")
-_PAGE = 100
 _MOST = 5000  # events of one gap
 
 
 class History:
     """Keeps nothing. Raises a `SendError` where there is no answer now."""
 
-    def __init__(self, api: ClientApi, machine: "Machine") -> None:
+    def __init__(self, api: ClientApi, machine: "Machine", *, page: int) -> None:
         self._api = api
+        self._events = str(page)  # of one answer
         self._machine = machine
 
     async def between(self, room_id: str, since: str, until: str) -> list[Json]:
@@ -52,7 +52,7 @@ class History:
             "dir": "b",
             "from": place,
             "to": since,
-            "limit": str(_PAGE),
+            "limit": self._events,
             "filter": msgspec.json.encode({"types": SAID}).decode(),
         }
         try:

@@ -58,12 +58,15 @@ class MatrixPlatform:
     """A door to one account. It owns its line while it is connected, and keeps its device, its
     keys and how far it was heard in its folder."""
 
-    def __init__(self, opening: Opening[MatrixSettings], *, limit: float = 20.0) -> None:
-        """`limit`: seconds that an answer may take."""
+    def __init__(
+        self, opening: Opening[MatrixSettings], *, limit: float = 20.0, page: int = 100
+    ) -> None:
+        """`limit`: seconds that an answer may take; `page`: events of a room in one."""
         self.name = PLATFORM
         self.account = opening.account
         self.capabilities = capabilities_of(opening.settings)
         self._opening = opening
+        self._page = page
         self._api = ClientApi(opening.settings.homeserver, limit=limit)
         self._login = Login(
             self._api,
@@ -103,6 +106,7 @@ class MatrixPlatform:
             user_id=me.user_id,
             opening=self._opening,
             intake=intake,
+            page=self._page,
         )
         place = await self._begun(hearing)
         async with asyncio.TaskGroup() as tasks:

@@ -14,29 +14,31 @@ GRACE = 15.0  # seconds that an answer may take beyond the time for which a ques
 _STATES = ("m.room.member", "m.room.encryption")
 
 
-def _filter(*, states: tuple[str, ...], said: tuple[str, ...]) -> str:
+def _filter(*, states: tuple[str, ...], said: tuple[str, ...], page: int) -> str:
     """https://spec.matrix.org/latest/client-server-api/#filtering"""
     nothing: Json = {"types": []}
     room = {
         "ephemeral": nothing,
         "account_data": nothing,
         "state": {"types": states},
-        "timeline": {"types": (*said, *states), "limit": 100},
+        "timeline": {"types": (*said, *states), "limit": page},
     }
     wanted = {"presence": nothing, "account_data": {"types": ["m.direct"]}, "room": room}
     return msgspec.json.encode(wanted).decode()
 
 
-_USUAL = _filter(states=_STATES, said=SAID)
-_WITHOUT_ROOMS = _filter(states=(), said=())
+_WITHOUT_ROOMS = _filter(states=(), said=(), page=1)
 
 
 class Stream:
     """Keeps nothing. Raises `NotConnected` for every kind of broken line, and `Refused` where the
     homeserver does not know the token."""
 
-    def __init__(self, api: ClientApi, *, hold: int, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self, api: ClientApi, *, hold: int, page: int, sleep: Sleep = asyncio.sleep
+    ) -> None:
         self._api = api
+        self._usual = _filter(states=_STATES, said=SAID, page=page)
         self._hold = hold  # seconds for which a question with nothing to tell is held
         self._sleep = sleep
 
@@ -47,7 +49,7 @@ class Stream:
     async def since(self, token: str, *, at_once: bool) -> Json:
         """What comes after that; `at_once`: also where that is nothing."""
         hold = 0 if at_once else self._hold
-        query = {"filter": _USUAL, "since": token, "timeout": str(hold * 1000)}
+        query = {"filter": self._usual, "since": token, "timeout": str(hold * 1000)}
         return await self._ask(query, limit=hold + GRACE if hold else None)
 
     async def _ask(self, query: dict[str, str], *, limit: float | None) -> Json:
