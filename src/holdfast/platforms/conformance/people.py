@@ -1,5 +1,7 @@
 """People: who speaks, where, to whom, and about what, as far as the vendor tells."""
 
+import re
+
 import msgspec
 
 from holdfast.core.source import Author, ChatType
@@ -32,6 +34,8 @@ async def two_people_are_two_and_each_has_a_chat_of_their_own(ground: Ground) ->
     assert {each.chat_type for each in (ann, bob, again)} == {ChatType.DM}
     assert {each.author for each in (ann, bob, again)} == {Author.PERSON}
     assert ann.chat_id == ground.address().chat_id
+    form = ground.door.capabilities.chat_form
+    assert form is None or all(re.fullmatch(form.pattern, each.chat_id) for each in (ann, bob))
 
 
 @Check

@@ -1,0 +1,12 @@
+"""What every door promises, of the one to linechat."""
+
+import pytest
+from ground import linechat
+
+from holdfast.platforms.conformance import CHECKS, Check
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+async def test_the_door_keeps_its_promises(check: Check) -> None:
+    async with linechat() as ground:
+        await check(ground)

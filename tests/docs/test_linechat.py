@@ -1,0 +1,145 @@
+"""examples/linechat: a package with a door of its own, installed beside Holdfast as any other."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.docs.conftest import HOLDFAST, REPO
+
+EXAMPLE = REPO / "examples" / "linechat"
+PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+PYTHON = [sys.executable, "-W", "error"]
+TOKEN = "linechat-secret"
+_PATIENCE = 40
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an installer would have made of the project, without the network that it wants."""
+    site = tmp_path_factory.mktemp("linechat") / "site"
+    shutil.copytree(EXAMPLE / "src", site, ignore=shutil.ignore_patterns("__pycache__"))
+    about = site / f"{PROJECT['name'].replace('-', '_')}-{PROJECT['version']}.dist-info"
+    about.mkdir()
+    named = f"Name: {PROJECT['name']}\nVersion: {PROJECT['version']}\n"
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\n{named}")
+    lines = []
+    for group, points in PROJECT["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {where}" for name, where in points.items())]
+    (about / "entry_points.txt").write_text("\n".join([*lines, ""]))
+    return site
+
+
+@pytest.fixture
+def environ(site: Path, tmp_path: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(site),
+        "HOLDFAST_HOME": str(tmp_path / "home"),
+        "LINECHAT_TOKEN": TOKEN,
+    }
+
+
+def test_its_door_is_small_and_passes_the_suite(environ: dict[str, str], tmp_path: Path) -> None:
+    """As its author would run it, in a folder of its own."""
+    door = [(EXAMPLE / "src/linechat" / name).read_text() for name in ("door.py", "platform.py")]
+    assert len([line for text in door for line in text.splitlines() if line.strip()]) < 150
+    work = tmp_path / "work"
+    work.mkdir()
+    shutil.copytree(EXAMPLE / "tests", work / "tests")
+    shutil.copy(EXAMPLE / "pyproject.toml", work)
+    done = subprocess.run(
+        [*PYTHON, "-m", "pytest", "-q", "-rs", "-p", "pytest_asyncio.plugin", "tests"],
+        cwd=work,
+        env=environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        timeout=_PATIENCE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    skipped = [line for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert all("there" in line or "declares" in line for line in skipped), skipped
+    assert "22 passed" in done.stdout
+
+
+@pytest.fixture
+def port(environ: dict[str, str]) -> Iterator[int]:
+    """A linechat, in a process of its own."""
+    command = [*PYTHON, "-m", "linechat_server", "--port", "0", "--token", TOKEN]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield int(server.stdout.readline().split(";")[0].rpartition(":")[2])
+        finally:
+            server.terminate()
+
+
+@pytest.fixture
+def gateway(environ: dict[str, str], port: int) -> Iterator[None]:
+    """A gateway with a linechat, and with a table for a door that is not to be loaded."""
+    home = Path(environ["HOLDFAST_HOME"])
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text(f"""
+[gateway]
+port = 0
+[model]
+provider = "demo"
+[platforms.linechat]
+token = "env:LINECHAT_TOKEN"
+port = {port}
+allow = ["ann"]
+[platforms.pigeon]
+loft = "north"
+""")
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([str(HOLDFAST), "run"], env=environ, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            assert "http://" in process.stdout.readline()
+            yield
+        finally:
+            process.terminate()
+            process.communicate(timeout=_PATIENCE)
+
+
+@pytest.fixture
+def broken(site: Path) -> Iterator[None]:
+    """Another package, whose door cannot be loaded."""
+    (about := site / "pigeon_post-1.0.dist-info").mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeon-post\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[holdfast.platforms]\npigeon = pigeon_post:DOOR\n")
+    yield
+    shutil.rmtree(about)
+
+
+def test_a_gateway_answers_over_it_beside_a_door_that_is_broken(
+    broken: None, environ: dict[str, str], port: int, gateway: None
+) -> None:
+    """Law: what goes wrong with one account is its own affair."""
+    with socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE) as line:
+        line.sendall(b'{"person": "ann"}\n{"text": "run echo $((6 * 7))"}\n')
+        with line.makefile() as heard:
+            answer = json.loads(heard.readline())
+    assert (answer["by"], answer["chat"]) == ("bot", "ann")
+    assert "42" in answer["text"]
+    done = subprocess.run(
+        [str(HOLDFAST), "platforms", "list", "--json"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=True,
+    )
+    found = {each["name"]: each for each in json.loads(done.stdout)}
+    assert found["linechat"]["connected"]
+    assert found["pigeon"]["state"] == "parked"
+    assert "pigeon-post" in found["pigeon"]["error"]

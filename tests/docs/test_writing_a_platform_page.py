@@ -1,0 +1,41 @@
+"""docs/writing-a-platform.md: its code is that of the example, its tables are of what there is."""
+
+import tomllib
+
+from tests.docs.conftest import REPO, Pages
+
+from holdfast.core.capabilities import Capabilities
+from holdfast.core.door import DOORS
+from holdfast.platforms.conformance import Ground, Trouble
+
+PAGE = "docs/writing-a-platform.md"
+EXAMPLE = REPO / "examples" / "linechat"
+
+
+def test_every_piece_of_code_on_the_page_stands_in_the_example(page: Pages) -> None:
+    """Which is installed, run and put to the suite by its own tests."""
+    pieces = [each.text for each in page(PAGE).blocks if each.language == "python"]
+    assert len(pieces) >= 5
+    for piece in pieces:
+        path, _, code = piece.removeprefix("# ").partition("\n")
+        assert code in (EXAMPLE / path).read_text(), f"{path} is another by now"
+
+
+def test_the_files_on_the_page_are_those_of_the_example(page: Pages) -> None:
+    files = [tomllib.loads(each.text) for each in page(PAGE).blocks if each.language == "toml"]
+    project, settings = files
+    real = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
+    assert project["project"].items() <= real.items()
+    assert list(project["project"]["entry-points"]) == [DOORS]
+    assert list(settings["platforms"]) == list(real["entry-points"][DOORS])
+
+
+def test_the_page_names_what_a_door_may_declare_and_a_ground_may_do(page: Pages) -> None:
+    text = page(PAGE).text
+    left = {"fetchable", "busy_notices", "restart_notices", "group_edit_interval"}
+    left |= {"delete", "reactions"}  # nothing calls for these
+    declared = set(Capabilities.__struct_fields__) - left
+    asked = {name for name in vars(Ground) if not name.startswith("_")} - {"has_line"}
+    wanted = {*declared, *asked - {"shows_answers"}, *(each.name for each in Trouble)}
+    missing = {name for name in wanted if f"`{name}" not in text}
+    assert missing == set()
