@@ -63,12 +63,12 @@ async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_s
 
 
 async def test_a_file_is_posted_with_its_words(receiver: Receiver, url: str) -> None:
-    door = door_to(url)
+    door, data = door_to(url), b"\x00\xff" * 200_000
     async with door.connect(RecordingIntake()):
-        await door.send(outbound("as asked", file=SentFile(name="a.bin", data=b"\x00\xff")))
+        await door.send(outbound("as asked", file=SentFile(name="a.bin", data=data)))
     (message,) = receiver.messages
-    assert message["file"]["name"] == "a.bin"
-    assert base64.b64decode(message["file"]["data"]) == b"\x00\xff"
+    assert (message["file"]["name"], message["text"]) == ("a.bin", "as asked")
+    assert base64.b64decode(message["file"]["data"]) == data
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from holdfast.platforms.webhook.receiver import ShutOut, receiver_of
 log = logging.getLogger(__name__)
 
 LONGEST = 100_000  # characters of one message: what is longer is posted in parts
+LARGEST = 25 * 1024 * 1024  # bytes of one file; what is posted of it is a third longer
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
@@ -52,6 +53,7 @@ def capabilities_of(settings: WebhookSettings) -> Capabilities:
         threads=True,
         attachments_in=any(hook.files for hook in settings.hooks.values()),
         attachments_out=sends,
+        max_file=LARGEST,
     )
 
 
@@ -108,7 +110,7 @@ class WebhookPlatform:
     async def send(self, outbound: Outbound) -> Receipt:
         if not self._settings.url:
             raise Refused("this account has no url: its answers are fetched, never sent")
-        body = msgspec.json.encode(_message(outbound))
+        body = await _written(outbound)
         try:
             await self._receiver.post(outbound.delivery_id, body)
         except ShutOut as error:
@@ -164,6 +166,13 @@ class WebhookPlatform:
             str(error),
             remedy=f"See that {table}.url and {table}.secret are those that the receiver has",
         )
+
+
+async def _written(outbound: Outbound) -> bytes:
+    """A file takes longer to write down than the event loop should be held up."""
+    if outbound.file is None:
+        return msgspec.json.encode(_message(outbound))
+    return await asyncio.to_thread(lambda: msgspec.json.encode(_message(outbound)))
 
 
 def _message(outbound: Outbound) -> Message:

@@ -1,5 +1,6 @@
 """The receiver: the address that answers are posted to, and what its reply means for them."""
 
+import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,6 +19,7 @@ from holdfast.platforms.webhook.signatures import standard_headers
 
 _CONNECT = 10.0  # seconds for a connection to come about
 _PATIENCE = 10.0  # seconds that an answer to a ping is waited for
+_LARGE = 256 * 1024  # a body that takes longer to sign than the event loop should be held up
 _FLOOD = 5.0  # seconds, where a refusal for flooding does not say how many
 _LONGEST_FLOOD = 3600.0
 
@@ -73,11 +75,12 @@ class Receiver:
         """Returns where it was taken. The same name with the same body is one thing, however often
         it is posted. Raises the `SendError` that says what is known."""
         timeout = aiohttp.ClientTimeout(total=limit or self._limit, sock_connect=_CONNECT)
+        headers = await self._signed(name, body)
         try:
             async with self._line.post(
                 self._url,
                 data=body,
-                headers=self._headers(name, body),
+                headers=headers,
                 timeout=timeout,
                 allow_redirects=False,  # whoever is there may lead anywhere
             ) as response:
@@ -95,6 +98,11 @@ class Receiver:
             self._alive()
         if found is not None:
             raise found
+
+    async def _signed(self, name: str, body: bytes) -> dict[str, str]:
+        if len(body) < _LARGE:
+            return self._headers(name, body)
+        return await asyncio.to_thread(self._headers, name, body)
 
     def _headers(self, name: str, body: bytes) -> dict[str, str]:
         headers = {
