@@ -1,9 +1,12 @@
 """What is read in documents, and what is done to no gateway by those that were made to harm one."""
 
+import asyncio
 import io
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -206,3 +209,21 @@ async def test_a_document_is_read_apart_and_its_path_is_named() -> None:
 async def test_a_reader_that_ends_badly_is_said_of_its_document() -> None:
     found = await read_apart(b"x", kind=Kind.TEXT, limit=10)
     assert found.problem and not found.text
+
+
+def children() -> set[str]:
+    own = os.getpid()
+    return set(Path(f"/proc/{own}/task/{own}/children").read_text().split())
+
+
+async def test_whoever_stops_waiting_for_a_document_leaves_no_program_behind() -> None:
+    before = children()
+    long = packed({"word/document.xml": f"<w:document {W}>" + "<w:p/>" * 1_000_000})
+    reading = asyncio.create_task(read_apart(long, kind=Kind.DOCX, limit=10))
+    async with asyncio.timeout(10):
+        while not (begun := children() - before):
+            await asyncio.sleep(0.001)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert begun.isdisjoint(children())

@@ -14,7 +14,7 @@ from holdfast.service.lock import read_holder
 _CODE = Question(
     key="code",
     label="The code that it answers with",
-    help="Write to the account now. Whoever tells its code here is let in.",
+    help="It answers your first message with a code, which lets you in.",
     optional=True,
 )
 

@@ -8,8 +8,12 @@ from typing import Any
 
 from holdfast.gateway.documents.program.gathered import Enough, Gathered, Unreadable
 
-_SECONDS = 20  # of the processor
-_MEMORY = 2**30  # bytes
+_LIMITS = (
+    (resource.RLIMIT_CPU, 20),  # seconds of the processor
+    (resource.RLIMIT_AS, 2**30),  # bytes of memory
+    (resource.RLIMIT_FSIZE, 0),  # bytes of any file
+    (resource.RLIMIT_CORE, 0),
+)
 
 
 def main() -> None:
@@ -37,10 +41,10 @@ def read(data: bytes, *, kind: str, limit: int) -> Mapping[str, Any]:
 
 def _confine() -> None:
     """It reads what it was handed, and whatever that document does to it, does it here alone."""
-    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for kind, most in _LIMITS:
+        _, hard = resource.getrlimit(kind)  # which may be lower, and is not ours to raise
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, most))
 
 
 def _reader(kind: str) -> Callable[[bytes, Gathered], None]:
