@@ -1,0 +1,18 @@
+"""docs/email.md: each file on it loads as it stands."""
+
+from pathlib import Path
+
+from tests.docs.conftest import Pages
+from tests.platforms.stage import written
+
+from holdfast.config import load
+from holdfast.platforms.email.door import EmailSettings
+
+
+def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:
+    files = [each.text for each in page("docs/email.md").blocks if each.language == "toml"]
+    assert len(files) >= 2
+    environ = {"EMAIL_PASSWORD": "correct-horse", "WORK_PASSWORD": "battery-staple"}
+    for number, text in enumerate(files):
+        home = written(tmp_path / str(number), text)
+        assert isinstance(load(home, environ).settings.platforms["email"], EmailSettings)
