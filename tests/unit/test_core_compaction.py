@@ -15,7 +15,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.projection import LEFT_OUT, lightened, problems, project
+from holdfast.core.projection import FILES_LEFT_OUT, LEFT_OUT, lightened, problems, project
 from holdfast.core.settings import Sight
 from holdfast.core.tokens import estimate
 
@@ -129,6 +129,17 @@ def test_results_are_left_out_the_oldest_first_and_no_more_than_needed() -> None
         False,
         False,
     ]
+
+
+def test_what_old_files_say_makes_room_like_old_results_and_the_words_beside_them_stay() -> None:
+    log = [UserMessage(text=f"read {number}", documents="z" * 4_000) for number in range(3)]
+    light = lightened(log, spare=1_500)
+    assert [m.documents for m in light if isinstance(m, UserMessage)] == [
+        FILES_LEFT_OUT,
+        FILES_LEFT_OUT,
+        log[2].documents,
+    ]
+    assert [m.text for m in light] == [m.text for m in log]
 
 
 def test_models_are_known_by_their_names() -> None:

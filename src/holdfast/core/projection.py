@@ -21,6 +21,7 @@ from holdfast.core.tokens import estimate
 
 NO_RESULT = "No result of this call is recorded. It may or may not have had an effect: check."
 LEFT_OUT = "[This result was left out to make room. Call the tool again if it is needed.]"
+FILES_LEFT_OUT = "[What is in the files was left out to make room. They are in the workspace.]"
 BEGINNING_CUT = NoteMessage(text="[System note: what came before this is not shown.]")
 GO_ON = NoteMessage(text="[System note: go on from here.]")
 EMPTY = "(empty message)"
@@ -46,16 +47,24 @@ def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, 
 
 
 def lightened(messages: Sequence[Message], *, spare: int) -> tuple[Message, ...]:
-    """A projection that takes about `spare` tokens less: the oldest tool results are replaced,
-    each as a whole, by a line that says so. The last resort, where no summary could be made."""
+    """A projection that takes about `spare` tokens less: the oldest tool results, and what attached
+    files say, are replaced, each as a whole, by a line that says so. The last resort, where no
+    summary could be made."""
     light = list(messages)
     for place, message in enumerate(light):
         if spare <= 0:
             break
-        if isinstance(message, ToolMessage) and len(message.text) > len(LEFT_OUT):
-            light[place] = msgspec.structs.replace(message, text=LEFT_OUT)
-            spare -= estimate(message) - estimate(light[place])
+        light[place] = _lighter(message)
+        spare -= estimate(message) - estimate(light[place])
     return tuple(light)
+
+
+def _lighter(message: Message) -> Message:
+    if isinstance(message, ToolMessage) and len(message.text) > len(LEFT_OUT):
+        return msgspec.structs.replace(message, text=LEFT_OUT)
+    if isinstance(message, UserMessage) and len(message.documents or "") > len(FILES_LEFT_OUT):
+        return msgspec.structs.replace(message, documents=FILES_LEFT_OUT)
+    return message
 
 
 def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
