@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound
+from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.platform import IrcPlatform
@@ -23,23 +24,33 @@ def settings_for(port: int, **more: Any) -> IrcSettings:
     )
 
 
+class Leaping(SystemClock):
+    """A clock on which a test lets time pass."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed
+
+
 def door_to(
     settings: IrcSettings,
     folder: Path,
     *,
     ping: float = 30.0,
     patience: float = 30.0,
+    clock: Clock | None = None,
     **secrets: str,
 ) -> IrcPlatform:
     return IrcPlatform(
         {key: Secret(value) for key, value in secrets.items()},
-        ping=ping,
-        patience=patience,
         account="default",
         settings=settings,
         folder=folder,
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_NUMBERS)}",
+        ping=ping,
+        patience=patience,
     )
 
 

@@ -59,6 +59,7 @@ class Server:
     faults: list[Fault] = field(default_factory=list)  # of the next lines that the bot says
     names: dict[str, str] = field(default_factory=lambda: {"ann": ANN, "bob": BOB})
     session: "Session | None" = None
+    lists_chats: bool = True  # else it has no CHATHISTORY TARGETS
     away: bool = False  # nobody is let in
     port: int = 0
 
@@ -267,6 +268,9 @@ class Session:
     def _chathistory(self, heard: Heard) -> None:
         """https://ircv3.net/specs/extensions/chathistory: what is strictly later, oldest first, no
         more than the limit; and of whom there is something in between two moments."""
+        if heard.param(0) == "TARGETS" and not self._server.lists_chats:
+            self.number("FAIL", "CHATHISTORY UNKNOWN_COMMAND TARGETS :Unknown command")
+            return
         if heard.param(0) == "TARGETS":
             begin, end = (heard.param(each).partition("=")[2] for each in (1, 2))
             chats = sorted(dict(self._chats(begin, end)).items(), key=lambda pair: pair[1])

@@ -199,6 +199,18 @@ async def test_what_was_said_while_nobody_listened_is_found_in_the_history(
     assert {f"alone {number}" for number in range(5)} <= set(texts)
 
 
+async def test_a_server_that_lists_no_chats_is_asked_about_every_channel(
+    server: Server, opened: Opened
+) -> None:
+    server.lists_chats = False
+    door, intake = opened(), RecordingIntake()
+    async with door.connect(intake):
+        pass
+    server.say("missed", to=CHANNEL)
+    async with door.connect(intake):
+        await until(lambda: [each.text for each in intake.accepted] == ["missed"])
+
+
 async def test_what_is_played_back_unasked_is_not_taken_for_news(
     server: Server, opened: Opened
 ) -> None:

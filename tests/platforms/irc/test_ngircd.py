@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from tests.platforms.irc.doors import door_to, outbound, settings_for, until
+from tests.platforms.irc.doors import Leaping, door_to, outbound, settings_for, until
 from tests.platforms.irc.ngircd import SERVER_PASSWORD, Ngircd, Person, person, running
 
 from holdfast.core.capabilities import Backlog
@@ -144,19 +144,23 @@ async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
 
 
 async def test_an_answer_follows_who_is_called_otherwise_meanwhile(
-    door: IrcPlatform, ann: Person, bot: str, channel: str, new_nick: NewNick
+    port: int, ann: Person, bot: str, channel: str, new_nick: NewNick, tmp_path: Path
 ) -> None:
-    intake = RecordingIntake()
+    """Also after so long that the server is asked who that is."""
+    clock, intake = Leaping(), RecordingIntake()
+    settings = settings_for(port, nick=bot, channels=(channel,))
+    door = door_to(settings, tmp_path, clock=clock)
     async with door.connect(intake):
         ann.do("JOIN", channel)
         ann.say("hello", bot)
         (heard,) = await intake.wait_for_tries(1)
-        other = new_nick("anna")
-        ann.do("NICK", other)
+        ann.do("NICK", new_nick("anna"))
         ann.say("here I am", bot)
         await intake.wait_for_tries(2)
-        await door.send(outbound("hello yourself", heard.source.chat_id))
-        await until(lambda: "hello yourself" in ann.texts())
+        for seconds in (0, 3600):
+            clock.passed = seconds
+            await door.send(outbound(f"after {seconds}", heard.source.chat_id))
+        await until(lambda: ann.texts() == ["after 0", "after 3600"])
 
 
 async def test_what_is_for_one_person_is_not_given_to_whoever_has_the_nick_now(

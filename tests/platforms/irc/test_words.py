@@ -56,8 +56,9 @@ def test_names_are_told_apart_as_the_server_does() -> None:
     assert Names({}).same("Ann[1]~", "ann{1}^")
     assert not Names({"CASEMAPPING": "ascii"}).same("ann[1]", "ann{1}")
     assert Names({"CASEMAPPING": "ascii"}).same("ANN", "ann")
-    assert Names({"STATUSMSG": "@+"}).channel_of("@#Team") == "#team"
-    assert Names({}).channel_of("ann") is None
+    assert Names({"STATUSMSG": "@+"}).is_narrow("@#Team")
+    assert not Names({"STATUSMSG": "@+"}).is_narrow("#team")
+    assert not Names({}).is_channel("ann")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ _CHANNEL = re.compile(r"[#&+!][^\s,\x00\x07]+")
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class People(StrEnum):
+class KnownBy(StrEnum):
     """What a person is known by."""
 
     ACCOUNTS = "accounts"  # who is logged in, by that; everybody else by nick!user@host
@@ -42,7 +42,7 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     username: str = ""  # of the account that the password belongs to; "": the nick
     password: str = ""  # a reference: of that account, for SASL
     server_password: str = ""  # a reference: where the server itself, or a bouncer, asks for one
-    people: People = People.ACCOUNTS
+    people: KnownBy = KnownBy.ACCOUNTS
     # What the network bears: so many lines at once, and then one in so many seconds.
     burst: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     line_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 2.0

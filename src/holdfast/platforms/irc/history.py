@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown
+from holdfast.core.errors import HoldfastError, NotConnected, OutcomeUnknown
 from holdfast.platforms.irc.line import Line
 from holdfast.platforms.irc.wire import Heard
 
@@ -22,6 +22,10 @@ _MOMENT = 0.001  # seconds: the finest that is told apart
 Key = tuple[str | None, str | None, str, tuple[str, ...]]
 
 
+class NoHistory(HoldfastError):
+    """The server does not give what was asked for, for that reason."""
+
+
 class Batch:
     """Owns the lines of one batch of a kind, from when it is opened to its end.
     https://ircv3.net/specs/extensions/batch"""
@@ -31,11 +35,10 @@ class Batch:
         self._name: str | None = None
         self._lines: list[Heard] = []
 
-    def hear(self, heard: Heard) -> list[Heard] | None:
-        """All of them, once it is over. A server that refuses has nothing for us."""
+    def hear(self, heard: Heard) -> "list[Heard] | NoHistory | None":
+        """All of them, once it is over."""
         if heard.verb == "FAIL" and heard.param(0) == "CHATHISTORY":
-            log.info("There is no history: %s", heard.last, extra={"action": "history_refused"})
-            return []
+            return NoHistory(heard.last)
         if heard.verb == "BATCH":
             return self._bounds(heard)
         if self._name is not None and heard.tags.get("batch") == self._name:
@@ -58,17 +61,21 @@ class History:
         most = line.features.get("CHATHISTORY", "")
         self._page = min(_PAGE, int(most)) if most.isdecimal() and int(most) else _PAGE
 
-    async def people(self, since: str) -> list[str]:
-        """Who has written to us alone since then, by nick. Raises `NotConnected`."""
+    async def chats(self, since: str) -> list[str] | None:
+        """The channels, and the nicks of people, where something was said since then; None: the
+        server does not say. Raises `NotConnected`."""
         until = stamp(self._now() + 86400)  # the clock of the server may be ahead of ours
         found: dict[str, None] = {}
         while True:
             question = (f"timestamp={_before(since)}", f"timestamp={until}", str(self._page))
-            page = await self._batch(_TARGETS, "TARGETS", *question)
+            try:
+                page = await self._batch(_TARGETS, "TARGETS", *question)
+            except NoHistory:
+                return None
             known = len(found)
             found |= dict.fromkeys(heard.param(1) for heard in page)
-            if len(page) < self._page or len(found) == known:
-                return [each for each in found if each and not self._line.names.is_channel(each)]
+            if len(found) == known or len(page) < self._page:
+                return [each for each in found if each]
             since = page[-1].param(2) or since
 
     async def since(self, target: str, moment: str) -> AsyncIterator[Heard]:
@@ -76,25 +83,43 @@ class History:
         known. Raises `NotConnected`."""
         last: set[Key] = set()
         after = _before(moment)
-        while True:
-            page = await self._batch(
-                "chathistory", "AFTER", target, f"timestamp={after}", str(self._page)
-            )
-            new = [heard for heard in page if _key(heard) not in last]
-            for heard in new:
-                yield heard
-            if not new or len(page) < self._page:
+        while page := await self._page_of(target, after):
+            for heard in page:
+                if _key(heard) not in last:
+                    yield heard
+            # A server may give fewer than it was asked for and have more: it is asked until
+            # nothing later comes.
+            last, end = {_key(heard) for heard in page}, page[-1].tags.get("time", "")
+            if end <= moment:
                 return
-            last = {_key(heard) for heard in page}
-            end = page[-1].tags.get("time", after)
             # All of one instant: what else was said in it is not to be had.
             after = end if page[0].tags.get("time") == end else _before(end)
+            moment = end
+
+    async def _page_of(self, target: str, after: str) -> list[Heard]:
+        try:
+            return await self._batch(
+                "chathistory", "AFTER", target, f"timestamp={after}", str(self._page)
+            )
+        except NoHistory as error:
+            log.info(
+                "What was said in %s meanwhile is not to be had: %s",
+                target,
+                error,
+                extra={"action": "history_refused"},
+            )
+            return []
 
     async def _batch(self, kind: str, *question: str) -> list[Heard]:
         try:
-            return await self._line.asked(("CHATHISTORY", *question), Batch(kind).hear)
+            told: list[Heard] | NoHistory = await self._line.asked(
+                ("CHATHISTORY", *question), Batch(kind).hear
+            )
         except OutcomeUnknown as error:  # asking again does no harm
             raise NotConnected(str(error)) from error
+        if isinstance(told, NoHistory):
+            raise told
+        return told
 
 
 def stamp(seconds: float) -> str:

@@ -32,10 +32,10 @@ class Names:
     def is_channel(self, target: str) -> bool:
         return target.startswith(self._channels)
 
-    def channel_of(self, target: str) -> str | None:
-        """The channel that a target names, be it only those of some rank there (`@#channel`)."""
+    def is_narrow(self, target: str) -> bool:
+        """Whether it is for those of some rank in a channel alone: `@#channel`."""
         bare = target.lstrip(self._status) if self._status else target
-        return self.fold(bare) if self.is_channel(bare) else None
+        return bare != target and self.is_channel(bare)
 
     def speaks_of(self, text: str, nick: str) -> bool:
         """Whether it stands there as a word of its own."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
-from holdfast.platforms.irc.door import People as Known
+from holdfast.platforms.irc.door import KnownBy
 from holdfast.platforms.irc.line import Line
 from holdfast.platforms.irc.names import Names
 from holdfast.platforms.irc.wire import Heard
@@ -31,7 +31,7 @@ class Whois:
     def __init__(self, nick: str, names: Names) -> None:
         self._nick = nick
         self._names = names
-        self.mask = ""
+        self.user = ""  # with the host
         self.account = ""
         self.absent = ""  # why nothing is said of it
 
@@ -41,8 +41,7 @@ class Whois:
             return None
         match heard.verb:
             case "311":
-                user = f"{heard.param(2)}@{heard.param(3)}".lower()
-                self.mask = f"{self._names.fold(heard.param(1))}!{user}"
+                self.user = f"{heard.param(2)}@{heard.param(3)}".lower()
             case "330":
                 self.account = heard.param(2)
             case "401" | "406":
@@ -53,15 +52,15 @@ class Whois:
 class People:
     """Owns who was seen on this connection, by what they are known by."""
 
-    def __init__(self, line: Line, known: Known, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, line: Line, known_by: KnownBy, *, monotonic: Callable[[], float]) -> None:
         self._line = line
-        self._known = known
+        self._known_by = known_by
         self._monotonic = monotonic
         self._seen: dict[str, Seen] = {}
 
     def id_of(self, heard: Heard) -> str:
         """An account has no "!" in it, and neither has a nick: nobody can pass for another."""
-        if self._known is Known.NICKS:
+        if self._known_by is KnownBy.NICKS:
             return self._fold(heard.nick)
         account = heard.tags.get("account", "")
         return account if account not in ("", "*") else self._mask(heard.source)
@@ -92,7 +91,7 @@ class People:
         if seen is not None and seen.at + _FRESH > self._monotonic():
             return seen.nick
         nick = seen.nick if seen is not None else person.partition("!")[0]
-        if self._known is Known.NICKS:
+        if self._known_by is KnownBy.NICKS:
             return nick
         whois = await self._whois(nick)
         if not self._is(person, whois):
@@ -100,8 +99,8 @@ class People:
         return nick
 
     def _is(self, person: str, whois: Whois) -> bool:
-        if "!" in person:
-            return whois.mask == person
+        if "!" in person:  # the nick may be another by now, and was followed
+            return whois.user == person.partition("!")[2]
         # A server that never tells of accounts has no other name for anybody than the nick.
         told = whois.account or "account-tag" in self._line.enabled
         return self._line.names.same(whois.account, person) if told else True

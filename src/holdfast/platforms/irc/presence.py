@@ -48,7 +48,7 @@ class Presence:
             new_id=new_id,
             is_ours=self.sending.is_ours,
         )
-        past = None if record is None else Past(History(line, now=clock.now), record)
+        past = None if record is None else Past(history=History(line, now=clock.now), record=record)
         self._taking = Taking(reader, people, account=account, intake=intake, past=past)
         self._ears = ExitStack()
         for ear in (self._channels.hear, people.hear, self._taking.hear):
@@ -56,15 +56,13 @@ class Presence:
 
     def begin(self, tasks: asyncio.TaskGroup) -> asyncio.Task[LineLost]:
         """The task that listens, which ends when the line does."""
-        self._taking.arrived()
         return tasks.create_task(self._line.listen(), name="irc line")
 
     async def arrived(self) -> ConnectError | None:
         """Returns when we are in every channel that lets us in; else why we never got there."""
         try:
-            if mode := self._line.features.get(
-                "BOT"
-            ):  # https://ircv3.net/specs/extensions/bot-mode
+            # https://ircv3.net/specs/extensions/bot-mode
+            if mode := self._line.features.get("BOT"):
                 await self._line.say("MODE", self._line.nick, f"+{mode}")
             await self._channels.join()
             await self._line.round_trip()

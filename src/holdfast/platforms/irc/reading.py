@@ -39,15 +39,19 @@ class Reader:
         self._is_ours = is_ours
 
     def said(self, heard: Heard) -> Inbound | None:
-        """None: nobody said anything, or only we did. A NOTICE is never answered, for it may be an
-        answer itself: https://modern.ircdocs.horse/#notice-message."""
+        """None: nobody said anything, or only we did, or it is for some of a channel and an answer
+        would be read by all. A NOTICE is never answered, for it may be an answer itself:
+        https://modern.ircdocs.horse/#notice-message."""
         if heard.verb != "PRIVMSG" or not heard.nick or self._line.is_me(heard.nick):
+            return None
+        if self._line.names.is_narrow(heard.param(0)):
             return None
         text = plain(heard.last, nick=heard.nick)
         if text is None or not text.strip():
             return None
         event_id = self._event(heard)
-        channel = self._line.names.channel_of(heard.param(0))
+        target = self._line.names.fold(heard.param(0))
+        channel = target if self._line.names.is_channel(target) else None
         mentioned = self._line.names.speaks_of(text, self._line.nick)
         return Inbound(
             source=self._source(heard, channel),

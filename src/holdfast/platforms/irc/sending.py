@@ -54,6 +54,8 @@ class Sending:
         async with self._turn:
             target = await self._target(outbound.address)
             lines = render(text, limit=room(self._line.nick, target))
+            if not lines:
+                raise Refused("there is nothing in it that a line could say")
             posting = Posting(self._line, target, len(lines))
             with self._line.heard_by(posting.hear):
                 await posting.write(lines, self._reply_to(outbound.address))

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
 from holdfast.core.errors import (
     IntakeClosed,
@@ -30,12 +31,12 @@ _BEHIND = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What was said while we were away: where it is asked for, and how far it was looked at."""
 
-    def __init__(self, history: History, record: Record) -> None:
-        self.history = history
-        self.record = record
+    history: History
+    record: Record
 
 
 class Taking:
@@ -62,6 +63,8 @@ class Taking:
         self._playbacks: set[str] = set()
         self._found: set[str] = set()  # events that the history brought before they were heard
         self._latest = ""
+        self._began = False
+        self._channels: list[str] = []  # that we were in when it began
 
     def hear(self, heard: Heard) -> None:
         if heard.verb == "BATCH":
@@ -70,16 +73,19 @@ class Taking:
             self._live(heard)
 
     def joined(self, channel: str) -> None:
-        """Before anything is heard from there."""
-        if self._past is not None:
+        """To be told before anything is heard from there."""
+        if self._past is None:
+            return
+        if not self._began:
+            self._channels.append(channel)
+        else:
             self._put(lambda: self._fill(channel))
 
-    def arrived(self) -> None:
-        """Before anything is heard from anybody."""
-        if self._past is not None:
-            self._put(self._fill_people)
-
     async def run(self) -> None:
+        """From when we are in our channels on: what was said before is taken first."""
+        self._began = True
+        if self._past is not None:
+            await self._done(self._fill_all)
         while True:
             job = await self._jobs.get()
             await self._done(job)
@@ -135,10 +141,12 @@ class Taking:
         if inbound.cursor is not None:
             self._latest = max(self._latest, marked(inbound.cursor.value)[0])
 
-    async def _fill_people(self) -> None:
+    async def _fill_all(self) -> None:
+        """A server that does not say where something was said is asked about every channel."""
         assert self._past is not None, "only who has a past is asked for it"
-        for nick in await self._past.history.people(self._past.record.until):
-            await self._fill(nick)
+        chats = await self._past.history.chats(self._past.record.until)
+        for chat in self._channels if chats is None else chats:
+            await self._fill(chat)
 
     async def _fill(self, target: str) -> None:
         assert self._past is not None, "only who has a past is asked for it"
@@ -147,10 +155,12 @@ class Taking:
         moment, known = marked(max(cursor or "", self._past.record.until))
         async for heard in self._past.history.since(target, moment):
             inbound = self._reader.said(heard)
-            if inbound is None or inbound.event_id in self._found | {known}:
-                continue
-            await self._take(inbound)
-            self._found.add(inbound.event_id)
+            if inbound is not None and not self._knows(inbound, known):
+                await self._take(inbound)
+                self._found.add(inbound.event_id)
+
+    def _knows(self, inbound: Inbound, last: str) -> bool:
+        return inbound.event_id == last or inbound.event_id in self._found
 
     async def _done(self, job: Job) -> None:
         for pause in _growing():
