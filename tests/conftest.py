@@ -1,8 +1,14 @@
-"""The order of the whole run: what takes longest begins first, so that nobody waits at the end."""
+"""The order of the whole run, and what holds for every test: no verdict by the speed of a machine."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-# Folders by how long their slowest file takes; what is not named comes after them.
+# How long an example takes says how busy the machine is; what must be quick is in `bench/`.
+settings.register_profile("holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("holdfast")
+
+# Folders by how long their slowest file takes: what takes longest begins first, so that nobody
+# waits at the end. What is not named comes after them.
 _LONGEST_FIRST = ("machine", "faults", "web", "service", "docs", "cli")
 
 
