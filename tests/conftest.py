@@ -1,4 +1,4 @@
-"""The order of the whole run, and what holds for every test: no verdict by the speed of a machine."""
+"""The order of the whole run, and that no test judges by the speed of a machine."""
 
 import pytest
 from hypothesis import HealthCheck, settings
