@@ -1,11 +1,11 @@
 """A real Prosody as the conformance suite meets it: accounts and a room are made for each check."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 import aiohttp
@@ -38,21 +38,43 @@ class XmppGround(Ground):
     shows_answers = True
 
     def __init__(
-        self, server: Prosody, door: Platform, people: dict[Person, Client], room: str, proxy: Proxy
+        self, server: Prosody, door: Platform, ann: Client, room: str, proxy: Proxy
     ) -> None:
         self.door = door
         self._server = server
-        self._people = people
+        self._ann = ann
+        self._bob: Client | None = None
         self._room = room
         self._proxy = proxy
+        self._leaving = AsyncExitStack()
         self._said: dict[str, tuple[Client, str]] = {}  # by the names of messages
         self._in_room: dict[str, Any] = {}  # what was shown there, by its name
         self._bot = door_name(room)
-        people[Person.ANN].add_event_handler("groupchat_message", self._see)
+        ann.add_event_handler("groupchat_message", self._see)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._leaving.aclose()
 
     def address(self) -> Address:
-        chat = self._people[Person.ANN].boundjid.bare
+        chat = self._ann.boundjid.bare
         return Address(platform="xmpp", account="default", chat_id=chat)
+
+    async def _person(self, who: Person, place: Place) -> Client:
+        """Ann is there from the beginning; whoever else is wanted comes when they first speak."""
+        if who is Person.PROGRAM:
+            raise NotToBeHad("nobody is told over XMPP that it is a program who writes")
+        if who is Person.BOB and self._bob is None:
+            jid = self._ann.boundjid.bare.replace("ann", "bob")
+            self._bob = await self._leaving.enter_async_context(online(self._server, jid))
+        writer = self._ann if who is Person.ANN else self._bob
+        assert writer is not None
+        for client, nick in ((self._ann, "ann"), (writer, who.name.lower())):
+            if place is Place.GROUP and client.nick != nick:
+                await client.enter(self._room, nick=nick)
+        return writer
 
     async def say(
         self,
@@ -64,9 +86,7 @@ class XmppGround(Ground):
         answers: str | None = None,
         files: Sequence[SentFile] = (),
     ) -> str:
-        if by is Person.PROGRAM:
-            raise NotToBeHad("nobody is told over XMPP that it is a program who writes")
-        writer, alone = self._people[by], place is Place.DM
+        writer, alone = await self._person(by, place), place is Place.DM
         to = f"{self._bot}@localhost" if alone else self._room
         more = await self._belongings(writer, answers, files, alone=alone)
         urls = [more["oob"]["url"]] if files else []
@@ -104,7 +124,7 @@ class XmppGround(Ground):
 
     async def read(self) -> Sequence[Shown]:
         shown: dict[str, Any] = {}
-        for each in self._people[Person.ANN].read:
+        for each in self._ann.read:
             if each["body"] and each["from"].resource != "bob":
                 first = each["replace"]["id"] or each["id"]
                 shown[first] = (shown.get(first, (each,))[0], each)
@@ -165,10 +185,7 @@ async def prosody_ground(server: Prosody) -> AsyncIterator[Ground]:
         async with (
             Proxy(server.port) as proxy,
             online(server, f"ann_{number}@localhost") as ann,
-            online(server, f"bob_{number}@localhost") as bob,
         ):
-            await ann.enter(room, nick="ann")
-            await bob.enter(room, nick="bob")
             door = door_to(
                 server,
                 Path(folder),
@@ -179,4 +196,5 @@ async def prosody_ground(server: Prosody) -> AsyncIterator[Ground]:
             )
             async with door.connect(RecordingIntake()):
                 pass  # it was here before: what is said from now on is for it
-            yield XmppGround(server, door, {Person.ANN: ann, Person.BOB: bob}, room, proxy)
+            async with XmppGround(server, door, ann, room, proxy) as ground:
+                yield ground

@@ -36,7 +36,7 @@ class Person(ClientXMPP):
         )
         for plugin in _PLUGINS:
             self.register_plugin(plugin)
-        self._nick = ""
+        self.nick = ""
         self.read: list[Any] = []  # messages, as they came
         self.add_event_handler("message", self._keep)
         self.add_event_handler("groupchat_message", self._keep_of_others)
@@ -47,7 +47,7 @@ class Person(ClientXMPP):
             self.read.append(message)
 
     def _keep_of_others(self, message: Any) -> None:
-        if message["from"].resource != self._nick:
+        if message["from"].resource != self.nick:
             self.read.append(message)
 
     def write(self, body: str, *, to: str = BOT, **more: Any) -> str:
@@ -70,7 +70,7 @@ class Person(ClientXMPP):
 
     async def enter(self, room: str, nick: str = "ann") -> None:
         await self.plugin["xep_0045"].join_muc_wait(room, nick, maxstanzas=0)
-        self._nick = nick
+        self.nick = nick
         await self.set_open(room)
 
     async def set_open(self, room: str) -> None:

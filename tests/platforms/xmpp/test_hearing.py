@@ -1,6 +1,7 @@
 """What people write over XMPP, in our words: live, and out of the archives."""
 
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -39,6 +40,23 @@ async def test_a_message_is_said_by_its_writer(
     source = heard.source
     assert (source.chat_id, source.user_id, source.user_name) == (ANN, ANN, "ann")
     assert (source.chat_type, source.author) == (ChatType.DM, Author.PERSON)
+
+
+async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    told: list[str] = []
+
+    def see(presence: Any) -> None:
+        if presence["from"].bare == BOT:
+            told.append(presence["type"])
+
+    for kind in ("available", "subscribe"):
+        ann.add_event_handler(f"presence_{kind}", see)
+    async with door_to(server, tmp_path).connect(RecordingIntake()):
+        ann.send_presence_subscription(pto=BOT)
+        await until(lambda: told)
+    assert set(told) == {"available"}
 
 
 async def test_every_page_of_the_archive_is_taken_in_order_and_what_is_said_meanwhile_after_it(

@@ -59,7 +59,7 @@ class Archive:
             try:
                 page, complete = await self._page(after=position.id, start=start)
             except Rejected as error:
-                if error.why.condition != "item-not-found" or not position.id:
+                if error.why.condition != "item-not-found" or not position.id or not position.stamp:
                     raise
                 start, position = position.stamp, Position(id="")
                 continue

@@ -159,6 +159,9 @@ class Connected:
         told = seen(presence)
         if (room := room_of(self._rooms, told.sender)) is not None:
             room.seen(told)
+        elif told.kind == "subscribe":  # whoever asks to see the bot may; it watches nobody
+            granted = element("presence", CLIENT, to=bare(told.sender), type="subscribed")
+            self._wire.appear(granted)
 
     def taken(self, message_id: str) -> None:
         self._receipts.taken(message_id)

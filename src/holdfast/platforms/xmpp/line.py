@@ -28,8 +28,8 @@ from holdfast.platforms.xmpp.endings import of_login, of_stream, untrusted
 from holdfast.platforms.xmpp.stanza import bare, rejection, tag
 from holdfast.platforms.xmpp.wire import Rejected
 
-# At the level of debugging the library writes down whole stanzas, and the password among them.
-logging.getLogger("slixmpp").setLevel(logging.INFO)
+# Below that the library writes down whole stanzas, and the password among them.
+logging.getLogger("slixmpp").setLevel(logging.WARNING)
 
 _FAREWELL = 1.0  # seconds for a server to close its side
 
@@ -81,7 +81,7 @@ class Line(ClientXMPP):
     def _set_up(self, settings: XmppSettings) -> None:
         self.enable_direct_tls = self.enable_starttls = settings.tls
         self.enable_plaintext = not settings.tls
-        self.roster.auto_subscribe = False  # who asks to see the bot may; it watches nobody
+        self.roster.auto_authorize = None  # type: ignore[assignment]  # the door answers that
         if not settings.tls:
             login = {"unencrypted_scram": True, "unencrypted_plain": True}
             self.plugin["feature_mechanisms"].config.update(login)
@@ -230,6 +230,8 @@ class Line(ClientXMPP):
         self.abort()
 
     def _disconnected(self, reason: Any) -> None:
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            self._mistrusted(reason)
         if not self.over.done():
             told = f": {reason}" if reason else ""
             self.over.set_result(self._fault or LineLost(f"the server closed the line{told}"))

@@ -35,8 +35,9 @@ class Receipts:
         except TimeoutError as error:
             raise OutcomeUnknown(f"no receipt came within {self._patience:.0f} s") from error
         finally:
-            waiting.cancel()
             del self._waiting[key]
+            if not waiting.cancel() and not waiting.cancelled():
+                waiting.exception()  # also where nobody came to hear of it
 
     def taken(self, message_id: str) -> None:
         """By the server."""

@@ -33,6 +33,7 @@ class Room:
         self.closed = ""  # why we are not, where we were put out or not let in
         self._lost = lost
         self._people: dict[str, Seen] = {}
+        self._ourselves = ""  # as the room tells us from everybody who has had our name
         self._entering: asyncio.Future[Seen] | None = None
 
     async def enter(self, wire: Wire, nick: str) -> None:
@@ -89,6 +90,8 @@ class Room:
             self._people.pop(resource_of(seen.sender), None)
 
     def is_ours(self, said: Said) -> bool:
+        if said.occupant and self._ourselves:
+            return said.occupant == self._ourselves
         return bool(self.nick) and resource_of(said.sender) == self.nick
 
     def writer(self, said: Said, *, now: bool) -> str:
@@ -109,7 +112,7 @@ class Room:
 
     def _ours(self, seen: Seen) -> None:
         if seen.here:
-            self.nick = resource_of(seen.sender)
+            self.nick, self._ourselves = resource_of(seen.sender), seen.occupant
             if self._entering is not None and not self._entering.done():
                 self._entering.set_result(seen)
         elif _RENAMED not in seen.codes:

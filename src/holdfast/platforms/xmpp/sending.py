@@ -2,7 +2,7 @@
 
 from xml.etree.ElementTree import Element
 
-from holdfast.core.errors import NotConnected, Refused
+from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import NewId
@@ -12,7 +12,7 @@ from holdfast.platforms.xmpp.recent import Recent
 from holdfast.platforms.xmpp.rooms import Room
 from holdfast.platforms.xmpp.stanza import CLIENT, CORRECT, OOB, REPLY, STANZA_ID
 from holdfast.platforms.xmpp.uploads import Uploads
-from holdfast.platforms.xmpp.wire import Wire, element, ping, within
+from holdfast.platforms.xmpp.wire import Rejected, Wire, element, ping, within
 
 LONGEST = 8000  # characters: a server need not take a stanza of more than 10 kB, and most take 64
 _REPEATED = "*(This may have reached you before.)*\n\n"
@@ -114,18 +114,24 @@ class Sending:
     async def _say(self, message: Element, address: Address) -> None:
         name = message.get("id", "")
         room = self._rooms.get(address.chat_id)
-        if room is None and not self._wire.acks:
-            # What a server answers later it has heard later, and a refusal comes before that.
-            async with self._receipts.of(name):
-                self._wire.say(message)
-                await self._wire.ask(ping())
-                self._receipts.taken(name)
-            return
         try:
             async with self._receipts.of(name, room="" if room is None else room.address):
                 self._wire.say(message)
+                if room is None and not self._wire.acks:
+                    await self._heard_by_now(name)
         except NotInRoom as error:
-            if room is None:
-                raise
+            if room is None or room.closed:
+                raise Refused(str(error)) from error
             room.vanish()
             raise NotConnected(str(error)) from error
+
+    async def _heard_by_now(self, name: str) -> None:
+        """What a server answers it has heard behind the message, and a refusal would have come
+        before that."""
+        try:
+            await self._wire.ask(ping())
+        except NotConnected as error:
+            raise OutcomeUnknown(f"no receipt came: {error}") from error
+        except Rejected:
+            pass  # an answer like any other
+        self._receipts.taken(name)

@@ -59,14 +59,18 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A presence of somebody in a room."""
+    """A presence: of somebody in a room, as a rule."""
 
     sender: str
-    here: bool = True
+    kind: str = ""  # "": there, "unavailable": gone, "subscribe": wants to see us
     codes: frozenset[str] = frozenset()
     real: str = ""
     occupant: str = ""
     error: Rejection | None = None
+
+    @property
+    def here(self) -> bool:
+        return not self.kind
 
 
 def bare(address: str) -> str:
@@ -116,7 +120,7 @@ def seen(presence: Element) -> Seen:
     real, codes = _item(presence)
     return Seen(
         sender=presence.get("from", ""),
-        here=presence.get("type") is None,
+        kind=presence.get("type", ""),
         codes=codes,
         real=real,
         occupant=_attribute(presence, "occupant-id", OCCUPANT, "id"),

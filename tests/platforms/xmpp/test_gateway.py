@@ -1,0 +1,95 @@
+"""A gateway with an account: from what people write over XMPP to what they read there."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.contract.test_j_approvals import RM
+from tests.platforms.stage import Stage, playing
+from tests.platforms.xmpp.doors import door_to, new_id, settings_for, until
+from tests.platforms.xmpp.people import ANN, Person
+from tests.platforms.xmpp.prosody import Prosody
+
+from holdfast.core.approval import ApprovalState
+from holdfast.core.ids import CallId
+from holdfast.core.message import ToolCall, UserMessage
+from holdfast.core.outbox import DeliveryState
+from holdfast.models.scripted import Dictation
+
+
+@pytest.fixture
+async def room(ann: Person) -> str:
+    made = f"{new_id('club')}@rooms.localhost"
+    await ann.enter(made)
+    return made
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, server: Prosody, ann: Person, room: str) -> AsyncIterator[Stage]:
+    settings = settings_for(server, rooms=(room,), allow=(ANN,))
+    door = door_to(server, tmp_path / "xmpp", rooms=(room,))
+    door.capabilities = msgspec.structs.replace(door.capabilities, edit_interval=0.2)
+    async with playing(Stage(tmp_path, door, settings, texts=ann.texts)) as made:
+        await until(lambda: "bot" in ann.plugin["xep_0045"].get_roster(room))
+        yield made
+
+
+async def test_a_person_is_answered_in_one_message_that_grows(stage: Stage, ann: Person) -> None:
+    """I4: stream, edits and final text are one message."""
+    reply = Dictation()
+    stage.model.say(reply)
+    ann.write("tell me")
+    reply.say("Once upon")
+    await stage.read("Once upon")
+    reply.say(" a **time**.")
+    reply.end()
+    await stage.read("Once upon a *time*.")
+    await stage.settled(DeliveryState.SENT, 1)
+
+
+async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+    stage: Stage, ann: Person, room: str
+) -> None:
+    """G1, G2, H3: in a chat of two and in a room; nothing that was answered before."""
+    stage.model.say("hello")
+    ann.write("hi")
+    await stage.read("hello")
+    await stage.settled(DeliveryState.SENT, 1)
+    await stage.die()
+    ann.write("dinner at eight", to=room)
+    ann.write("bot: anybody?", to=room)
+    stage.model.say("here I am")
+    await stage.start()
+    await stage.read("hello", "here I am")
+    assert ann.read[-1]["type"] == "groupchat"
+    assert (await stage.ledger()) == {"answered": 2}
+
+
+async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
+    stage: Stage, ann: Person, server: Prosody
+) -> None:
+    """I2: unknown → looked up in the archive."""
+    server.trouble("cut")
+    stage.model.say("hello")
+    ann.write("hi")
+    await stage.settled(DeliveryState.SENT, 1)
+    assert ann.texts() == ["hello"]
+
+
+async def test_a_dangerous_command_is_decided_by_words_and_the_room_is_told_who_speaks(
+    stage: Stage, ann: Person, room: str
+) -> None:
+    """J3: there are no buttons. Groups: in a room the agent knows by whom it is asked."""
+    stage.model.say([ToolCall(id=CallId("c1"), name="shell", arguments=RM)], "done", "hello ann")
+    ann.write("clean up")
+    await until(lambda: ann.texts() and "I wait for" in ann.texts()[-1])
+    ann.write("yes")
+    await until(lambda: "done" in ann.texts())
+    (approval,) = await stage.store.approvals(limit=5)
+    assert approval.state is ApprovalState.APPROVED
+    ann.write("bot, who am I?", to=room)
+    await until(lambda: "hello ann" in ann.texts())
+    last = stage.model.requests[-1].messages[-1]
+    assert isinstance(last, UserMessage)
+    assert (last.text, last.speaker) == ("who am I?", "ann")

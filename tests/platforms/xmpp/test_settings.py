@@ -1,0 +1,44 @@
+"""What can be set about an account, and what is told where something is missing or unsafe."""
+
+from pathlib import Path
+
+import pytest
+from tests.platforms.stage import opened, written
+
+from holdfast.config import ConfigError, load
+from holdfast.platforms.xmpp.door import XmppSettings
+
+ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[platforms.xmpp]\npassword = "env:ONE"\n', r"jid = '' is no address"),
+        ('[platforms.xmpp]\njid = "bot@example.org/home"\npassword = "env:ONE"\n', "resource"),
+        ('[platforms.xmpp]\njid = "bot@example.org"\n', "password is missing"),
+        (ACCOUNT + 'rooms = ["team"]\n', "'team' is no address of a room"),
+        (ACCOUNT + "tls = false\n", "readable for all on the way"),
+        (ACCOUNT + 'tls = false\nhost = "10.0.0.7"\n', "on this machine"),
+    ],
+)
+def test_what_is_missing_or_unsafe_is_named(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(written(tmp_path / "home", text), {"ONE": "secret-one"})
+
+
+def test_a_line_may_be_plain_to_this_machine_alone() -> None:
+    for host in ("127.0.0.1", "::1", "localhost"):
+        XmppSettings(jid="bot@example.org", password="env:ONE", host=host, tls=False)
+
+
+def test_each_account_is_one_of_its_own(tmp_path: Path) -> None:
+    text = f'{ACCOUNT}[platforms.xmpp.accounts.work]\njid = "b@work.org"\npassword = "env:TWO"\n'
+    doors = opened(tmp_path / "home", text, {"ONE": "secret-one", "TWO": "secret-two"})
+    assert [(each.name, each.account) for each in doors] == [("xmpp", "default"), ("xmpp", "work")]
+
+
+def test_in_rooms_it_goes_by_the_name_of_its_address_unless_it_is_given_another() -> None:
+    named = XmppSettings(jid="bot@example.org", password="env:ONE", nick="robin")
+    assert named.nickname == "robin"
+    assert XmppSettings(jid="bot@example.org", password="env:ONE").nickname == "bot"
