@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.platforms.matrix.people import Person
+from tests.platforms.matrix.secretive import Secretive
 from tests.platforms.matrix.synapse import Account, Synapse
 
 from holdfast.platforms.matrix.record import Place, Record
@@ -23,6 +24,13 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synapse]:
 @pytest.fixture(scope="session")
 def known(synapse: Synapse) -> dict[str, Account]:
     return {name: synapse.register(name) for name in ("ann", "bob", "program")}
+
+
+@pytest.fixture(scope="session")
+def eve(synapse: Synapse, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secretive]:
+    account, folder = synapse.register("eve"), tmp_path_factory.mktemp("eve")
+    with Secretive(synapse.base_url, account, folder) as person:
+        yield person
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.paces import USUAL, Paces
 from holdfast.platforms.matrix.platform import MatrixPlatform
 from holdfast.service.clock import SystemClock
 
@@ -26,7 +27,7 @@ def door_to(
     *,
     by_token: bool = False,
     limit: float = 20.0,
-    page: int = 100,
+    paces: Paces = USUAL,
     **settings: Any,
 ) -> MatrixPlatform:
     secrets = {"token": Secret(account.token)} if by_token else {}
@@ -41,7 +42,7 @@ def door_to(
         clock=SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_ids)}",
     )
-    return MatrixPlatform(opening, limit=limit, page=page)
+    return MatrixPlatform(opening, limit=limit, paces=paces)
 
 
 def address(room_id: str, **more: Any) -> Address:

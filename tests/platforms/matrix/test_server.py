@@ -5,17 +5,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.platforms.matrix.doors import door_to, until
+from tests.platforms.matrix.doors import address, change, door_to, outbound, until
 from tests.platforms.matrix.gate import Gate
 from tests.platforms.matrix.ground import MatrixGround
 from tests.platforms.matrix.people import Person as Client
+from tests.platforms.matrix.secretive import Secretive
 from tests.platforms.matrix.synapse import Account, Synapse
 
-from holdfast.core.errors import ConnectRefused
+from holdfast.core.errors import ConnectRefused, Refused
+from holdfast.core.outbox import SentFile
 from holdfast.core.source import ChatType
 from holdfast.platforms.conformance.check import Check
 from holdfast.platforms.conformance.ground import Person
 from holdfast.platforms.conformance.suite import CHECKS
+from holdfast.platforms.matrix.paces import Paces
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
 _SHORT = 2.0  # seconds that the door waits for an answer, where somebody is silent
@@ -73,7 +76,7 @@ async def test_a_gap_that_a_sync_leaves_is_filled_from_the_history(
     said = [f"message {number}" for number in range(13)]
     await asyncio.gather(*(ann.say(room, text) for text in said))
     intake = RecordingIntake()
-    async with door_to(synapse.base_url, bot, folder, page=4).connect(intake):
+    async with door_to(synapse.base_url, bot, folder, paces=Paces(page=4)).connect(intake):
         await intake.wait_for_tries(len(said))
     order = await ann.texts(room, by=ann.user_id)
     assert [each.text for each in intake.tried] == order
@@ -139,3 +142,68 @@ async def test_people_see_that_what_they_said_was_taken(
     async with door_to(synapse.base_url, bot, folder).connect(intake):
         said = await ann.say(room, "hello")
         await until(lambda: ann.read_by(room, bot.name, said))
+
+
+async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_can(
+    synapse: Synapse, bot: Account, folder: Path, eve: Secretive
+) -> None:
+    """E2EE: text, edit and file, over a restart that keeps the device and its keys."""
+    door = door_to(synapse.base_url, bot, folder)
+    room = await eve.room(bot.name)
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        await until(lambda: eve.sees(room, bot.name))
+        await eve.say(room, "can you read this?")
+        await intake.wait_for_tries(1)
+        receipt = await door.send(outbound("Ye", address(room)))
+        await door.edit(change(receipt.platform_message_id, "Yes", address(room)))
+    async with door.connect(intake):
+        await eve.say(room, "and now?")
+        await intake.wait_for_tries(2)
+        plan = SentFile(name="plan.txt", data=b"the plan")
+        await door.send(outbound("look", address(room), name="d2", file=plan))
+    first, edited, filed = await eve.said_by(bot.name)
+    assert [each.text for each in intake.accepted] == ["can you read this?", "and now?"]
+    assert first["body"] == "Ye"
+    assert edited["m.new_content"]["body"] == "Yes"
+    assert await eve.download(filed["file"]) == b"the plan"
+    assert all(each["decrypted"] for each in (first, edited, filed))
+    assert {oct(each.stat().st_mode & 0o777) for each in folder.iterdir()} == {"0o600"}
+
+
+async def test_a_message_whose_keys_are_late_is_told_of_and_read_when_they_come(
+    synapse: Synapse, bot: Account, folder: Path, eve: Secretive
+) -> None:
+    """E2EE: over a restart, too, and in spite of what was heard since."""
+    async with Gate(synapse.base_url).open() as gate:
+        door = door_to(gate.base_url, bot, folder, paces=Paces(keys_within=0.05))
+        intake = RecordingIntake()
+        room = await eve.room(bot.name)
+        async with door.connect(intake):
+            await until(lambda: eve.sees(room, bot.name))
+            gate.keys_late = True
+            await eve.say(room, "late")
+            await intake.wait_for_tries(1)
+        async with door.connect(intake):
+            gate.keys_late = False
+            await eve.say(room, "on time")
+            await until(lambda: len(intake.accepted) == 3)
+    told, *read = [each.text for each in intake.accepted]
+    assert "encrypted, and the key to it has not come" in told
+    assert read == ["late", "on time"]
+
+
+async def test_nothing_is_sent_in_clear_to_a_room_that_is_encrypted(
+    synapse: Synapse, bot: Account, client: Client, folder: Path, eve: Secretive
+) -> None:
+    """Without the extra that encrypts, or with it switched off: the error says what to do."""
+    room = await eve.room(bot.name)
+    await client.join(room)
+    door = door_to(synapse.base_url, bot, folder, encryption=False)
+    async with door.connect(RecordingIntake()):
+        try:
+            await door.send(outbound("secret", address(room)))
+        except Refused as error:
+            told = str(error)
+    assert "pip install 'holdfast[matrix,e2e]'" in told
+    assert await eve.said_by(bot.name) == []

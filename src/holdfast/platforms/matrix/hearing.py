@@ -13,6 +13,7 @@ from holdfast.platforms.matrix.history import History
 from holdfast.platforms.matrix.invites import Invites
 from holdfast.platforms.matrix.keys import Keys
 from holdfast.platforms.matrix.listening import Listening
+from holdfast.platforms.matrix.paces import Paces
 from holdfast.platforms.matrix.patience import Patience
 from holdfast.platforms.matrix.reading import Reader
 from holdfast.platforms.matrix.receipts import Receipts
@@ -41,7 +42,7 @@ class Hearing:
         user_id: str,
         opening: Opening[MatrixSettings],
         intake: Intake,
-        page: int,
+        paces: Paces,
     ) -> None:
         settings = opening.settings
         self._rooms, self._record, self._intake = rooms, record, intake
@@ -50,15 +51,15 @@ class Hearing:
         self._receipts = Receipts(api, wanted=settings.receipts)
         most = settings.max_file_mb * 2**20
         handing = Handing(api, intake, most=most, taken=self._receipts.show)
-        history = History(api, machine, page=page)
+        history = History(api, machine, page=paces.page)
         listening = Listening(machine, rooms, history, self._reader, user_id=user_id)
         patience = Patience(api)
-        self._unread = Unread(record, listening, handing, patience)
+        self._unread = Unread(record, listening, handing, patience, keys_within=paces.keys_within)
         invites = Invites(api, user_id, settings=settings)
         taking = Taking(
             listening, handing, self._unread, invites, patience, cursor=self._reader.cursor
         )
-        stream = Stream(api, hold=settings.sync_seconds, page=page)
+        stream = Stream(api, hold=settings.sync_seconds, page=paces.page)
         self._beginning = Beginning(stream, machine, invites, record)
         self._syncing = Syncing(
             stream,

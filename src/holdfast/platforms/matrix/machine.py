@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,10 @@ T = TypeVar("T")
 
 _KEYS = "keys.db"
 _UNABLE = (nio.ProtocolError, nio.EncryptionError, nio.GroupEncryptionError)
+
+# The library binds its tables to one file at a time, for the whole process: of two accounts that
+# use it at once, the keys of one would be written among those of the other.
+_ONE_AT_A_TIME = Lock()
 
 # At its lower levels it writes whole answers into the log, keys among them.
 logging.getLogger("nio").setLevel(logging.ERROR)
@@ -80,9 +85,13 @@ class Machine:
         be sent."""
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._thread, work, *arguments)
+            return await loop.run_in_executor(self._thread, self._alone, work, *arguments)
         except _UNABLE as error:
             raise NotConnected(f"there are no keys for it yet: {error}") from error
+
+    def _alone(self, work: Callable[..., T], /, *arguments: Any) -> T:
+        with _ONE_AT_A_TIME:
+            return work(*arguments)
 
     async def heard(self, sync: Json) -> bool:
         """Whether keys have come. The machine is told of states and keys alone, and of no words."""

@@ -23,6 +23,7 @@ from holdfast.platforms.matrix.door import MatrixSettings
 from holdfast.platforms.matrix.hearing import Hearing
 from holdfast.platforms.matrix.keys import Keys
 from holdfast.platforms.matrix.login import Login
+from holdfast.platforms.matrix.paces import USUAL, Paces
 from holdfast.platforms.matrix.reading import PLATFORM
 from holdfast.platforms.matrix.record import Place, Record
 from holdfast.platforms.matrix.rooms import Rooms
@@ -59,14 +60,14 @@ class MatrixPlatform:
     keys and how far it was heard in its folder."""
 
     def __init__(
-        self, opening: Opening[MatrixSettings], *, limit: float = 20.0, page: int = 100
+        self, opening: Opening[MatrixSettings], *, limit: float = 20.0, paces: Paces = USUAL
     ) -> None:
-        """`limit`: seconds that an answer may take; `page`: events of a room in one."""
+        """`limit`: seconds that an answer may take."""
         self.name = PLATFORM
         self.account = opening.account
         self.capabilities = capabilities_of(opening.settings)
         self._opening = opening
-        self._page = page
+        self._paces = paces
         self._api = ClientApi(opening.settings.homeserver, limit=limit)
         self._login = Login(
             self._api,
@@ -106,7 +107,7 @@ class MatrixPlatform:
             user_id=me.user_id,
             opening=self._opening,
             intake=intake,
-            page=self._page,
+            paces=self._paces,
         )
         place = await self._begun(hearing)
         async with asyncio.TaskGroup() as tasks:

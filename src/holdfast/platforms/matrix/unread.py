@@ -14,8 +14,6 @@ from holdfast.platforms.matrix.record import Record, Sealed
 
 log = logging.getLogger(__name__)
 
-_WHILE = 30.0  # seconds: keys are often a little late, and then nobody need hear of it
-
 
 class Unread:
     """Owns the tasks that wait with each. They are in the record before anything passes them."""
@@ -27,6 +25,7 @@ class Unread:
         handing: Handing,
         patience: Patience,
         *,
+        keys_within: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._record = record
@@ -34,6 +33,7 @@ class Unread:
         self._handing = handing
         self._patience = patience
         self._tasks: asyncio.TaskGroup | None = None  # of the connection
+        self._keys_within = keys_within
         self._sleep = sleep
         self._waiting: set[asyncio.Task[None]] = set()
 
@@ -75,7 +75,7 @@ class Unread:
             task.add_done_callback(self._waiting.discard)
 
     async def _tell_of(self, sealed: Sealed) -> None:
-        await self._sleep(_WHILE)
+        await self._sleep(self._keys_within)
         if sealed not in self._record.sealed:
             return
         log.warning(

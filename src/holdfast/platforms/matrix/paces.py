@@ -1,0 +1,13 @@
+"""Paces: how much is asked for at once, and how long is waited for what may be late."""
+
+import msgspec
+
+
+class Paces(msgspec.Struct, frozen=True, kw_only=True):
+    page: int = 100  # events of a room in one answer
+    # Seconds for which the keys of a message may be late: often they are, and nobody need hear of
+    # it. Then whoever wrote it is told.
+    keys_within: float = 30.0
+
+
+USUAL = Paces()
