@@ -9,7 +9,9 @@ from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from imap_tools import BaseMailBox
 from tests.platforms.email.doors import (
+    SECRETS,
     address,
     door_for,
     mail,
@@ -26,9 +28,11 @@ from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed
 from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.secret import Secret
+from holdfast.platforms.email import line
 from holdfast.platforms.email.check import check
 from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.guard import Guard
+from holdfast.platforms.email.mailbox import Mailbox, opened
 from holdfast.platforms.email.platform import EmailPlatform
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.service.clock import SystemClock
@@ -159,10 +163,10 @@ async def test_one_who_writes_too_much_is_not_answered_and_others_are(
 
 def test_the_guard_lets_somebody_go_on_after_an_hour() -> None:
     guard = Guard(hourly=1)
-    guard.taken("ann@localhost", now=1000.0)
-    assert guard.is_enough("ann@localhost", now=4599.0)
-    assert not guard.is_enough("bob@localhost", now=4599.0)
-    assert not guard.is_enough("ann@localhost", now=4600.0)
+    guard.taken("ann@localhost", at=1000.0)
+    assert guard.is_enough("ann@localhost", at=4599.0)
+    assert not guard.is_enough("bob@localhost", at=4599.0)
+    assert not guard.is_enough("ann@localhost", at=4600.0)
 
 
 async def test_of_a_stranger_nothing_is_kept(box: Box) -> None:
@@ -244,3 +248,36 @@ async def test_a_folder_that_is_not_there_is_named(box: Box) -> None:
     with pytest.raises(ConnectRefused, match="no folder 'Nowhere'"):
         async with box.connected(folder="Nowhere"):
             pass
+
+
+async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) -> None:
+    """G1: a server says once that there is more, and with any answer; a line that idles behind
+    that would hear nothing until somebody writes again."""
+    await box.gets("one")
+    async with opened(box.settings(), SECRETS["password"], None) as mailbox:
+        await mailbox.select("INBOX")
+        assert await mailbox.since(0) == [1]
+        await box.gets("two")
+        await mailbox.head(1)  # the answer to this may tell it
+        async with asyncio.timeout(20):
+            await mailbox.wait(60)
+        assert await mailbox.since(1) == [2]
+
+
+async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:
+    """Without IDLE; here somebody stirs before the minute is over."""
+    answers: list[None] = []
+    sock = await line.reached("127.0.0.1", box.office.ports["imap"])
+
+    def enter() -> BaseMailBox:
+        made = line.Box(sock, box.settings(), None)
+        line.log_in(made, box.settings(), SECRETS["password"])
+        made.client.capabilities = ("IMAP4REV1",)
+        return made
+
+    client = await asyncio.to_thread(enter)
+    mailbox = Mailbox(client, lambda: answers.append(None))
+    mailbox.stir()
+    await mailbox.wait(30)
+    assert len(answers) == 1
+    line.hang_up(client.client)

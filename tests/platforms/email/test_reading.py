@@ -29,10 +29,8 @@ READER = Reader(SETTINGS, account="default")
 
 def read(message: EmailMessage) -> Inbound:
     headers = message_from_bytes(message.as_bytes())
-    sender = READER.sender(headers)
-    thread, _ = READER.place(headers)
     text = read_mail(message.as_bytes()).text
-    return READER.inbound(headers, sender, text, thread=thread, cursor="1:1:1")
+    return READER.letter(headers, READER.sender(headers), text, cursor="1:1:1").inbound
 
 
 def reply_to(name: str, text: str = "yes", **more: str) -> EmailMessage:

@@ -7,22 +7,24 @@ _MOST_PEOPLE = 10_000  # that are counted; the longest silent one makes way
 
 
 class Guard:
-    """Owns when mail of whom was taken. Lost with the process: a loop that a restart lets go on
-    is found again."""
+    """Owns when mail arrived that was taken, by who wrote it. Lost with the process: a loop that a
+    restart lets go on is found again."""
 
     def __init__(self, *, hourly: int) -> None:
         self._hourly = hourly
         self._taken: dict[str, deque[float]] = {}
 
-    def is_enough(self, address: str, *, now: float) -> bool:
+    def is_enough(self, address: str, *, at: float) -> bool:
+        """Whether one that has arrived at that time is too much. By when they arrived: what waits
+        for a gateway that was down has come over days, and is taken in a minute."""
         taken = self._taken.get(address, deque())
-        while taken and not 0 <= now - taken[0] < _HOUR:
+        while taken and not 0 <= at - taken[0] < _HOUR:
             taken.popleft()
         return len(taken) >= self._hourly
 
-    def taken(self, address: str, *, now: float) -> None:
+    def taken(self, address: str, *, at: float) -> None:
         times = self._taken.pop(address, deque())
-        times.append(now)
+        times.append(at)
         self._taken[address] = times  # at the end: the first are the longest silent
         if len(self._taken) > _MOST_PEOPLE:
             del self._taken[next(iter(self._taken))]

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import date
 from email.message import Message
 from email.parser import BytesHeaderParser
+from time import mktime
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from holdfast.platforms.email.line import BROKEN, PATIENCE, Box, hang_up, log_in
 
 _WITHOUT_IDLE = 60.0  # seconds between two looks at a server that says nothing by itself
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_SENT = ("Sent", "INBOX.Sent", "Sent Items", "Sent Messages")
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 T = TypeVar("T")
@@ -32,6 +34,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     headers: Message
     size: int  # bytes of the whole
+    arrived: float | None  # by the clock of the server
 
 
 class Mailbox:
@@ -77,12 +80,14 @@ class Mailbox:
 
     async def head(self, uid: int) -> Head | None:
         """None: somebody has taken it away meanwhile."""
-        found = await self._fetch(uid, "(RFC822.SIZE BODY.PEEK[HEADER])")
+        found = await self._fetch(uid, "(INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER])")
         if found is None:
             return None
-        size = _SIZE.search(found[0])
+        size, arrived = _SIZE.search(found[0]), imaplib.Internaldate2tuple(found[0])
         return Head(
-            headers=BytesHeaderParser().parsebytes(found[1]), size=int(size[1]) if size else 0
+            headers=BytesHeaderParser().parsebytes(found[1]),
+            size=int(size[1]) if size else 0,
+            arrived=mktime(arrived) if arrived else None,
         )
 
     async def source(self, uid: int, *, most: int) -> bytes | None:
@@ -106,9 +111,12 @@ class Mailbox:
         self._stirred.set()
 
     async def sent_folder(self) -> str | None:
-        """https://www.rfc-editor.org/rfc/rfc6154: the folder that the server calls so."""
+        """https://www.rfc-editor.org/rfc/rfc6154: the folder that the server calls so; an older one
+        has only a name for it."""
         folders = await self._ask(lambda box: box.folder.list())
-        return next((each.name for each in folders if r"\Sent" in each.flags), None)
+        marked = [each.name for each in folders if r"\Sent" in each.flags]
+        named = [each.name for each in folders if each.name in _SENT]
+        return next(iter((*marked, *named)), None)
 
     async def holds(self, header: str, value: str) -> bool:
         quoted = value.replace("\\", "\\\\").replace('"', '\\"')

@@ -4,6 +4,7 @@ from email.message import Message
 
 import msgspec
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.inbox import Cursor, Inbound
 from holdfast.core.quote import Quote
 from holdfast.core.source import Author, ChatType, Source
@@ -27,7 +28,15 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     author: Author
 
 
-class NotAnswered(Exception):
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """A mail as it is handed over, and what an answer in its thread has to say."""
+
+    inbound: Inbound
+    thread: str
+    known: Thread
+
+
+class NotAnswered(HoldfastError):
     """This mail is passed over, for that reason."""
 
 
@@ -70,27 +79,21 @@ class Reader:
                 "that domain has passed"
             )
 
-    def place(self, headers: Message) -> tuple[str, Thread]:
-        """The thread that a mail belongs to, and what an answer there has to say."""
+    def letter(self, headers: Message, sender: Sender, text: str, *, cursor: str) -> Letter:
         name, before = self._name(headers), _references(headers)
         thread = thread_of(name, before, domain=self._domain)
-        known = Thread(subject=decoded(headers, "Subject"), references=(*before, name))
-        return thread, known
-
-    def inbound(
-        self, headers: Message, sender: Sender, text: str, *, thread: str, cursor: str
-    ) -> Inbound:
-        before = _references(headers)
         written = parted(text, answers=bool(before) and not _is_forwarded(headers))
-        return Inbound(
+        inbound = Inbound(
             source=self._source(headers, sender, thread),
             event_id=_event(headers),
-            message_id=self._name(headers),
+            message_id=name,
             text=_shown(headers, written.words, opens=not before),
             mentioned=not self._is_copied(headers),
             quoted=self._quoted(before, written.quoted, thread),
             cursor=Cursor(name=self.cursor, value=cursor),
         )
+        known = Thread(subject=decoded(headers, "Subject"), references=(*before, name))
+        return Letter(inbound=inbound, thread=thread, known=known)
 
     def _source(self, headers: Message, sender: Sender, thread: str) -> Source:
         """A chat of two with whoever writes, also where others read: answered are they alone. What

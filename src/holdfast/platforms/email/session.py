@@ -114,7 +114,6 @@ class Session:
             self._threads,
             guard,
             intake=intake,
-            clock=opening.clock,
             most=settings.max_mail_mb * 2**20,
             pairing=settings.pairing,
         )

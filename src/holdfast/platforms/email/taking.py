@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from email.message import Message
+from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotAllowed, NotMeant
-from holdfast.core.ports import Clock, Intake
+from holdfast.core.ports import Intake
 from holdfast.platforms.email.guard import Guard
 from holdfast.platforms.email.mail import File, Mail, read_mail
 from holdfast.platforms.email.mailbox import Head, Mailbox
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class Taking:
-    """Keeps nothing but the count of the guard."""
+    """Keeps nothing itself."""
 
     def __init__(
         self,
@@ -34,7 +33,6 @@ class Taking:
         guard: Guard,
         *,
         intake: Intake,
-        clock: Clock,
         most: int,
         pairing: bool,
     ) -> None:
@@ -43,7 +41,6 @@ class Taking:
         self._threads = threads
         self._guard = guard
         self._intake = intake
-        self._clock = clock
         self._most = most  # bytes of one mail
         self._pairing = pairing
 
@@ -53,7 +50,7 @@ class Taking:
         head = await self._box.head(mark.uid)
         if head is None:
             return
-        sender = await self._looked_at(head.headers, mark.uid)
+        sender = await self._looked_at(head, mark)
         if sender is None:
             return
         source = await self._box.source(mark.uid, most=self._taken_of(head))
@@ -61,15 +58,14 @@ class Taking:
         if mail is not None:
             await self._hand_over(head, sender, mail, mark)
 
-    async def _looked_at(self, headers: Message, uid: int) -> Sender | None:
+    async def _looked_at(self, head: Head, mark: Mark) -> Sender | None:
+        uid, at = mark.uid, head.arrived or mark.at
         try:
-            sender = await _read(lambda: self._reader.sender(headers), uid)
+            sender = await _read(lambda: self._reader.sender(head.headers), uid)
         except NotAnswered as why:
             log.info("Mail %d is not answered: %s.", uid, why, extra={"action": "mail_passed"})
             return None
-        if sender is None or not self._guard.is_enough(
-            sender.person.address, now=self._clock.now()
-        ):
+        if sender is None or not self._guard.is_enough(sender.person.address, at=at):
             return sender
         log.warning(
             "%s writes so much that it may be a program which answers us: mail %d is not answered, "
@@ -81,38 +77,25 @@ class Taking:
         return None
 
     async def _hand_over(self, head: Head, sender: Sender, mail: Mail, mark: Mark) -> None:
-        place = await _read(lambda: self._reader.place(head.headers), mark.uid)
-        if place is None:
-            return
-        chat, (thread, known) = sender.person.address, place
         cut = self._too_large(head)
-        inbound = await _read(
-            lambda: self._reader.inbound(
-                head.headers, sender, mail.text.rstrip() + cut, thread=thread, cursor=str(mark)
-            ),
-            mark.uid,
+        text = mail.text.rstrip() + cut
+        letter = await _read(
+            lambda: self._reader.letter(head.headers, sender, text, cursor=str(mark)), mark.uid
         )
-        if inbound is None:
+        if letter is None or not (letter.inbound.text.strip() or mail.files):
             return
-        unknown = await self._threads.get(chat, thread) is None
-        await self._threads.keep(chat, thread, known)
         attached = tuple(_attachment(file, whole=not cut) for file in mail.files)
+        chat = sender.person.address
+        fresh = await self._threads.keep(chat, letter.thread, letter.known)
         try:
-            await self._intake.accept(inbound, attached)
+            accepted = await self._intake.accept(letter.inbound, attached)
         except NotAllowed as error:
-            if unknown and not self._pairing:  # whoever gets a code gets it in this thread
-                await self._threads.forget(chat, thread)
-            level = logging.DEBUG if isinstance(error, NotMeant) else logging.INFO
-            log.log(
-                level,
-                "Mail %d of %s was dropped: %s",
-                mark.uid,
-                chat,
-                error,
-                extra={"action": "mail_not_allowed"},
-            )
+            _tell(error, chat, mark.uid)
+            if fresh and not self._pairing:  # whoever gets a code gets it in this thread
+                await self._threads.forget(chat, letter.thread)
         else:
-            self._guard.taken(chat, now=self._clock.now())
+            if not accepted.duplicate:
+                self._guard.taken(chat, at=head.arrived or mark.at)
 
     def _taken_of(self, head: Head) -> int:
         return self._most if head.size <= self._most else _BEGINNING
@@ -122,6 +105,11 @@ class Taking:
             return ""
         size, most = (f"{each / 2**20:.0f} MB" for each in (head.size, self._most))
         return f"\n\n[This mail has {size}, and at most {most} are read: this is its beginning]"
+
+
+def _tell(error: NotAllowed, chat: str, uid: int) -> None:
+    level = logging.DEBUG if isinstance(error, NotMeant) else logging.INFO
+    log.log(level, "Mail %d of %s was dropped: %s", uid, chat, error, extra={"action": "mail_left"})
 
 
 async def _read(work: Callable[[], T], uid: int) -> T | None:
@@ -140,12 +128,9 @@ async def _read(work: Callable[[], T], uid: int) -> T | None:
 
 
 def _attachment(file: File, *, whole: bool) -> Attachment:
-    def fetching() -> Awaitable[bytes]:
-        async def fetch() -> bytes:
-            if not whole:
-                raise NoAttachment("the mail that it came with is too large")
-            return file.data
+    async def fetch() -> bytes:
+        if not whole:
+            raise NoAttachment("the mail that it came with is too large")
+        return file.data
 
-        return fetch()
-
-    return Attachment(name=file.name, size=len(file.data) if whole else None, fetch=fetching)
+    return Attachment(name=file.name, size=len(file.data) if whole else None, fetch=fetch)

@@ -32,12 +32,15 @@ class Threads:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def keep(self, chat: str, thread: str, known: Thread) -> None:
-        """Durable when this returns: an answer may be owed from then on. Raises `StoreFailing`."""
+    async def keep(self, chat: str, thread: str, known: Thread) -> bool:
+        """Whether it is a new one. Durable when this returns: an answer may be owed from then on.
+        Raises `StoreFailing`."""
+        fresh = await self.get(chat, thread) is None
         first, *rest = known.references
         names = (first, *rest[1 - _MOST_NAMES :])
         kept = msgspec.structs.replace(known, references=names)
         await asyncio.to_thread(write, self._path(chat, thread), msgspec.json.encode(kept))
+        return fresh
 
     async def get(self, chat: str, thread: str) -> Thread | None:
         """None: nothing is known of it, and an answer begins one of its own."""
