@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from tests.contract.conftest import Until, World
 from tests.contract.test_j_approvals import Asking
+from tests.contract.test_k_one_session import Watched
 
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey, TurnId
@@ -299,6 +300,37 @@ async def test_of_many_files_for_one_account_one_at_a_time_is_in_memory(
     assert world.read == ["plan.txt"]
     world.post.go.set()
     await until(lambda: len(world.post.got) == 5)
+
+
+async def test_under_a_file_there_is_room_for_a_few_words(world: Sender) -> None:
+    """Captions are short everywhere: what would be refused later is told now."""
+    long = message("c", to="box", platform="post", text="x" * 501, file="plan.txt")
+    with pytest.raises(Undeliverable, match="room for 500 characters") as told:
+        await world.gateway.house.messenger.check(long)
+    assert told.value.param == "text"
+
+
+async def test_what_is_said_to_another_chat_touches_that_chat_s_session_alone(
+    world: Sender,
+) -> None:
+    """K2: the note and the delivery are one write, and none of the session that asked."""
+    opened: list[Watched] = []
+
+    def open_store(path: Path) -> Watched:
+        opened.append(Watched(path))
+        return opened[-1]
+
+    await world.stop()
+    world.open_store = open_store
+    await world.start()
+    world.model.say("hello club")
+    world.say("hi", chat="club", user="bob")
+    await world.sent(1)
+    club = await world.only_session()
+    world.model.say(world.sends("dinner is ready", to="simulated:club"), "told them")
+    world.say("tell the club")
+    await world.sent(3)
+    assert opened[0].touched["saying.say"] == {frozenset({club})}
 
 
 async def test_the_receipt_of_a_delivery_can_be_waited_for(world: Sender) -> None:

@@ -14,23 +14,23 @@ from holdfast.control.api_client import ApiClient
 from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
 from holdfast.core.errors import HoldfastError
 from holdfast.core.outbox import DeliveryState
+from holdfast.gateway.outgoing import LARGEST
 
-_LARGEST = 50 * 1024 * 1024  # bytes; the gateway takes no more
 _SLOW = 60.0  # seconds that the disk may take with so much
 
 
 def send(
     api: ApiClient, to: str, text: str | None, given: Mapping[str, object], *, as_json: bool
 ) -> None:
-    words = sys.stdin.read() if text == "-" else text or ""
+    words = _sound(_piped() if text == "-" else text or "")
     path = given["path"]
     if not words.strip() and path is None:
         raise click.UsageError("There is nothing to send: give TEXT, --file, or both.")
     wanted = NewSending(
-        to=to,
+        to=_sound(to),
         text=words,
-        account=str(given["account"]),
-        thread=str(given["thread"]),
+        account=_sound(str(given["account"])),
+        thread=_sound(str(given["thread"])),
         file="" if path is None else _handed_in(api, Path(str(path))),
         key=str(given["key"]),
     )
@@ -42,11 +42,21 @@ def send(
     _tell(delivery, waited=wait is not None, as_json=as_json)
 
 
+def _piped() -> str:
+    """Without the line's end that every program writes."""
+    return sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\n")
+
+
+def _sound(text: str) -> str:
+    """What the shell gave may be no text; what is sent is."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _handed_in(api: ApiClient, path: Path) -> str:
     size = path.stat().st_size
-    if size > _LARGEST:
+    if size > LARGEST:
         raise HoldfastError(
-            f"{path} has {size / 2**20:.0f} MB, and a message takes {_LARGEST // 2**20} at the "
+            f"{path} has {size / 2**20:.0f} MB, and a message takes {LARGEST // 2**20} at the "
             "most: put it where people can fetch it, and send the address."
         )
     target = f"/outgoing?{urlencode({'name': path.name})}"

@@ -19,9 +19,16 @@ from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.waiting import worked
 
+_LONGEST_UNDER = 500  # characters under a file: what every platform takes there
+
 
 class Undeliverable(Refused):
-    """It cannot be brought to that chat, now or later; the text says why."""
+    """It cannot be brought to that chat, now or later; the text says why, `param` what of it is in
+    the way."""
+
+    def __init__(self, message: str, *, param: str) -> None:
+        super().__init__(message)
+        self.param = param
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +65,19 @@ class Messenger:
             return
         able = self.doors.capabilities(message.to)
         if not able.attachments_out:
-            raise Undeliverable(f"{message.to.platform} takes no files from this gateway")
+            raise Undeliverable(
+                f"{message.to.platform} takes no files from this gateway", param="file"
+            )
+        if len(message.text) > _LONGEST_UNDER:
+            raise Undeliverable(
+                f"under a file there is room for {_LONGEST_UNDER} characters: send the text as a "
+                "message of its own, and then the file",
+                param="text",
+            )
         try:
             await self.outgoing.check(message.file, most=able.max_file)
         except Refused as error:
-            raise Undeliverable(str(error)) from None
+            raise Undeliverable(str(error), param="file") from None
 
     async def bring(self, message: Message) -> bool:
         """Returns once it is owed, durably, which the same message is once; False: it was before.

@@ -39,6 +39,16 @@ class HandedIn:
             return None
         return next((f"{key}/{file.name}" for file in place.iterdir()), None)
 
+    def claim(self, path: str, owner: str) -> str:
+        """What was handed in is one delivery's from now on, under its name, and nobody else's; one
+        that has a file already is asked for again, and this copy is dropped."""
+        key, _, name = path.partition("/")
+        try:
+            (self._folder / key).rename(self._folder / owner)
+        except OSError:
+            self.drop(key)
+        return f"{owner}/{name}"
+
     def open(self, path: str) -> BinaryIO:
         """Raises `NoAttachment` where it is there no longer."""
         try:

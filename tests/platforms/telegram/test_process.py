@@ -93,13 +93,19 @@ async def test_the_owner_sends_words_and_files_from_the_shell(
     assert vendor.texts()[1:] == ["hello", "look"]
     assert list(vendor.files.values())[-1][1] == b"the plan"
     await until(lambda: not list((lone.home / "outgoing").iterdir()))
+    for _ in range(2):
+        words = ("send", chat, "once", "--file", str(plan), "--key", "k2", "--wait")
+        assert (await asyncio.to_thread(lone.cli, *words)).returncode == 0
     for words, why in (
         (("telegram:bob", "x"), "'bob' is no chat of telegram: one is written as 12345."),
         (("telegram", "x"), "'telegram' names no chat"),
         (("icq:1", "x"), "Nothing can be sent to a platform 'icq'; to these: telegram."),
         ((chat, "x", "--account", "work"), "telegram has no account 'work'"),
         ((chat, "--wait"), "There is nothing to send"),
+        ((chat, "bye", "--key", "k1"), "key 'k1' was used for another message"),
+        ((chat, "x" * 501, "--file", str(plan)), "under a file there is room for 500"),
     ):
         refused = await asyncio.to_thread(lone.cli, "send", *words)
         assert refused.returncode and why in refused.stderr, words
-    assert vendor.texts()[1:] == ["hello", "look"]
+    assert vendor.texts()[1:] == ["hello", "look", "once"]
+    await until(lambda: not list((lone.home / "outgoing").iterdir()))

@@ -1,6 +1,7 @@
 """Sending over HTTP: a message to a chat where nobody has asked for one, and what became of it."""
 
 import asyncio
+from dataclasses import replace
 from hashlib import sha256
 from typing import Annotated, BinaryIO
 
@@ -8,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
-from holdfast.control.v1.refusals import Refused, bad, not_found
+from holdfast.control.v1.refusals import Refused, bad, conflict, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.sending_views import NewSending, OutgoingFile, delivery_view
 from holdfast.core.ids import DeliveryId
@@ -16,6 +17,7 @@ from holdfast.core.outbox import OwedFile
 from holdfast.gateway.messenger import Message, Undeliverable
 from holdfast.gateway.named_chats import NamedChats, NoSuchChat
 from holdfast.gateway.outgoing import LARGEST
+from holdfast.gateway.receipts import has_ended
 from holdfast.runner.workspace import safe_name
 from holdfast.service.handed_in import HandedIn
 
@@ -59,25 +61,44 @@ async def _received(request: web.Request, file: BinaryIO, name: str) -> int:
 
 
 async def send(room: Room, call: Call[NoQuery, NewSending]) -> web.Response:
-    given, house = call.body, room.gateway.house
+    """What is refused takes the file with it that was handed in for it."""
+    try:
+        return await _sent(room, call.body)
+    except Refused:
+        await asyncio.to_thread(HandedIn(room.home).drop, call.body.file)
+        raise
+
+
+async def _sent(room: Room, given: NewSending) -> web.Response:
+    house = room.gateway.house
     if not given.text.strip() and not given.file:
         raise bad("text: there is nothing to send.", param="text")
-    try:
-        chats = NamedChats(house.doors)
-        address = chats.find(given.to, account=given.account, thread=given.thread)
-    except NoSuchChat as error:
-        raise bad(str(error), param=error.param) from None
-    message = Message(
-        id=_id(room, given.key), to=address, text=given.text, file=await _file(room, given.file)
-    )
+    message = await _message(room, given)
     try:
         await house.messenger.check(message)
     except Undeliverable as error:
-        raise bad(f"{error}.", param="file") from None
-    fresh = await house.messenger.bring(message)
+        raise bad(f"{error}.", param=error.param) from None
+    fresh = await house.messenger.bring(await _claimed(room, message))
     row = await room.store.delivery(message.id)
     assert row is not None, "it is there since the line above"
+    if not fresh and has_ended(row):  # nobody will come for this copy
+        await asyncio.to_thread(HandedIn(room.home).drop, message.id)
+    if (row.address, row.text) != (message.to, message.text):
+        raise conflict(
+            f"key {given.key!r} was used for another message; give each its own.",
+            code="key_reused",
+        )
     return room.say(delivery_view(row), status=202 if fresh else 200)
+
+
+async def _message(room: Room, given: NewSending) -> Message:
+    chats = NamedChats(room.gateway.house.doors)
+    try:
+        address = chats.find(given.to, account=given.account, thread=given.thread)
+    except NoSuchChat as error:
+        raise bad(str(error), param=error.param) from None
+    file = await _file(room, given.file)
+    return Message(id=_id(room, given.key), to=address, text=given.text, file=file)
 
 
 async def read_delivery(room: Room, call: Call[ReceiptQuery, None]) -> web.Response:
@@ -96,6 +117,15 @@ async def _file(room: Room, key: str) -> OwedFile | None:
     if path is None:
         raise bad(f"file: nothing was handed in as {key!r}; POST /outgoing does.", param="file")
     return OwedFile(workspace=None, path=path)
+
+
+async def _claimed(room: Room, message: Message) -> Message:
+    """With its file as its own: another that names the same one finds it gone."""
+    if message.file is None:
+        return message
+    claim = HandedIn(room.home).claim
+    path = await asyncio.to_thread(claim, message.file.path, message.id)
+    return replace(message, file=OwedFile(workspace=None, path=path))
 
 
 def _id(room: Room, key: str) -> DeliveryId:

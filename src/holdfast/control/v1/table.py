@@ -374,6 +374,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         takes=NewSending,
         gives=DeliveryView,
         statuses=(202, 200),
+        refuses=(409,),
     ),
     Endpoint(
         method="POST",
