@@ -91,7 +91,8 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         await shell.until("simulated:work", "parked")
         assert (await shell.until("simulated:default", "connected"))["connected"]
         listed = await shell.platforms("list")
-        assert "simulated:work     refused for good: the token is revoked" in listed.stdout
+        assert "simulated:work     until_acked  refused for good\n" in listed.stdout
+        assert "\nsimulated:work: the token is revoked\n" in listed.stdout
         assert "Ask whoever runs the service" in listed.stderr and "one-token" not in listed.stdout
         checked = await shell.platforms("check")
         assert checked.returncode == exits.FAILED

@@ -8,7 +8,7 @@ from holdfast.core.facts import PlatformFacts
 def account_told(platform: PlatformFacts, *, now: float) -> str:
     """Its state, its last proof, why it is not connected, and when it is tried next."""
     parts = [_state(platform, now)]
-    if platform.proven_at is not None:
+    if platform.proven_at is not None and platform.state is not AccountState.PAUSED:
         parts.append(f"answered {_span(now - platform.proven_at)} ago")
     if platform.next_try is not None:
         parts.append(f"tried again in {_span(platform.next_try - now)}")

@@ -27,7 +27,10 @@ def command() -> None:
 @home_option
 @json_option
 def list_accounts(as_json: bool) -> None:
-    """Every account: whether it is connected, and if not, why and when it is tried next."""
+    """Show every account, and how it stands.
+
+    Whether it is connected, and if not, why and when it is tried next.
+    """
     from holdfast.cli.platforms_shown import print_accounts  # noqa: PLC0415 - not for --help
 
     print_accounts(chosen_home(), as_json=as_json)
@@ -38,9 +41,9 @@ def list_accounts(as_json: bool) -> None:
 @json_option
 @click.argument("account", metavar="[PLATFORM[:ACCOUNT]]", required=False)
 def check(account: str | None, as_json: bool) -> None:
-    """Have a round trip now, or try to connect now; exits with 1 if one has none.
+    """Have a round trip now, or try to connect.
 
-    Without a name, of every account that is not paused.
+    Without a name, of every account that is not paused. Exits with 1 if one is not connected.
     """
     from holdfast.cli.platforms_shown import check_accounts  # noqa: PLC0415 - not for --help
 
@@ -52,10 +55,10 @@ def check(account: str | None, as_json: bool) -> None:
 @json_option
 @_which
 def pause(account: str, as_json: bool) -> None:
-    """Let an account go until it is resumed, also over restarts.
+    """Let an account go until it is resumed.
 
-    Turns that run go on; what they answer waits, and so does what people write, where the platform
-    keeps it.
+    It stays paused over restarts. Turns that run go on; what they answer waits, and so does what
+    people write, where the platform keeps it.
     """
     from holdfast.cli.platforms_shown import change  # noqa: PLC0415 - not for --help
 
@@ -67,9 +70,10 @@ def pause(account: str, as_json: bool) -> None:
 @json_option
 @_which
 def resume(account: str, as_json: bool) -> None:
-    """Connect an account that was paused or refused, or that waits for its next try.
+    """Connect an account again.
 
-    Exits with 1 if it could not be connected.
+    One that was paused or refused, or that waits for its next try. Exits with 1 if it could not be
+    connected.
     """
     from holdfast.cli.platforms_shown import change  # noqa: PLC0415 - not for --help
 

@@ -59,7 +59,7 @@ def change(home: Path, account: str, do: str, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(view))
     else:
-        click.echo(f"{safe(view.name)}:{safe(view.account)} is {safe(_told(view))}.")
+        click.echo(f"{_name(view)} is {safe(_told(view))}.")
         _hint(view)
     if do == "resume" and not view.connected:
         sys.exit(exits.FAILED)
@@ -78,25 +78,27 @@ def _ask(home: Path, named: str, do: str) -> AccountView:
 
 
 def _print(accounts: Sequence[AccountView]) -> None:
-    rows = [
-        [f"{safe(each.name)}:{safe(each.account)}", safe(_told(each)), safe(each.backlog)]
-        for each in accounts
-    ]
-    print_table(["ACCOUNT", "STANDS", "BACKLOG"], rows)
-    for each in accounts:
+    rows = [[_name(each), safe(each.backlog), safe(_told(each, why=False))] for each in accounts]
+    print_table(["ACCOUNT", "BACKLOG", "STANDS"], rows)
+    for each in accounts:  # below the table: a terminal would cut a reason where its line ends
+        if each.error:
+            click.echo(f"{click.style(_name(each), bold=True)}: {safe(each.error)}")
         _hint(each)
+
+
+def _name(view: AccountView) -> str:
+    return f"{safe(view.name)}:{safe(view.account)}"
 
 
 def _hint(view: AccountView) -> None:
     if view.remedy:
-        name = f"{safe(view.name)}:{safe(view.account)}"
-        click.echo(f"{click.style(name, bold=True)}: {safe(view.remedy)}", err=True)
+        click.echo(f"{click.style(_name(view), bold=True)}: {safe(view.remedy)}", err=True)
 
 
-def _told(view: AccountView) -> str:
+def _told(view: AccountView, *, why: bool = True) -> str:
     if view.here and view.connected:
         return "here"
-    given = msgspec.structs.asdict(view)
+    given = msgspec.structs.asdict(view) | ({} if why else {"error": ""})
     facts = {name: given[name] for name in PlatformFacts.__struct_fields__ if name in given}
     return account_told(PlatformFacts(**facts), now=time.time())
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from holdfast.config.error import nearest
 from holdfast.core.account import AccountState, NoSuchAccount
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError, Throttled
@@ -124,8 +125,13 @@ class Accounts:
     def _line(self, name: str, account: str) -> Line:
         line = self._lines.get((name, account))
         if line is None or line.platform.name == HOUSE:
-            known = ", ".join(self._names()) or "none"
-            raise NoSuchAccount(f"there is no account {name}:{account} here; there are: {known}.")
+            known = list(self._names())
+            near = nearest(f"{name}:{account}", known)
+            meant = f" Did you mean {near}?" if near else ""
+            raise NoSuchAccount(
+                f"there is no account {name}:{account} that is switched on; there are: "
+                f"{', '.join(known) or 'none'}.{meant}"
+            )
         return line
 
     def _names(self) -> Iterator[str]:
