@@ -1,0 +1,20 @@
+"""docs/matrix.md: each file on it loads as it stands."""
+
+from pathlib import Path
+
+from tests.docs.conftest import Pages
+
+from holdfast.config import load
+from holdfast.platforms.matrix.door import MatrixSettings
+
+
+def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:
+    files = [each.text for each in page("docs/matrix.md").blocks if each.language == "toml"]
+    assert len(files) >= 4
+    environ = {"MATRIX_PASSWORD": "correct-horse", "MATRIX_TOKEN": "syt_abc"}
+    for number, text in enumerate(files):
+        home = tmp_path / str(number)
+        home.mkdir(mode=0o700)
+        (home / "holdfast.toml").write_text(text)
+        settings = load(home, environ).settings.platforms["matrix"]
+        assert isinstance(settings, MatrixSettings)
