@@ -31,7 +31,6 @@ from holdfast.platforms.simulated.recorder import RecordingIntake
 _OOB = "{jabber:x:oob}x/{jabber:x:oob}url"
 _ID = "{urn:xmpp:sid:0}stanza-id"
 _WORDS = {Trouble.FLOOD: "wait", Trouble.REFUSED: "refuse", Trouble.RECEIPT_LOST: "cut"}
-_PATIENCE = 1.0  # seconds: nothing that goes well takes as long
 
 
 class XmppGround(Ground):
@@ -175,7 +174,7 @@ async def _fetched(url: str) -> SentFile:
 
 
 @asynccontextmanager
-async def prosody_ground(server: Prosody) -> AsyncIterator[Ground]:
+async def prosody_ground(server: Prosody, *, patience: float) -> AsyncIterator[Ground]:
     room = f"{new_id('club')}@rooms.localhost"
     name = door_name(room)
     number = name.rpartition("_")[2]
@@ -192,7 +191,7 @@ async def prosody_ground(server: Prosody) -> AsyncIterator[Ground]:
                 jid=f"{name}@localhost",
                 port=proxy.port,
                 rooms=(room,),
-                patience=_PATIENCE,
+                patience=patience,
             )
             async with door.connect(RecordingIntake()):
                 pass  # it was here before: what is said from now on is for it

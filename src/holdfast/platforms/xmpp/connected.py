@@ -1,15 +1,16 @@
 """Connected: all that one connection of an account hears and speaks with, put together."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from holdfast.core.errors import ConnectError, SendError
+from holdfast.core.errors import ConnectError, NotConnected, OutcomeUnknown, SendError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
-from holdfast.platforms.xmpp.archive import MAM, Archive
+from holdfast.platforms.xmpp.archive import Archive
 from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.downloads import Downloads
 from holdfast.platforms.xmpp.finding import find
@@ -22,11 +23,14 @@ from holdfast.platforms.xmpp.rooms import Room, enter_all, room_of
 from holdfast.platforms.xmpp.sending import Sending
 from holdfast.platforms.xmpp.stanza import CLIENT, Said, bare, said, seen
 from holdfast.platforms.xmpp.taking import Taking
-from holdfast.platforms.xmpp.uploads import Uploads, features_of, find_service
+from holdfast.platforms.xmpp.uploads import Uploads, find_service
 from holdfast.platforms.xmpp.web import Web
 from holdfast.platforms.xmpp.wire import Wire, element, ping
 
+log = logging.getLogger(__name__)
+
 PULSE = 30.0  # seconds between two questions that only ask for a sign of life
+_SOON = 5.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +63,9 @@ class Connected:
             each.lower(): Room(each.lower(), lost=around.lost) for each in settings.rooms
         }
         self._takings: dict[str, Taking] = dict(self._places())
-        self.archived = False  # whether the account has an archive
-        self.uploads: Uploads | None = None
-        self._sending: Sending | None = None
+        self.sending = Sending(
+            wire, self._receipts, self._rooms, self._recent, new_id=around.new_id
+        )
 
     def _places(self) -> Iterator[tuple[str, Taking]]:
         around, settings = self._around, self._around.settings
@@ -72,15 +76,17 @@ class Connected:
             tls=settings.tls,
             most=settings.max_file_mb * 2**20,
         )
-        yield "", self._taking(Chats(reader, self._rooms, downloads))
+        yield "", self._taking(Chats(reader, self._rooms, downloads), Archive(self._wire))
         for room in self._rooms.values():
             place = InRoom(reader, room, downloads, heard=self._remember)
-            yield room.address, self._taking(place)
+            archive = Archive(self._wire, room=room.address)
+            yield room.address, self._taking(place, archive)
 
-    def _taking(self, place: Chats | InRoom) -> Taking:
+    def _taking(self, place: Chats | InRoom, archive: Archive) -> Taking:
         around = self._around
         return Taking(
             place,
+            archive,
             account=around.account,
             marks=around.marks,
             intake=around.intake,
@@ -90,44 +96,34 @@ class Connected:
     async def arrive(self) -> None:
         """Present, and in its rooms, when this returns. The archive is asked first: a server that
         knows that brings nothing twice that was left for us while we were away."""
-        domain = self._me.partition("@")[2]
-        features = await features_of(self._wire, self._me)
-        service = await find_service(self._wire, domain)
+        service = await find_service(self._wire, self._me.partition("@")[2])
         if service is not None:
-            self.uploads = Uploads(self._wire, self._web.ours, service=service)
-        if MAM in features:
-            await self._takings[""].begin(Archive(self._wire))
-        self.archived = self._takings[""].archive is not None
+            self.sending.uploads = Uploads(self._wire, self._web.ours, service=service)
+        await self._takings[""].begin()
         self._wire.appear(element("presence", CLIENT))
         await enter_all(self._rooms, self._wire, nick=self._around.settings.nickname)
-        for room in self._rooms.values():
-            if room.nick:
-                await self._takings[room.address].begin(Archive(self._wire, room=room.address))
+        entered = [self._takings[each.address] for each in self._rooms.values() if each.nick]
+        await asyncio.gather(*(_begin_soon(each) for each in entered))
+
+    @property
+    def archived(self) -> bool:
+        """Whether what is said in chats of two is kept for us."""
+        return self._takings[""].archive is not None
 
     def work(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        names = {name or "chats": taking for name, taking in self._takings.items()}
-        running = [tasks.create_task(each.run(), name=name) for name, each in names.items()]
-        return [*running, tasks.create_task(self._ask_for_life(), name="pulse")]
+        return [
+            *(tasks.create_task(each.run(), name=name) for name, each in self._takings.items()),
+            tasks.create_task(self._ask_for_life(), name="pulse"),
+        ]
 
     async def leave(self) -> None:
         for taking in self._takings.values():
             await taking.leave()
 
-    @property
-    def sending(self) -> Sending:
-        if self._sending is None:
-            self._sending = Sending(
-                self._wire,
-                self._receipts,
-                self._rooms,
-                self._recent,
-                uploads=self.uploads,
-                new_id=self._around.new_id,
-            )
-        return self._sending
-
     async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
         room = self._rooms.get(address.chat_id)
+        if room is not None and room.closed:
+            return None  # and sending it says why
         archive = self._takings[address.chat_id if room is not None else ""].archive
         if archive is None:
             self.sending.doubt(delivery_id)
@@ -186,3 +182,12 @@ class Connected:
                 continue
             for room in self._rooms.values():
                 await room.look_around(self._wire)
+
+
+async def _begin_soon(taking: Taking) -> None:
+    """A room whose archive does not answer holds up no other; it is asked again."""
+    try:
+        async with asyncio.timeout(_SOON):
+            await taking.begin()
+    except (TimeoutError, OutcomeUnknown, NotConnected) as error:
+        log.info("A room is looked into later: %s", error, extra={"action": "room_unread"})

@@ -139,7 +139,7 @@ class XmppPlatform:
             self.capabilities,
             backlog=Backlog.HISTORY if archived else Backlog.NONE,
             lookup=archived,
-            attachments_out=connected.uploads is not None,
+            attachments_out=connected.sending.uploads is not None,
         )
 
     def fits(self, text: str) -> bool:

@@ -20,7 +20,7 @@ _FORM = "jabber:x:data"
 _OURS, _NEW_ROOM, _RENAMED = "110", "201", "303"
 _PUT_OUT = frozenset({"301", "307", "321", "322"})  # by people: coming back would be rude
 NOT_IN_ROOM = "not-acceptable"  # 7.4: whoever speaks in a room has to be in it
-_LIMIT = 15.0  # seconds for a room to let us in
+_LIMIT = 10.0  # seconds for a room to let us in
 _NAMES = 3  # that are tried, where others have ours
 
 

@@ -33,14 +33,13 @@ class Sending:
         rooms: dict[str, Room],
         recent: Recent,
         *,
-        uploads: Uploads | None,
         new_id: NewId,
     ) -> None:
         self._wire = wire
         self._receipts = receipts
         self._rooms = rooms
         self._recent = recent
-        self._uploads = uploads
+        self.uploads: Uploads | None = None  # where the server takes files
         self._new_id = new_id
         self._doubtful: set[DeliveryId] = set()
 
@@ -51,9 +50,9 @@ class Sending:
     async def send(self, outbound: Outbound) -> Receipt:
         url = ""
         if outbound.file is not None:
-            if self._uploads is None:
+            if self.uploads is None:
                 raise Refused("the server takes no files")
-            url = await self._uploads.leave(outbound.file)
+            url = await self.uploads.leave(outbound.file)
         text = outbound.text
         if outbound.maybe_repeated or outbound.delivery_id in self._doubtful:
             text = f"{_REPEATED}{text}"

@@ -49,14 +49,22 @@ class Taking:
     for the moment is tried again, and what was said after it waits."""
 
     def __init__(
-        self, place: Place, *, account: str, marks: Marks, intake: Intake, clock: Clock
+        self,
+        place: Place,
+        archive: Archive,
+        *,
+        account: str,
+        marks: Marks,
+        intake: Intake,
+        clock: Clock,
     ) -> None:
         self._place = place
+        self._archive: Archive | None = archive
+        self._begun = False
         self._account = account
         self._marks = marks
         self._intake = intake
         self._clock = clock
-        self._archive: Archive | None = None
         self._heard: asyncio.Queue[Said] = asyncio.Queue()
         self._at: Position | None = None  # everything up to here was looked at
         self._cursor: str | None = None
@@ -66,33 +74,45 @@ class Taking:
 
     @property
     def archive(self) -> Archive | None:
-        """None: nothing that was said there can be looked up."""
+        """None: nothing that was said there can be looked up. Raises `NotConnected` where that is
+        not known yet."""
+        if not self._begun:
+            raise NotConnected(f"the archive of {self._place.owner} has not answered yet")
         return self._archive
 
-    async def begin(self, archive: Archive) -> None:
+    async def begin(self) -> None:
         """Where to go on is known when this returns: for who is new here, behind everything. A
         server that was asked for its archive does not bring what it has there a second time."""
+        if self._begun or self._archive is None:
+            return
         try:
-            end = await archive.end()
+            end = await self._archive.end()
         except Rejected as error:
-            log.warning(
-                "%s keeps no archive (%s): what is said there while the gateway is away is lost.",
-                self._place.owner,
-                error,
-                extra={"action": "no_archive"},
-            )
+            self._do_without(error)
             return
         self._cursor = await self._intake.cursor(PLATFORM, self._account, self._place.name)
         known = self._marks.of(self._place.name, cursor=self._cursor)
         self._at = end if known is None else Position.read(known)
         await self._mark()
-        self._archive = archive
+        self._begun = True
+
+    def _do_without(self, error: Rejected) -> None:
+        if error.passes:
+            raise NotConnected(str(error)) from error
+        self._archive, self._begun = None, True
+        log.warning(
+            "%s keeps no archive (%s): what is said there while the gateway is away is lost.",
+            self._place.owner,
+            error,
+            extra={"action": "no_archive"},
+        )
 
     def heard(self, said: Said) -> None:
         """In the order in which it came; nothing here waits."""
         self._heard.put_nowait(said)
 
     async def run(self) -> None:
+        await self._insist(self.begin)
         await self._insist(self._fill)
         while True:
             if self._heard.empty():
@@ -116,7 +136,7 @@ class Taking:
             async for kept in self._archive.since(self._at):
                 await self._take_kept(kept)
         except Rejected as error:
-            if error.why.kind == "wait":
+            if error.passes:
                 raise NotConnected(str(error)) from error
             log.warning(
                 "What was said meanwhile to %s is not to be had: %s",

@@ -16,28 +16,31 @@ from holdfast.platforms.xmpp.wire import Rejected, Wire, element
 _UPLOAD = "urn:xmpp:http:upload:0"
 _INFO = "http://jabber.org/protocol/disco#info"
 _ITEMS = "http://jabber.org/protocol/disco#items"
+_SOON = 5.0  # seconds
 _TIMEOUT = aiohttp.ClientTimeout(total=120.0, sock_connect=10.0)
 _HEADERS = frozenset({"authorization", "cookie", "expires"})  # that a server may ask for
 _KIND = "application/octet-stream"
 
 
-async def features_of(wire: Wire, address: str) -> frozenset[str]:
-    """What somebody says to know (XEP-0030); nothing, where nobody answers."""
+async def find_service(wire: Wire, domain: str) -> str | None:
+    """Who takes files; None: nobody there, or nobody who says so soon: without files an account is
+    of use as well. Services are found as in XEP-0030."""
+    try:
+        async with asyncio.timeout(_SOON):
+            addresses = [each async for each in _services(wire, domain)]
+            taken = await asyncio.gather(*(_takes_files(wire, each) for each in addresses))
+    except TimeoutError:
+        return None
+    return next((each for each, takes in zip(addresses, taken, strict=True) if takes), None)
+
+
+async def _takes_files(wire: Wire, address: str) -> bool:
     try:
         answer = await wire.ask(element("query", _INFO), to=address)
     except (Rejected, OutcomeUnknown):
-        return frozenset()
-    query = answer.find(tag("query", _INFO))
-    found = [] if query is None else query.findall(tag("feature", _INFO))
-    return frozenset(each.get("var", "") for each in found)
-
-
-async def find_service(wire: Wire, domain: str) -> str | None:
-    """Who takes files; None: nobody there."""
-    addresses = [each async for each in _services(wire, domain)]
-    known = await asyncio.gather(*(features_of(wire, each) for each in addresses))
-    takers = [each for each, features in zip(addresses, known, strict=True) if _UPLOAD in features]
-    return takers[0] if takers else None
+        return False
+    features = answer.iterfind(f"{tag('query', _INFO)}/{tag('feature', _INFO)}")
+    return any(each.get("var") == _UPLOAD for each in features)
 
 
 async def _services(wire: Wire, domain: str) -> AsyncIterator[str]:
@@ -52,6 +55,8 @@ async def _services(wire: Wire, domain: str) -> AsyncIterator[str]:
 
 
 class Uploads:
+    """Leaves files at one service. Keeps nothing."""
+
     def __init__(self, wire: Wire, http: aiohttp.ClientSession, *, service: str) -> None:
         self._wire = wire
         self._http = http

@@ -17,6 +17,11 @@ class Rejected(Refused):
         super().__init__(message)
         self.why = why
 
+    @property
+    def passes(self) -> bool:
+        """Whether the same question may have another answer later."""
+        return self.why.kind == "wait" or self.why.condition == "internal-server-error"
+
 
 class Wire(Protocol):
     """One connection. What it is given goes out in order; once it is gone it stays so."""
