@@ -52,9 +52,15 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
     _check_sessions(draft, settings.sessions)
     _check_zone(draft, ("jobs", "time_zone"), settings.jobs.time_zone)
+    _check_people_and_chats(draft, settings)
+    return _warnings(settings)
+
+
+def _check_people_and_chats(draft: Draft, settings: Settings) -> None:
     for index, approver in enumerate(settings.approvals.approvers):
         _check_approver(draft, ("approvals", "approvers", index), approver)
-    return _warnings(settings)
+    for index, chat in enumerate(settings.send.allow):
+        _check_chat(draft, ("send", "allow", index), chat)
 
 
 def _check_account(draft: Draft, path: KeyPath, account: PlatformSettings) -> None:
@@ -70,6 +76,19 @@ def _check_account(draft: Draft, path: KeyPath, account: PlatformSettings) -> No
     base_url = msgspec.to_builtins(account).get("base_url")
     if isinstance(base_url, str):  # a door that has such a key means an address by it
         _check_url(draft, (*path, "base_url"), base_url)
+
+
+def _check_chat(draft: Draft, path: KeyPath, named: str) -> None:
+    platform, _, chat = named.partition(":")
+    if not chat.strip():
+        raise draft.refuse(
+            path,
+            "names no chat",
+            value=named,
+            allowed='"platform:chat", or "platform:*" for every chat of one',
+        )
+    if not is_door(platform):
+        raise unknown_door(draft, path, platform)
 
 
 def _check_sessions(draft: Draft, sessions: SessionSettings) -> None:
