@@ -43,6 +43,7 @@ COMMANDS_FOR = {
             "model",
             "new",
             "queue",
+            "quiet",
             "resume",
             "retry",
             "search",

@@ -33,6 +33,7 @@ CHANGES = (
     (("/memory off",), "/memory on", "Memory is on."),
     (("hi",), "/new", "A new conversation begins."),
     ((), "/sethome", "This chat is the home channel"),
+    ((), "/quiet on", "This chat gets answers"),
     (("hi",), "/title Tea", "This conversation is now called: Tea"),
     (("hi",), "/undo", "Taken back"),
 )

@@ -209,6 +209,42 @@ async def test_in_a_quiet_chat_nothing_comes_but_answers(world: World, call: Any
     assert heard | {typing.chat_id for typing in ledger.typing} == {"pub"}
 
 
+async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(world: World) -> None:
+    """G5: `/quiet` goes before the configuration, and is kept with its answer."""
+    quiet = PlatformSettings(allow=("ann",), quiet=True)
+    world.settings = Settings(platforms={"simulated": quiet})
+    await among_editors(world, edit=False, typing=True)
+    for number, (word, told) in enumerate(
+        (
+            ("", "answers, and nothing else (as it is configured)"),
+            ("off", "also shows what is being done"),
+            ("aloud", "/quiet knows no 'aloud'"),
+            ("", "also shows what is being done, and is told when something has to wait (chosen"),
+        )
+    ):
+        world.say(f"/quiet {word}")
+        assert told in (await world.texts(number + 1))[number]
+    await world.stop()
+    await world.start()
+    world.model.say("done")
+    world.say("think", chat="elsewhere")
+    await world.sent(5)
+    world.say("think")
+    async with asyncio.timeout(10):
+        while not world.service.ledger().typing:
+            await asyncio.sleep(0.005)
+    world.model.say("done")
+    await world.sent(6)
+    world.say("/quiet default")
+    assert (await world.texts(7))[6] == "This chat is as it is configured."
+    before = world.service.ledger().typing
+    world.model.say("done")
+    world.say("think")
+    await world.sent(8)
+    assert world.service.ledger().typing == before
+    assert {typing.chat_id for typing in before} == {"home"}
+
+
 async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(world: World) -> None:
     """I4: the platform's message id is durable as soon as it is known."""
     await among_editors(world)

@@ -141,6 +141,12 @@ COMMANDS = (
         help="say something that is answered after what runs now",
     ),
     CommandSpec(
+        name="quiet",
+        topic=Topic.WORK,
+        arguments="[on | off | default]",
+        help="show or choose whether this chat gets answers and nothing else",
+    ),
+    CommandSpec(
         name="restart",
         arguments="[now | when idle]",
         help="start the gateway again; now: without letting turns come to a good place first",

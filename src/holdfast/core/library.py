@@ -23,6 +23,7 @@ from holdfast.core.message import (
 )
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
+from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.core.session import (
@@ -192,6 +193,10 @@ class Library(Protocol):
     async def last_stops(self, *, limit: int) -> list[StopRow]: ...
     async def homes(self) -> list[HomeChannel]:
         """The home channels that people have set; those of the configuration are not here."""
+        ...
+
+    async def quiet_chats(self) -> list[QuietChat]:
+        """Those of which people have said whether they are quiet."""
         ...
 
     async def pairings(self) -> Pairings: ...

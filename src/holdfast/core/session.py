@@ -10,6 +10,7 @@ from holdfast.core.memory import Edited
 from holdfast.core.message import CompactionMessage, Record
 from holdfast.core.outbox import Address, NewDelivery
 from holdfast.core.pairing import PairingChange
+from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Opening, ResetReason
 from holdfast.core.stopping import HomeChannel
 from holdfast.core.turn import NO_USAGE, Usage
@@ -113,6 +114,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     sent_off: SentOff | None = None
     pairing: PairingChange | None = None
     no_home: Address | None = None  # its account has none any more
+    quiet: QuietChat | None = None
     at: float
 
 

@@ -50,6 +50,7 @@ def furnish(parts: Parts, built: Built) -> House:
     replies = Replies(built.doors, new_id=parts.new_id)
     announcer = Announcer(watchers, built.delivery, feeds=feeds, redact=built.redact)
     cache = _cache(parts)
+    quiet = Quiet(parts.settings)
     return House(
         settings=parts.settings,
         store=parts.store,
@@ -71,6 +72,7 @@ def furnish(parts: Parts, built: Built) -> House:
             clock=parts.clock,
             new_id=parts.new_id,
             crash=parts.crash,
+            quiet=quiet,
         ),
         notices=Notices(
             built.doors,
@@ -78,8 +80,9 @@ def furnish(parts: Parts, built: Built) -> House:
             journal=parts.store,
             announcer=announcer,
             clock=parts.clock,
-            quiet=Quiet(parts.settings),
+            quiet=quiet,
         ),
+        quiet=quiet,
         announcer=announcer,
         agents=_agents(parts, built),
         cache=cache,

@@ -287,6 +287,7 @@ class Gateway:
         await self.house.memory.start()
         self._parts.progress("recovering")
         await self.homes.load()
+        await self.house.quiet.load(self._parts.store)
         await self.paired.load()
         await recovery.run()
         await self._children.recovered()

@@ -23,6 +23,7 @@ from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
 from holdfast.gateway.notices import Notices
 from holdfast.gateway.outreach import Outreach
+from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
@@ -50,6 +51,7 @@ class House:
     replies: Replies
     streaming: Streaming
     notices: Notices
+    quiet: Quiet
     announcer: Announcer
     agents: Agents
     cache: AgentCache

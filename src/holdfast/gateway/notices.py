@@ -55,8 +55,7 @@ class Notices:
 
     def _wanted(self, row: InboxRow) -> bool:
         door = self._doors.find(address_of(row))
-        source = row.inbound.source
-        if door is None or self._quiet.in_chat(source.platform, source.account, source.chat_id):
+        if door is None or self._quiet.at(row.inbound.source):
             return False
         return door.capabilities.busy_notices and not door.capabilities.fetchable
 

@@ -35,6 +35,7 @@ class Streaming:
         clock: Clock,
         new_id: NewId,
         crash: Crash,
+        quiet: Quiet,
     ) -> None:
         self._unwanted = {
             (name, account) for name, account, each in settings.every_account() if not each.stream
@@ -42,7 +43,7 @@ class Streaming:
         self._without_progress = {
             (name, account) for name, account, each in settings.every_account() if not each.progress
         }
-        self._quiet = Quiet(settings)
+        self._quiet = quiet
         self._doors = doors
         self._delivery = delivery
         self._journal = journal
@@ -58,7 +59,7 @@ class Streaming:
         source = row.inbound.source
         can = self._doors.capabilities_of(source.platform, source.account)
         account = (source.platform, source.account)
-        shows = can.edit and account not in self._unwanted and not self._is_quiet(source)
+        shows = can.edit and account not in self._unwanted and not self._quiet.at(source)
         # What a job says may be meant for nobody, which is known when all of it is said.
         if begun is None and (not shows or row.inbound.run is not None):
             return None
@@ -90,12 +91,9 @@ class Streaming:
         """None: nobody there could see that an answer to `row` is being written."""
         source = row.inbound.source
         can = self._doors.capabilities_of(source.platform, source.account)
-        if not can.typing or row.inbound.run is not None or self._is_quiet(source):
+        if not can.typing or row.inbound.run is not None or self._quiet.at(source):
             return None
         return Typist(address_of(row), show=self._delivery.show)
-
-    def _is_quiet(self, source: Source) -> bool:
-        return self._quiet.in_chat(source.platform, source.account, source.chat_id)
 
     def _doing(self, source: Source) -> Doing:
         return Doing(private=source.chat_type is ChatType.DM)

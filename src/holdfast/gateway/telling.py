@@ -12,7 +12,6 @@ from holdfast.core.stopping import StopKind, StopOrder, StopRow
 from holdfast.gateway.homes import Homes
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.quiet import Quiet
 
 KEEPS = 60.0  # seconds that a farewell is worth saying; the next process never says it
 CRASHES_APART = 600.0  # seconds between two that home channels hear of
@@ -38,7 +37,6 @@ class Telling:
         self._house = house
         self._lanes = lanes
         self._homes = homes
-        self._quiet = Quiet(house.settings)
         self._answering: dict[StopOrder, asyncio.Event] = {}
         self.said: StopOrder | None = None  # whose asker was told by the answer to the command
 
@@ -132,7 +130,7 @@ class Telling:
         door = self._house.doors.find(address)
         if door is None or door.capabilities.fetchable:
             return False
-        if self._quiet.in_chat(address.platform, address.account, address.chat_id):
+        if self._house.quiet.in_chat(address.platform, address.account, address.chat_id):
             return False
         wanted = self._house.settings.account(address.platform, address.account)
         return door.capabilities.restart_notices and (wanted is None or wanted.restart_notices)

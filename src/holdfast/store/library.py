@@ -21,6 +21,7 @@ from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
+from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import HomeChannel, StopRow
@@ -36,7 +37,7 @@ from holdfast.store import (
     session_reads,
 )
 from holdfast.store.reader import Reader
-from holdfast.store.writes import busy, notes, pairing, standing, stopping, unsynced
+from holdfast.store.writes import busy, notes, pairing, quiet, standing, stopping, unsynced
 
 
 class SqliteLibrary:
@@ -216,6 +217,9 @@ class SqliteLibrary:
 
     async def homes(self) -> list[HomeChannel]:
         return await self._read(stopping.homes)
+
+    async def quiet_chats(self) -> list[QuietChat]:
+        return await self._read(quiet.all_of_them)
 
     async def pairings(self) -> Pairings:
         return await self._read(pairing.all_of_it)

@@ -20,6 +20,7 @@ from holdfast.gateway.commands.memory import MemoryCommand
 from holdfast.gateway.commands.model import Model
 from holdfast.gateway.commands.new import Close, New
 from holdfast.gateway.commands.pairing import PairingCommand
+from holdfast.gateway.commands.quiet import QuietCommand
 from holdfast.gateway.commands.restart import Restart
 from holdfast.gateway.commands.resume import Resume
 from holdfast.gateway.commands.retry import Retry
@@ -71,6 +72,7 @@ def every_command(
         Busy(house, sessions),
         Fork(house, lanes),
         PairingCommand(house, pairing),
+        QuietCommand(house),
         Resume(house, lanes),
         Restart(house, lifecycle=lifecycle, telling=telling),
         Retry(house, lanes),

@@ -12,7 +12,6 @@ from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.homes import Homes, shown
 from holdfast.gateway.house import House
-from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.replies import address_of
 
 OFF = "off"
@@ -21,7 +20,7 @@ _HERE = (
     "and is back. /sethome off ends that."
 )
 _SILENT = " Nothing is told yet: {table}.restart_notices is off."
-_QUIET = " Nothing is told yet: it is to be quiet here, by {table}."
+_QUIET = " Nothing is told yet: it is to be quiet here. /quiet off ends that."
 _NONE = "{account} has no home channel now: /sethome in a chat makes it one."
 _CONFIGURED = (
     "The home channel of {account} is {place} now, as {table}.home says; take that out of "
@@ -55,9 +54,9 @@ class SetHome:
         wanted = self._house.settings.account(here.platform, here.account)
         silent = wanted is not None and not wanted.restart_notices
         text = _HERE.format(account=_account(here))
-        quiet = Quiet(self._house.settings).in_chat(here.platform, here.account, here.chat_id)
+        quiet = self._house.quiet.in_chat(here.platform, here.account, here.chat_id)
         table = table_of(here.platform, here.account)
-        text += _QUIET.format(table=table) if quiet else ""
+        text += _QUIET if quiet else ""
         text += _SILENT.format(table=table) if silent and not quiet else ""
         home = HomeChannel(address=here, set_by=asked.row.principal, at=self._house.clock.now())
         effect = prepare(self._house, asked.row, text, home=home)

@@ -17,6 +17,7 @@ from holdfast.store.writes import (
     jobs_rows,
     outbox,
     pairing,
+    quiet,
     sessions,
     standing,
     stopping,
@@ -54,7 +55,7 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Settled:
 
 
 def _change_the_house(cursor: apsw.Cursor, effect: CommandEffect) -> None:
-    """What belongs to no session: jobs, home channels, and who is let in."""
+    """What belongs to no session: jobs, home channels, quiet ones, and who is let in."""
     if effect.job is not None:
         jobs_rows.change(cursor, change=effect.job)
     if effect.runs is not None:
@@ -65,6 +66,8 @@ def _change_the_house(cursor: apsw.Cursor, effect: CommandEffect) -> None:
         stopping.set_home(cursor, effect.home)
     if (gone := effect.no_home) is not None:
         stopping.clear_home(cursor, platform=gone.platform, account=gone.account)
+    if effect.quiet is not None:
+        quiet.choose(cursor, effect.quiet)
 
 
 def _change_history(cursor: apsw.Cursor, effect: CommandEffect) -> InboxRow | None:
