@@ -76,5 +76,5 @@ class LinechatGround(Ground):
 async def linechat() -> AsyncIterator[Ground]:
     server = Server("secret")
     async with server.serving() as port, Proxy(port) as line:
-        door = Linechat(Secret("secret"), "default", line.port, limit=0.5)
+        door = Linechat(Secret("secret"), "default", line.port, limit=2.0)
         yield LinechatGround(server, door, line)

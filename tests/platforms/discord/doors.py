@@ -16,7 +16,9 @@ from holdfast.platforms.discord.record import Record
 from holdfast.service.clock import SystemClock
 
 
-def door_to(vendor: Vendor, folder: Path, **settings: Any) -> DiscordPlatform:
+def door_to(
+    vendor: Vendor, folder: Path, *, limit: float = 20.0, **settings: Any
+) -> DiscordPlatform:
     settings = {"token": "env:TOKEN", "menu": False, **settings}
     return DiscordPlatform(
         Secret(vendor.token),
@@ -24,6 +26,7 @@ def door_to(vendor: Vendor, folder: Path, **settings: Any) -> DiscordPlatform:
         settings=DiscordSettings(**settings),
         folder=folder,
         clock=SystemClock(),
+        limit=limit,
     )
 
 

@@ -115,7 +115,7 @@ async def over_http() -> AsyncIterator[Ground]:
     service = _service(lookup=True)
     async with serving(service) as base_url:
         door = RemoteSimulatedPlatform(
-            base_url, longest_pause=0.1, send_timeout=0.5, hello_timeout=0.5
+            base_url, longest_pause=0.1, send_timeout=2.0, hello_timeout=2.0
         )
         async with door.connect(RecordingIntake()):
             pass  # it has asked by then what its vendor can do

@@ -30,6 +30,7 @@ def door_to(
     posted: bool = False,
     folder: Path | None = None,
     clock: Clock | None = None,
+    limit: float = 20.0,
     **settings: Any,
 ) -> SlackPlatform:
     """Without a folder, what the app remembers goes with this door."""
@@ -46,6 +47,7 @@ def door_to(
         settings=SlackSettings(token="env:T", base_url=base_url, **way, **settings),
         folder=folder or _of_its_own(vendor),
         clock=clock or SystemClock(),
+        limit=limit,
     )
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from tests.platforms.slack.ground import by_socket, posted
+from tests.platforms.slack.ground import IMPATIENT, by_socket, posted
 
 from holdfast.platforms.conformance import CHECKS, Check, Ground
+from holdfast.platforms.conformance.lines import a_line_that_only_looks_whole_proves_nothing
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
@@ -16,3 +17,9 @@ async def test_the_door_keeps_its_promises(
 ) -> None:
     async with start() as ground:
         await check(ground)
+
+
+async def test_a_line_that_only_looks_whole_proves_nothing() -> None:
+    """Apart, since no other check should have to be answered that quickly."""
+    async with by_socket(IMPATIENT) as ground:
+        await a_line_that_only_looks_whole_proves_nothing(ground)

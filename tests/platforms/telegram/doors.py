@@ -13,10 +13,15 @@ from holdfast.platforms.telegram.door import TelegramSettings
 from holdfast.platforms.telegram.platform import TelegramPlatform
 
 
-def door_to(vendor: Vendor, base_url: str, **settings: Any) -> TelegramPlatform:
+def door_to(
+    vendor: Vendor, base_url: str, *, limit: float = 20.0, **settings: Any
+) -> TelegramPlatform:
     settings = {"token": "env:TOKEN", "base_url": base_url, "menu": False, **settings}
     return TelegramPlatform(
-        Secret(vendor.token), account="default", settings=TelegramSettings(**settings)
+        Secret(vendor.token),
+        account="default",
+        settings=TelegramSettings(**settings),
+        limit=limit,
     )
 
 

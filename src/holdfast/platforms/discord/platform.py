@@ -65,7 +65,9 @@ class DiscordPlatform:
         settings: DiscordSettings,
         folder: Path,
         clock: Clock,
+        limit: float = 20.0,
     ) -> None:
+        """`limit`: seconds after which a question without an answer has none."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -73,7 +75,7 @@ class DiscordPlatform:
         self._settings = settings
         self._folder = folder
         self._clock = clock
-        self._api = RestApi(token)
+        self._api = RestApi(token, limit=limit)
         most = settings.max_file_mb * 2**20
         self._ears = Ears(api=self._api, account=account, most=most)
         self._sending = Sending(self._api)

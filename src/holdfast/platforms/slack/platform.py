@@ -71,7 +71,9 @@ class SlackPlatform:
         settings: SlackSettings,
         folder: Path,
         clock: Clock,
+        limit: float = 20.0,
     ) -> None:
+        """`limit`: seconds after which a question without an answer has none."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
@@ -79,7 +81,7 @@ class SlackPlatform:
         self._folder = folder
         self._clock = clock
         self._app_token = secrets.get("app_token")
-        self._api = WebApi(secrets["token"], base_url=settings.base_url)
+        self._api = WebApi(secrets["token"], base_url=settings.base_url, limit=limit)
         self._sending = Sending(self._api)
         self._finding = Finding(self._api)
         self._posted = Posted(secrets.get("signing_secret"), account=account, clock=clock)

@@ -65,12 +65,15 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
 class TelegramPlatform:
     """A door to one bot. It owns its line while it is connected, and keeps nothing else."""
 
-    def __init__(self, token: Secret, *, account: str, settings: TelegramSettings) -> None:
+    def __init__(
+        self, token: Secret, *, account: str, settings: TelegramSettings, limit: float = 20.0
+    ) -> None:
+        """`limit`: seconds after which a question without an answer has none."""
         self.name = PLATFORM
         self.account = account
         self.capabilities = capabilities_of(settings)
         self._settings = settings
-        self._api = BotApi(token, base_url=settings.base_url)
+        self._api = BotApi(token, base_url=settings.base_url, limit=limit)
         self._sending = Sending(self._api)
         self._webhook = Webhook(self._api, token, account=account, address=settings.webhook)
 
