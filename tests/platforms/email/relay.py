@@ -49,7 +49,7 @@ class Relay:
         self._upstream = upstream
         self._context = context  # of a secret line: `wrapped` from its first byte, else on demand
         self._wrapped = wrapped
-        self._password = password  # None: nobody is asked for one
+        self.password = password  # None: nobody is asked for one
         self.port = 0
         self.faults: list[Fault] = []
         self.taken: list[str] = []  # the names of mails, in the order in which they were said
@@ -114,7 +114,7 @@ class Relay:
     def _offering(self, answer: bytes) -> bytes:
         """What is said to a greeting, with what we can do ourselves behind its first line."""
         starttls = b"250-STARTTLS\r\n" if self._context and not self._wrapped else b""
-        auth = b"250-AUTH PLAIN\r\n" if self._password is not None else b""
+        auth = b"250-AUTH PLAIN\r\n" if self.password is not None else b""
         greeting, end, rest = answer.partition(b"\r\n")
         return greeting + end + starttls + auth + rest
 
@@ -125,7 +125,7 @@ class Relay:
             await writer.start_tls(self._context)
             return
         _, _, password = b64decode(line.split()[2]).split(b"\0")
-        known = password.decode() == self._password
+        known = password.decode() == self.password
         writer.write(b"235 2.7.0 Ok\r\n" if known else b"535 5.7.8 Bad credentials\r\n")
 
     def _fault_at(self, line: bytes) -> Fault | None:

@@ -281,3 +281,31 @@ async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:
     await mailbox.wait(30)
     assert len(answers) == 1
     line.hang_up(client.client)
+
+
+@pytest.mark.parametrize("by", [Security.PLAIN, Security.TLS])
+async def test_an_attempt_that_nobody_wants_any_more_ends_at_once(box: Box, by: Security) -> None:
+    """C1: a stop waits for no server, and for no thread that waits for one."""
+    called, left = asyncio.Event(), asyncio.Event()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        await reader.read()  # and says nothing
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+
+    async def hold() -> None:
+        async with box.connected(imap_port=port, imap_security=by):
+            pass
+
+    holding = asyncio.create_task(hold())
+    async with asyncio.timeout(10):
+        await called.wait()
+        holding.cancel()
+        await asyncio.wait([holding])
+        await left.wait()
+        await asyncio.get_running_loop().shutdown_default_executor()
+    server.close()

@@ -15,10 +15,17 @@ from tests.platforms.email.doors import (
     settings_for,
     until,
 )
-from tests.platforms.email.post_office import PostOffice
+from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Fault, Relay
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
+from holdfast.core.errors import (
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    SendError,
+    Throttled,
+)
 from holdfast.core.outbox import SentFile
 from holdfast.platforms.email.composing import compose
 from holdfast.platforms.email.door import Copies, EmailSettings
@@ -93,6 +100,22 @@ async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -
     assert await sent.has("<2@localhost>", "d2")
     assert not await sent.has("<3@localhost>", "d3")
     assert len(waited) == 3  # a server may take a moment to put it there
+
+
+async def test_a_password_that_holds_no_longer_is_told_and_the_mail_stays_ours(
+    office: PostOffice, relay: Relay, tmp_path: Path
+) -> None:
+    """I2: nothing was said, and no further try helps until somebody has mended it."""
+    intake, ann = RecordingIntake(), office.person("ann")
+    relay.password = PASSWORD
+    settings = settings_for(office, office.person("bot"), smtp_port=relay.port, smtp_login=True)
+    door = door_for(settings, tmp_path)
+    async with door.connect(intake):
+        relay.password = "another"
+        with pytest.raises(NotConnected):
+            await door.send(outbound("hello", address(ann)))
+    assert [type(each) for each in intake.losses] == [ConnectRefused]
+    assert PASSWORD not in str(intake.losses[0])
 
 
 def test_who_can_be_asked_says_so() -> None:

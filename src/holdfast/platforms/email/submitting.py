@@ -76,18 +76,22 @@ class Submitting:
     async def _connected(self) -> AsyncIterator[SMTP]:
         smtp = self._client()
         try:
-            await smtp.connect()
-        except SMTPAuthenticationError as error:
-            kind = NotLetIn if error.code >= _REFUSED else NotConnected
-            raise kind(f"{self._settings.smtp_host}: {error.message}") from error
-        except (*_PROGRAM_ERRORS, ValueError) as error:
-            raise NotConnected(f"{self._settings.smtp_host}: {error}") from error
-        try:
+            await self._enter(smtp)
             yield smtp
             with suppress(*_PROGRAM_ERRORS):  # it is said and taken: a goodbye changes nothing
                 await smtp.quit(timeout=_PATIENCE)
         finally:
             smtp.close()
+
+    async def _enter(self, smtp: SMTP) -> None:
+        host = self._settings.smtp_host
+        try:
+            await smtp.connect()
+        except SMTPAuthenticationError as error:
+            kind = NotLetIn if error.code >= _REFUSED else NotConnected
+            raise kind(f"{host}: {error.message}") from error
+        except (*_PROGRAM_ERRORS, ValueError) as error:
+            raise NotConnected(f"{host}: {error}") from error
 
     def _client(self) -> SMTP:
         settings = self._settings
