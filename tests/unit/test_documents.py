@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.gateway.documents.child import Found, read_apart
+from holdfast.gateway.documents.child import read_apart
 from holdfast.gateway.documents.documents import Documents, told
+from holdfast.gateway.documents.found import Found
 from holdfast.gateway.documents.kinds import Kind, kind_of
 from holdfast.gateway.documents.program.main import read
 from holdfast.gateway.receiving import Fetched

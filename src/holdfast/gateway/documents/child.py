@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 import holdfast
+from holdfast.gateway.documents.found import Found
 from holdfast.gateway.documents.kinds import Kind
 
 # Without site and environment: it starts in a few milliseconds, and whatever lies in somebody's
@@ -19,14 +20,6 @@ _CODE = (
 )
 _PACKAGE = str(Path(holdfast.__file__).parent.parent)
 _FAILED = "it could not be read within the limits that hold for documents"
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read; `more`: and there is more. `problem`: why it is nothing, or not all."""
-
-    text: str = ""
-    more: bool = False
-    problem: str = ""
 
 
 async def read_apart(data: bytes, *, kind: Kind, limit: int) -> Found:

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from holdfast.gateway.documents.child import Found, read_apart
-from holdfast.gateway.documents.kinds import Kind, kind_of, words_of
+from holdfast.gateway.documents.found import Found
 
 _AT_ONCE = 2  # programs that read; a hundred people may send something in one moment
 _MOST = 10  # documents of one message
@@ -42,18 +41,27 @@ class Documents:
         left = _TOGETHER * limit
         until = asyncio.get_running_loop().time() + _SECONDS
         for file in files:
-            kind = await asyncio.to_thread(kind_of, file.name, file.data)
-            if kind is None:
-                found.append(None)
-            elif left <= 0 or sum(each is not None for each in found) >= _MOST:
-                found.append(_NO_ROOM)
-            else:
-                one = await self._read(file, kind, limit=min(limit, left), until=until)
-                left -= len(one.text)
-                found.append(one)
+            full = left <= 0 or sum(each is not None for each in found) >= _MOST
+            one = await self._read(file, limit=0 if full else min(limit, left), until=until)
+            left -= len(one.text) if one is not None else 0
+            found.append(one)
         return found
 
-    async def _read(self, file: File, kind: Kind, *, limit: int, until: float) -> Found:
+    async def _read(self, file: File, *, limit: int, until: float) -> Found | None:
+        # Imported with the first file that anybody sends: most gateways start, and many run,
+        # without one.
+        from holdfast.gateway.documents.child import read_apart  # noqa: PLC0415 - see above
+        from holdfast.gateway.documents.kinds import (  # noqa: PLC0415 - see above
+            Kind,
+            kind_of,
+            words_of,
+        )
+
+        kind = await asyncio.to_thread(kind_of, file.name, file.data)
+        if kind is None:
+            return None
+        if limit <= 0:
+            return _NO_ROOM
         if kind is Kind.TEXT:
             text, more = await asyncio.to_thread(words_of, file.name, file.data, limit=limit)
             return Found(text=text, more=more)

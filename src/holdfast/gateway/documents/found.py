@@ -1,0 +1,11 @@
+"""What was read in a document."""
+
+import msgspec
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """`more`: there is more of it. `problem`: why it is nothing, or not all."""
+
+    text: str = ""
+    more: bool = False
+    problem: str = ""
