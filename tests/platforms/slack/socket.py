@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from aiohttp import WSMsgType, web
-from tests.platforms.slack.vendor import Json, Vendor
+from tests.platforms.slack.vendor import Json, Vendor, written
 
 
 class Sockets:
@@ -60,7 +60,7 @@ class Sockets:
             for envelope in list(self._vendor.waiting):
                 if envelope["envelope_id"] not in brought:
                     brought.add(envelope["envelope_id"])
-                    await socket.send_json(envelope)
+                    await socket.send_str(written(envelope))
                     envelope["retry_attempt"] = envelope.get("retry_attempt", -1) + 1
             await self._vendor.changed.wait()
 

@@ -11,7 +11,7 @@ from tests.contract.conftest import HeldClock
 from tests.platforms.slack.doors import door_to, listening, until
 from tests.platforms.slack.faults import Break, SlackError, flood
 from tests.platforms.slack.posting import posting
-from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, Vendor, dm
+from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vendor, dm
 
 from holdfast.core.errors import StoreError
 from holdfast.core.inbox import Inbound
@@ -125,6 +125,17 @@ async def test_a_chat_that_may_not_be_read_holds_up_no_other(app: App) -> None:
     app.vendor.faults.add("conversations.history", SlackError("missing_scope", needed="im:history"))
     async with app.connected():
         await until(lambda: any(text.endswith("other") for text in app.heard))
+
+
+async def test_a_history_nested_without_end_holds_up_no_other(app: App) -> None:
+    await app.meet()
+    app.say_unheard("deep", blocks=DEEP)
+    app.say_unheard(f"<@{BOT_USER}> other", chat=CHANNEL, by=BOB)
+    async with app.connected():
+        await until(lambda: any(text.endswith("other") for text in app.heard))
+        app.vendor.say("on the line", blocks=DEEP)
+        await until(lambda: "on the line" in app.heard)
+    assert app.intake.losses == []
 
 
 async def test_a_history_that_is_not_answered_breaks_the_line_and_moves_no_mark(app: App) -> None:

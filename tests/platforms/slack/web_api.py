@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.platforms.slack.faults import Break, SlackError
 from tests.platforms.slack.rules import check_blocks, check_message
 from tests.platforms.slack.socket import Sockets
-from tests.platforms.slack.vendor import BOT, BOT_USER, TEAM, Json, Vendor
+from tests.platforms.slack.vendor import BOT, BOT_USER, TEAM, Json, Vendor, written
 
 Args = Mapping[str, Any]
 _STRUCTURED = frozenset({"blocks", "files", "metadata"})
@@ -69,7 +69,8 @@ class WebApi:
         # https://docs.slack.dev/authentication/installing-with-oauth#inspecting: "X-OAuth-Scopes:
         # lists the OAuth scopes your token has authorized".
         headers = {"X-OAuth-Scopes": self._vendor.scopes}
-        return _broken(request, fault) or web.json_response({"ok": True, **result}, headers=headers)
+        answer = written({"ok": True, **result})
+        return _broken(request, fault) or web.json_response(text=answer, headers=headers)
 
     def _authorise(self, request: web.Request, method: str) -> None:
         """https://docs.slack.dev/reference/methods/apps.connections.open: an app-level token, "in

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.core.attachment import NoAttachment
 from holdfast.core.errors import ConnectRefused, NotConnected, OutcomeUnknown, Refused
 from holdfast.core.secret import Secret
-from holdfast.platforms.slack.refusals import BadToken, refusal
+from holdfast.platforms.slack.refusals import BadToken, Unreadable, refusal
 
 if TYPE_CHECKING:  # an extra, which is imported when an account is connected
     from slack_sdk.web.async_client import AsyncWebClient
@@ -110,6 +110,8 @@ class WebApi:
             response = await call()
         except SlackApiError as error:
             response = error.response
+        except RecursionError as error:
+            raise Unreadable(f"Slack's answer to {method} is nested without end") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotConnected(f"{self._base_url} cannot be reached: {error}") from error
         except (TimeoutError, aiohttp.ClientError, AttributeError) as error:

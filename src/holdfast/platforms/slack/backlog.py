@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 )
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.record import Record, seconds
+from holdfast.platforms.slack.refusals import Unreadable
 from holdfast.platforms.slack.taking import Taking
 from holdfast.platforms.slack.wire import Following, Message
 
@@ -116,6 +117,8 @@ class Backlog:
                 )
             except Throttled as error:
                 await self._sleep(error.retry_after)
+            except Unreadable as error:  # for good: what stands beside it there goes with it
+                raise Refused(str(error)) from error
             except OutcomeUnknown as error:  # asking again does no harm
                 raise NotConnected(str(error)) from error
 

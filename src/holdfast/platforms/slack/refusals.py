@@ -30,6 +30,11 @@ class BadToken(NotConnected):
     """The token is none, or not any more. The message is still ours to send."""
 
 
+class Unreadable(OutcomeUnknown):
+    """An answer came, and it is nested deeper than the vendor's client can follow: asked again, it
+    would be the same."""
+
+
 class NoScope(Refused):
     """The app was not given a permission; `needed` says which."""
 
