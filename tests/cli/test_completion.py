@@ -33,7 +33,7 @@ def offered(words: str, *, environ: dict[str, str]) -> list[str]:
 
 
 def test_bash_offers_commands_options_and_choices() -> None:
-    assert offered("holdfast se", environ={}) == ["setup", "sessions", "search"]
+    assert offered("holdfast se", environ={}) == ["send", "setup", "sessions", "search"]
     assert "--session" in offered("holdfast chat --", environ={})
     assert offered("holdfast logs --level w", environ={}) == ["warning"]
 
