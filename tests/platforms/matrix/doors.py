@@ -20,6 +20,11 @@ from holdfast.service.clock import SystemClock
 _ids = count(1)
 
 
+def settings_for(base_url: str, account: Account, **more: Any) -> MatrixSettings:
+    given = {"homeserver": base_url, "user": account.name, "sync_seconds": 1, **more}
+    return MatrixSettings(**given)
+
+
 def door_to(
     base_url: str,
     account: Account,
@@ -30,14 +35,11 @@ def door_to(
     paces: Paces = USUAL,
     **settings: Any,
 ) -> MatrixPlatform:
-    secrets = {"token": Secret(account.token)} if by_token else {}
-    secrets = secrets or {"password": Secret(account.password)}
-    written = {key: f"env:{key}" for key in secrets}
-    given = {"homeserver": base_url, "user": account.name, "sync_seconds": 1, **written, **settings}
+    key, secret = ("token", account.token) if by_token else ("password", account.password)
     opening = Opening(
         account="default",
-        settings=MatrixSettings(**given),
-        secrets=secrets,
+        settings=settings_for(base_url, account, **{key: f"env:{key}"}, **settings),
+        secrets={key: Secret(secret)},
         folder=folder,
         clock=SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_ids)}",

@@ -87,6 +87,9 @@ class Person:
             shown[name] = (new or content)["body"]
         return list(shown.values())
 
+    async def reads(self, room_id: str, by: str, *texts: str) -> bool:
+        return await self.texts(room_id, by=by) == list(texts)
+
     async def membership(self, room_id: str, user_id: str) -> str:
         state = await self.call("GET", f"rooms/{quote(room_id)}/state/m.room.member/{user_id}")
         return str(state["membership"])

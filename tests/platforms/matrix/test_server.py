@@ -4,17 +4,27 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
-from tests.platforms.matrix.doors import address, change, door_to, outbound, until
-from tests.platforms.matrix.gate import Gate
+from tests.platforms.matrix.doors import (
+    address,
+    change,
+    door_to,
+    outbound,
+    settings_for,
+    until,
+)
+from tests.platforms.matrix.gate import Fault, Gate
 from tests.platforms.matrix.ground import MatrixGround
 from tests.platforms.matrix.people import Person as Client
 from tests.platforms.matrix.secretive import Secretive
 from tests.platforms.matrix.synapse import Account, Synapse
+from tests.platforms.stage import Stage, playing
 
 from holdfast.core.errors import ConnectRefused, Refused
-from holdfast.core.outbox import SentFile
+from holdfast.core.outbox import DeliveryState, SentFile
 from holdfast.core.source import ChatType
+from holdfast.models.scripted import Dictation
 from holdfast.platforms.conformance.check import Check
 from holdfast.platforms.conformance.ground import Person
 from holdfast.platforms.conformance.suite import CHECKS
@@ -207,3 +217,70 @@ async def test_nothing_is_sent_in_clear_to_a_room_that_is_encrypted(
             told = str(error)
     assert "pip install 'holdfast[matrix,e2e]'" in told
     assert await eve.said_by(bot.name) == []
+
+
+@pytest.fixture
+async def gate(synapse: Synapse) -> AsyncIterator[Gate]:
+    async with Gate(synapse.base_url).open() as made:
+        yield made
+
+
+@pytest.fixture
+async def chat(ann: Client, bot: Account, client: Client) -> str:
+    """A room of Ann and the account."""
+    room = await ann.room(bot.name, direct=True)
+    await client.join(room)
+    return room
+
+
+@pytest.fixture
+async def stage(
+    tmp_path: Path, gate: Gate, bot: Account, ann: Client, folder: Path
+) -> AsyncIterator[Stage]:
+    door = door_to(gate.base_url, bot, folder)
+    door.capabilities = msgspec.structs.replace(door.capabilities, edit_interval=0.2)
+    settings = settings_for(gate.base_url, bot, allow=(ann.user_id,), password="env:password")
+    async with playing(Stage(tmp_path, door, settings, texts=tuple)) as made:
+        yield made
+
+
+async def test_a_person_is_answered_in_one_message_that_grows(
+    stage: Stage, ann: Client, bot: Account, chat: str
+) -> None:
+    """I4: stream, edits and final text are one message."""
+    reply = Dictation()
+    stage.model.say(reply)
+    await ann.say(chat, "tell me")
+    reply.say("Once upon")
+    await until(lambda: ann.reads(chat, bot.name, "Once upon"))
+    reply.say(" a **time**.")
+    reply.end()
+    await until(lambda: ann.reads(chat, bot.name, "Once upon a time."))
+    await stage.settled(DeliveryState.SENT, 1)
+
+
+async def test_what_was_said_while_the_gateway_was_down_is_answered_once_after_its_start(
+    stage: Stage, ann: Client, bot: Account, chat: str
+) -> None:
+    """G1, G2, H3: also where it died before it could say how far it had come."""
+    stage.model.say("hello")
+    await ann.say(chat, "hi")
+    await until(lambda: ann.reads(chat, bot.name, "hello"))
+    await stage.settled(DeliveryState.SENT, 1)
+    await stage.die()
+    await ann.say(chat, "anybody?")
+    stage.model.say("here I am")
+    await stage.start()
+    await until(lambda: ann.reads(chat, bot.name, "hello", "here I am"))
+    assert await stage.ledger() == {"answered": 2}
+
+
+async def test_a_reply_whose_receipt_was_lost_is_there_once(
+    stage: Stage, gate: Gate, ann: Client, bot: Account, chat: str
+) -> None:
+    """I2: unknown → settled by its transaction."""
+    gate.faults += [Fault.CUT, Fault.CUT]
+    stage.model.say("hello")
+    await ann.say(chat, "hi")
+    await stage.settled(DeliveryState.SENT, 1)
+    assert await ann.texts(chat, by=bot.name) == ["hello"]

@@ -1,0 +1,81 @@
+"""What can be set about an account, and what is told where something is missing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from tests.platforms.matrix.doors import door_to
+from tests.platforms.matrix.synapse import Account
+from tests.platforms.stage import opened, written
+
+from holdfast.config import ConfigError, load
+from holdfast.core.errors import ConnectRefused
+from holdfast.platforms.matrix.platform import _library
+from holdfast.platforms.matrix.record import MOST_SEALED, Place, Record, Sealed
+
+HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:example.org"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[platforms.matrix]\n", "user = '' is no name of a Matrix account"),
+        ('[platforms.matrix]\nuser = "bot"\n', 'user = "@bot:example.org"'),
+        ('[platforms.matrix]\nuser = "@b:x"\nhomeserver = "x"\n', "homeserver = 'x' is no address"),
+        (HOME, "password is missing"),
+        (HOME + 'password = "env:A"\ntoken = "env:A"\n', "exclude each other"),
+    ],
+)
+def test_what_is_missing_is_named_with_what_to_write(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=told):
+        load(written(tmp_path / "home", text), {"A": "secret"})
+
+
+def test_each_account_is_one_of_its_own(tmp_path: Path) -> None:
+    other = '[platforms.matrix.accounts.work]\nhomeserver = "https://x.org"\nuser = "@w:x.org"\n'
+    text = f'{HOME}password = "env:A"\n{other}token = "env:A"\n'
+    accounts = [each.account for each in opened(tmp_path / "home", text, {"A": "secret"})]
+    assert accounts == ["default", "work"]
+
+
+def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "nio", None)  # what Python has of a module that is not
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.machine", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.matrix.owed", raising=False)
+    with pytest.raises(ConnectRefused) as told:
+        _library()
+    assert "pip install 'holdfast[matrix]'" in told.value.remedy
+
+
+async def test_a_server_that_is_not_there_may_be_back_later(tmp_path: Path) -> None:
+    door = door_to("http://127.0.0.1:1", Account(name="@bot:localhost", token=""), tmp_path)
+    with pytest.raises(Exception, match="cannot be reached") as told:
+        async with door.connect(None):  # type: ignore[arg-type]
+            pass
+    assert not isinstance(told.value, ConnectRefused)
+
+
+def test_a_place_is_later_than_another_by_its_number() -> None:
+    """The tokens of a server cannot be compared."""
+    place = Place(number=9, since="s9_1")
+    assert Place.read(str(place)) == place
+    assert place.next("s10 2").number == 10
+    assert Place.read(str(place.next("s10 2"))) == place.next("s10 2")
+    assert [Place.read(each) for each in (None, "", "s9", "x s9")] == [None] * 4
+
+
+async def test_what_cannot_be_read_yet_is_kept_over_restarts_and_not_for_ever(
+    tmp_path: Path,
+) -> None:
+    record = await Record.load(tmp_path / "record.json")
+    many = [Sealed(room_id="!r", event={"event_id": f"${n}"}) for n in range(MOST_SEALED + 2)]
+    await record.seal(many)
+    await record.unseal("$7")
+    again = await Record.load(tmp_path / "record.json")
+    names = [each.event_id for each in again.sealed]
+    assert len(names) == MOST_SEALED - 1
+    assert (names[0], names[-1]) == ("$2", f"${MOST_SEALED + 1}")
+    (tmp_path / "record.json").write_text("{nonsense")
+    assert (await Record.load(tmp_path / "record.json")).place is None
