@@ -1,0 +1,22 @@
+"""docs/platforms.md: every door that leads outside has a page, which people find from anywhere."""
+
+import pytest
+from tests.docs.conftest import REPO, Pages
+
+from holdfast.config.doors import find_door
+from holdfast.core.door import BUILT_IN
+
+OUTSIDE = [name for name in BUILT_IN if (door := find_door(name)) is not None and door.open]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_every_door_has_a_page_that_the_readme_leads_to(page: Pages, name: str) -> None:
+    assert (REPO / "docs" / f"{name}.md").is_file()
+    assert f"docs/{name}.md" in page("README.md").text
+    assert f"[platforms.{name}]" in page("examples/holdfast.toml").text
+
+
+@pytest.mark.parametrize("name", [name for name in OUTSIDE if name != "simulated"])
+def test_every_door_is_named_where_platforms_are_told_of(page: Pages, name: str) -> None:
+    assert f"({name}.md)" in page("docs/platforms.md").text
+    assert f"(docs/{name}.md)" in page("CHANGELOG.md").text
