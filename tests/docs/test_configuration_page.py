@@ -110,8 +110,9 @@ def test_the_example_file_holds_every_default(tmp_path: Path) -> None:
 def test_the_example_file_names_every_key(tmp_path: Path) -> None:
     text, section, named = example(tmp_path), "", set()
     for line in text.splitlines():
-        if found := re.match(r"(?:# )?\[([\w.]+)\]", line):
+        if found := re.match(r"(?:# )?\[([\w.]+(?:\"[^\"]+\")?)\]", line):
             section = re.sub(r"\.chats\.\w+", ".chats.NAME", found[1])
+            section = re.sub(r"^prices\..+", "prices.NAME", section)
         elif found := re.match(r"(?:# )?(\w+) = ", line):
             named.add(f"{section}.{found[1]}")
             named.add(re.sub(r"^platforms\.\w+", "platforms.NAME", f"{section}.{found[1]}"))

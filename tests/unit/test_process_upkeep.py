@@ -40,6 +40,11 @@ class Time:
         await asyncio.sleep(0)
 
 
+class Uncounted:
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+
+
 class Maker:
     """Makes as many as it is told to, and then none any more; says when each was made."""
 
@@ -206,7 +211,8 @@ async def test_a_store_that_was_left_is_looked_through(
     time = Time()
     async with SqliteStore(path) as store:
         with caplog.at_level(logging.INFO):
-            upkeep = Upkeep(store, backups=backups_of(tmp_path, time, Maker(time, count=0)))
+            backups = backups_of(tmp_path, time, Maker(time, count=0))
+            upkeep = Upkeep(store, backups=backups, minutes=Uncounted())
             upkeep.begin()
             async with asyncio.timeout(20):
                 while "is sound" not in caplog.text and "is damaged" not in caplog.text:

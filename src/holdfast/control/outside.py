@@ -8,7 +8,7 @@ from holdfast import __version__
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.machine import Drift, Machine
 from holdfast.control.problems import problems
-from holdfast.core.facts import Document, MachineFacts, Snapshot
+from holdfast.core.facts import Document, LoopFacts, MachineFacts, Snapshot
 from holdfast.core.ports import Clock
 from holdfast.service.paths import Paths
 
@@ -33,6 +33,10 @@ class Outside:
         """Judge by this heartbeat from now on whether the gateway hangs."""
         self._heartbeat = heartbeat
 
+    @property
+    def loop(self) -> LoopFacts | None:
+        return None if self._heartbeat is None else self._heartbeat.facts
+
     def look(self) -> MachineFacts:
         return self._machine.look()
 
@@ -42,8 +46,7 @@ class Outside:
         """`seen`: how old the snapshot is. Its state stands as long as the loop is seen turning.
         `machine`: where somebody has looked already."""
         now = self._clock.now()
-        heart = self._heartbeat
-        loop = None if heart is None else heart.facts
+        loop = self.loop
         hanging = loop is not None and loop.age > self._hanging_after
         document = Document(
             state="hanging" if hanging else snapshot.state,

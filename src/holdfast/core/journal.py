@@ -24,6 +24,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.minute import Minute
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
@@ -275,6 +276,10 @@ class Journal(Protocol):
 
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
     def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
+    def keep_minute(self, minute: Minute, *, since: int) -> Awaitable[None]:
+        """Add to what is kept of a minute, and forget those from before `since`."""
+        ...
+
     def enrol_memory(self, session_id: SessionId, owner: OwnerId) -> Awaitable[None]:
         """From now on memory is to hear of this session's end; the first owner stays."""
         ...

@@ -21,6 +21,7 @@ from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import (
     Record,
 )
+from holdfast.core.minute import Minute
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
 from holdfast.core.quiet import QuietChat
@@ -227,6 +228,10 @@ class Library(Protocol):
 
     async def job_run(self, run_id: str) -> JobRun | None: ...
     async def meta(self, key: str) -> str | None: ...
+    async def minutes(self, *, since: int) -> list[Minute]:
+        """Those in which something happened, in order."""
+        ...
+
     async def notebook(self, owner: OwnerId) -> Notebook:
         """An owner that nobody heard of has an empty one."""
         ...

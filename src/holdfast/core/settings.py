@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core.approval import REQUESTER
 from holdfast.core.inbox import BusyMode
+from holdfast.core.prices import Price
 from holdfast.core.reset import Hour, Minutes, ResetMode, ResetRule
 
 TOOLSETS = (
@@ -346,6 +347,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approvals: ApprovalSettings = ApprovalSettings()
     send: SendSettings = SendSettings()
     log: LogSettings = LogSettings()
+    prices: dict[str, Price] = {}  # by model; "name-*": of all whose names begin so
     platforms: dict[str, PlatformSettings] = {}
 
     def account(self, platform: str, account: str) -> PlatformSettings | None:

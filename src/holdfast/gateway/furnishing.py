@@ -27,6 +27,7 @@ from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
+from holdfast.gateway.tally import Tally
 from holdfast.gateway.titles import Titles
 from holdfast.gateway.watchers import Watchers
 
@@ -97,6 +98,7 @@ def furnish(parts: Parts, built: Built) -> House:
         ),
         bench=parts.runners.bench,
         judge=parts.judge,
+        tally=Tally(),
         messenger=Messenger(
             store=parts.store,
             clock=parts.clock,

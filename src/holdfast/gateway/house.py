@@ -27,6 +27,7 @@ from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
+from holdfast.gateway.tally import Tally
 from holdfast.gateway.titles import Titles
 from holdfast.gateway.watchers import Watchers
 
@@ -60,6 +61,7 @@ class House:
     titles: Titles
     bench: Benches
     judge: Judge
+    tally: Tally
     messenger: Messenger
     outreach: Outreach
 

@@ -58,6 +58,7 @@ class Gatehouse:
         accepted = await self.keep(inbound, principal)
         if not accepted.duplicate:
             self._threshold.crossed(inbound.source)
+            self._house.tally.accepted()
         return accepted
 
     async def keep(self, inbound: Inbound, principal: PrincipalId) -> Accepted:

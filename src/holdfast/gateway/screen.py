@@ -1,6 +1,6 @@
 """The screen of a turn: what those see of it who look on while it runs."""
 
-from holdfast.core.events import Event, ToolBegan
+from holdfast.core.events import Event, TextStreamed, ToolBegan
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.gateway.house import House
 from holdfast.gateway.live import LiveStep
@@ -20,6 +20,7 @@ class Screen:
         stream: ReplyStream | None = None,
     ) -> None:
         self.live = LiveStep()
+        self.first_at: float | None = None  # when the first word was there
         self._session_id = session_id
         self._inbox_id = inbox_id  # the message that its watchers wait for
         self._house = house
@@ -28,6 +29,8 @@ class Screen:
 
     def show(self, event: Event) -> None:
         for shown in self._showing.of(event):
+            if self.first_at is None and isinstance(shown, TextStreamed):
+                self.first_at = self._house.clock.now()
             self._house.watchers.publish(self._inbox_id, shown)
             if self._stream is not None:
                 self._stream.take(shown)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.loop import run_turn
@@ -58,7 +57,7 @@ class Turn:
             agent,
             house=house,
             resumed=resumed,
-            when_ended=partial(house.memory.turn_ended, self.rows),
+            when_ended=self._when_ended,
         )
         self.steers = Steers(log, agent, house=house, into=last)
         self._stream = house.streaming.of(
@@ -209,6 +208,13 @@ class Turn:
         self._log.end(self._house.memory.owed(self.rows, end))
         self._approvals.withdraw(at=end.at)
         self._screen.clear()
+
+    def _when_ended(self, end: EndTurn) -> None:
+        """That it has ended is durable."""
+        self._house.memory.turn_ended(self.rows, end)
+        self._house.tally.ended(
+            end, started_at=self._log.started_at, first_at=self._screen.first_at
+        )
 
     async def ended(self) -> None:
         """Returns once what closed the turn is durable. After a failure, asking writes again."""

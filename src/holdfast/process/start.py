@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.control.departing import Doorway
 from holdfast.control.greeting import greeting
+from holdfast.control.v1.room import Room
 from holdfast.core.settings import SandboxMode
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.lives import KEPT, Lives
@@ -45,10 +46,10 @@ class Start:
         await self._come_to("trying the sandbox")
         if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
             await runners.probe()
-        gateway = await self._open_doors(store, pool, model=model, runners=runners)
-        self.watch(gateway)
-        await gateway.start()
-        await self._be_ready(gateway, store)
+        room = await self._open_doors(store, pool, model=model, runners=runners)
+        self.watch(room.gateway)
+        await room.gateway.start()
+        await self._be_ready(room, store)
         await self._greet(runners, model)
 
     async def _come_to(self, phase: str) -> None:
@@ -70,7 +71,7 @@ class Start:
 
     async def _open_doors(
         self, store: SqliteStore, pool: ModelPool, *, model: Chosen, runners: Runners
-    ) -> Gateway:
+    ) -> Room:
         """Both listeners. Until the gateway has started, whoever asks is told to wait."""
         wiring = self.wiring
         api = wiring.api(store)
@@ -91,12 +92,12 @@ class Start:
         )
         self.begun.control = await control.__aenter__()
         self.begun.gateway = gateway
-        return gateway
+        return room
 
-    async def _be_ready(self, gateway: Gateway, store: SqliteStore) -> None:
+    async def _be_ready(self, room: Room, store: SqliteStore) -> None:
         assert self.begun.listener is not None, "it was opened before the gateway was started"
         await self._come_to("telling who waits")
-        await gateway.telling.came_back()
+        await room.gateway.telling.came_back()
         await store.prune_stops(keep=KEPT)
         await self.begun.listener.accept()
         self.footing.intent.running()
@@ -104,7 +105,7 @@ class Start:
         self.wiring.progress("running")
         self.notifier.tell("READY=1", f"MAINPID={os.getpid()}", patience=1.0)
         log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
-        self.begun.upkeep = self.wiring.upkeep(store, gateway)
+        self.begun.upkeep = self.wiring.upkeep(store, room)
         self.begun.upkeep.begin()
 
     async def _look_at_backups(self) -> None:

@@ -17,20 +17,30 @@ class Examined(Protocol):
     async def check(self) -> list[str]: ...
 
 
-class Upkeep:
-    """Owns two tasks: one looks through a file that was left open by a death, one backs it up.
+class Counted(Protocol):
+    """What is counted, from when it is opened until it is closed."""
 
-    Neither is needed for any message: one that fails is told in the log, and stops nothing.
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Upkeep:
+    """Owns three tasks: one looks through a file that was left open by a death, one backs it up,
+    one takes up the counts of earlier lives.
+
+    None is needed for any message: one that fails is told in the log, and stops nothing.
     """
 
-    def __init__(self, store: Examined, *, backups: Backups) -> None:
+    def __init__(self, store: Examined, *, backups: Backups, minutes: Counted) -> None:
         self._store = store
         self._backups = backups
+        self._minutes = minutes
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
         self._start(self._examine(), name="examine the store")
         self._start(self._backups.run(), name="backups")
+        self._start(self._minutes.open(), name="minutes")
 
     async def look_at_backups(self) -> None:
         """Somebody has put one on the shelf, or has taken some away."""
@@ -40,6 +50,7 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._minutes.close()
 
     async def _examine(self) -> None:
         if not self._store.unclean:

@@ -21,7 +21,9 @@ from holdfast.control.facts import Facts
 from holdfast.control.listener import HttpListener
 from holdfast.control.login import Login
 from holdfast.control.login_pages import LoginPages
+from holdfast.control.machine import resident
 from holdfast.control.metrics import Metrics
+from holdfast.control.minutes import Minutes
 from holdfast.control.page import site
 from holdfast.control.pairing import PairingDesk
 from holdfast.control.status_thread import StatusThread
@@ -174,11 +176,26 @@ class Wiring:
             redact=gateway.house.redact,
             pulse=Pulse(),
             shared=SharedReads(store),
+            minutes=self._minutes(gateway, store),
             lifecycle=self.lifecycle,
             ready=lambda: self.facts.running,
             now=self.facts.now,
             fresh=self.facts.fresh,
             document=self.status.outside.document,
+        )
+
+    def _minutes(self, gateway: Gateway, store: SqliteStore) -> Minutes:
+        def lag() -> float:
+            loop = self.status.outside.loop
+            return 0.0 if loop is None else loop.worst_minute
+
+        return Minutes(
+            gateway.house.tally,
+            store,
+            clock=self.clock,
+            agents=lambda: gateway.house.cache.facts,
+            lag=lag,
+            memory=resident,
         )
 
     def listener(
@@ -204,17 +221,17 @@ class Wiring:
             *site.routes(),
         ]
 
-    def upkeep(self, store: SqliteStore, gateway: Gateway) -> Upkeep:
+    def upkeep(self, store: SqliteStore, room: Room) -> Upkeep:
         settings, home = self.config.settings.backup, self.config.home
         folder = self.paths.backups(settings.dir)
         program = BackupProgram(
             home, folder=folder, keep=settings.keep, environ=self.config.environ
         )
         backups = Backups(
-            settings, folder=folder, maker=program, quiet=gateway.quiet, clock=self.clock
+            settings, folder=folder, maker=program, quiet=room.gateway.quiet, clock=self.clock
         )
         self.facts.add(lambda: {"last_backup": backups.facts})
-        return Upkeep(store, backups=backups)
+        return Upkeep(store, backups=backups, minutes=room.minutes)
 
     def control_socket(
         self,

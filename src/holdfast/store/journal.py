@@ -26,6 +26,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
+from holdfast.core.minute import Minute
 from holdfast.core.outbox import DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
@@ -44,6 +45,7 @@ from holdfast.store.writes import (
     inbox,
     jobs_rows,
     meta,
+    minutes,
     notes,
     outbox,
     pairing,
@@ -346,6 +348,9 @@ class SqliteJournal:
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))
+
+    def keep_minute(self, minute: Minute, *, since: int) -> Future[None]:
+        return self._submit(partial(minutes.keep, minute=minute, since=since))
 
     def edit_notes(self, edit: Edit) -> Future[Edited]:
         return self._submit(partial(notes.edit, edit=edit))

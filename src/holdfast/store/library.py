@@ -19,6 +19,7 @@ from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import Record
+from holdfast.core.minute import Minute
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
 from holdfast.core.quiet import QuietChat
@@ -37,7 +38,7 @@ from holdfast.store import (
     session_reads,
 )
 from holdfast.store.reader import Reader
-from holdfast.store.writes import busy, notes, pairing, quiet, standing, stopping, unsynced
+from holdfast.store.writes import busy, minutes, notes, pairing, quiet, standing, stopping, unsynced
 
 
 class SqliteLibrary:
@@ -257,6 +258,9 @@ class SqliteLibrary:
 
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))
+
+    async def minutes(self, *, since: int) -> list[Minute]:
+        return await self._read(partial(minutes.read, since=since))
 
     async def notebook(self, owner: OwnerId) -> Notebook:
         return await self._read(partial(notes.notebook, owner=owner))

@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.login import Login
+from holdfast.control.minutes import Minutes
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.refusals import Refused, not_found
 from holdfast.control.v1.shared import SharedReads
@@ -46,6 +47,7 @@ class Room:
     redact: Redaction
     pulse: Pulse
     shared: SharedReads
+    minutes: Minutes
     lifecycle: Lifecycle
     ready: Callable[[], bool]
     now: Callable[[], Snapshot]  # from memory alone

@@ -4,6 +4,7 @@ from typing import Any
 
 from holdfast.control.v1 import (
     approvals,
+    charts,
     departing,
     describing,
     files,
@@ -20,6 +21,7 @@ from holdfast.control.v1 import (
     transcripts,
 )
 from holdfast.control.v1.account_views import AccountList, AccountView
+from holdfast.control.v1.chart_views import Chart
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
@@ -66,6 +68,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         about="How the gateway is, and which model answers.",
         handler=overall.status,
         gives=Status,
+    ),
+    Endpoint(
+        method="GET",
+        path="/chart",
+        about="What it did, and how quickly, over the last hour or day.",
+        handler=charts.chart,
+        query=charts.ChartQuery,
+        gives=Chart,
     ),
     Endpoint(
         method="GET",
