@@ -1,6 +1,5 @@
 """Handing over words and files on behalf of one turn, to the people it may speak to."""
 
-from dataclasses import dataclass
 from hashlib import sha256
 
 from holdfast.core.errors import NotAllowed, Refused
@@ -22,21 +21,30 @@ _FETCHED = "nobody is sent anything here: say it in your answer"
 _A_CHILD = "you work for another agent, and it talks to people: say it in your answer"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnHanding:
     """`core.handing.Handing` for one turn; owns nothing."""
 
-    house: House
-    row: InboxRow  # the message that the turn answers
-    session_id: SessionId
-    workspace: SessionId
-    turn_id: TurnId
-    replies: int  # of the model in this turn so far: the calls of each have names of their own
+    def __init__(
+        self,
+        house: House,
+        row: InboxRow,
+        *,
+        session_id: SessionId,
+        workspace: SessionId,
+        turn_id: TurnId,
+        replies: int,
+    ) -> None:
+        self._house = house
+        self._row = row  # the message that the turn answers
+        self._session_id = session_id
+        self._workspace = workspace
+        self._turn_id = turn_id
+        self._replies = replies  # of the model in this turn so far: each names its calls anew
 
     async def hand_over(self, call_id: CallId, path: str, *, caption: str) -> None:
         self._check_asker()
-        address = address_of(self.row)
-        if not self.house.doors.capabilities(address).attachments_out:
+        address = address_of(self._row)
+        if not self._house.doors.capabilities(address).attachments_out:
             raise NotHanded(_NO_FILES)
         await self._bring(call_id, address, caption, path=path, kind=DeliveryKind.FILE)
 
@@ -45,20 +53,20 @@ class TurnHanding:
         if not errand.text.strip() and not errand.path:
             raise NotHanded("there is nothing to send: give a text, a file, or both")
         try:
-            address = self.house.outreach.place(errand.to, self.row)
-            self.house.outreach.authorise(address, self.row)
+            address = self._house.outreach.place(errand.to, self._row)
+            self._house.outreach.authorise(address, self._row)
         except (NoSuchChat, NotAllowed) as error:
             raise NotHanded(str(error)) from None
-        if self.house.doors.capabilities(address).fetchable:
+        if self._house.doors.capabilities(address).fetchable:
             raise NotHanded(_FETCHED)
         await self._bring(call_id, address, errand.text, path=errand.path)
         return shown_chat(address)
 
     async def owed(self, call_id: CallId) -> bool:
-        return await self.house.store.delivery(self._id(call_id)) is not None
+        return await self._house.store.delivery(self._id(call_id)) is not None
 
     def _check_asker(self) -> None:
-        if self.row.inbound.child is not None:
+        if self._row.inbound.child is not None:
             raise NotHanded(_A_CHILD)
 
     async def _bring(
@@ -75,20 +83,20 @@ class TurnHanding:
             to=address,
             text=text,
             kind=kind,
-            file=OwedFile(workspace=self.workspace, path=path) if path else None,
+            file=OwedFile(workspace=self._workspace, path=path) if path else None,
             speaker=Speaker.AGENT,
-            session_id=self.session_id,
-            turn_id=self.turn_id,
+            session_id=self._session_id,
+            turn_id=self._turn_id,
         )
         try:
             # So that the agent hears now what would fail later.
-            await self.house.messenger.check(message)
+            await self._house.messenger.check(message)
         except Refused as error:
             raise NotHanded(str(error)) from None
-        await self.house.messenger.bring(message)
+        await self._house.messenger.bring(message)
 
     def _id(self, call_id: CallId) -> DeliveryId:
         """The same for a call whichever process makes it, so that it is owed once. The model names
         its calls, and may use a name again in its next reply."""
-        name = f"{self.turn_id}/{self.replies}/{call_id}"
+        name = f"{self._turn_id}/{self._replies}/{call_id}"
         return DeliveryId(f"dlv_{sha256(name.encode('utf-8', 'replace')).hexdigest()[:27]}")

@@ -1,7 +1,8 @@
 """The messenger: brings words and files to a chat where nobody has asked for them."""
 
 import asyncio
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.agent.agent import Agent
 from holdfast.core.errors import Refused
@@ -31,8 +32,7 @@ class Undeliverable(Refused):
         self.param = param
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be brought where. `session_id` and `turn_id`: of the turn that asks for it."""
 
     id: DeliveryId
@@ -45,25 +45,36 @@ class Message:
     turn_id: TurnId | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Messenger:
     """Owns nothing: what it brings is a row of the outbox, and a note in the conversation that the
     chat has, so that the agent there knows what people answer."""
 
-    store: Store
-    clock: Clock
-    doors: Doors
-    cache: AgentCache
-    feeds: Feeds
-    announcer: Announcer
-    outgoing: OutgoingFiles
-    redact: Redaction
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        doors: Doors,
+        cache: AgentCache,
+        feeds: Feeds,
+        announcer: Announcer,
+        outgoing: OutgoingFiles,
+        redact: Redaction,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._doors = doors
+        self._cache = cache
+        self._feeds = feeds
+        self._announcer = announcer
+        self._outgoing = outgoing
+        self._redact = redact
 
     async def check(self, message: Message) -> None:
         """Raises `Undeliverable` where it is known already that it cannot arrive."""
         if message.file is None:
             return
-        able = self.doors.capabilities(message.to)
+        able = self._doors.capabilities(message.to)
         if not able.attachments_out:
             raise Undeliverable(
                 f"{message.to.platform} takes no files from this gateway", param="file"
@@ -75,7 +86,7 @@ class Messenger:
                 param="text",
             )
         try:
-            await self.outgoing.check(message.file, most=able.max_file)
+            await self._outgoing.check(message.file, most=able.max_file)
         except Refused as error:
             raise Undeliverable(str(error), param="file") from None
 
@@ -96,7 +107,7 @@ class Messenger:
             turn_id=None if elsewhere else message.turn_id,
             file=message.file,
         )
-        return await asyncio.shield(self._say(Said(delivery=new, note=note, at=self.clock.now())))
+        return await asyncio.shield(self._say(Said(delivery=new, note=note, at=self._clock.now())))
 
     def _say(self, said: Said) -> "asyncio.Future[bool]":
         """On its way to the log; an agent that is there remembers it in the same breath, as all
@@ -104,8 +115,8 @@ class Messenger:
         session_id = said.delivery.session_id
         agent = None
         if said.note is not None and session_id is not None:
-            agent = self.cache.find(session_id)
-        writing = asyncio.ensure_future(self.store.say(said))
+            agent = self._cache.find(session_id)
+        writing = asyncio.ensure_future(self._store.say(said))
         if agent is not None and said.note is not None:
             agent.remember(said.note)
         writing.add_done_callback(lambda done: self._committed(said, agent, done))
@@ -114,17 +125,17 @@ class Messenger:
     def _committed(self, said: Said, agent: Agent | None, done: "asyncio.Future[bool]") -> None:
         fresh = worked(done) and done.result()
         if fresh:
-            self.announcer.messages((), (said.delivery,))
+            self._announcer.messages((), (said.delivery,))
         session_id = said.delivery.session_id
         if said.note is None or session_id is None:
             return
         if agent is None or not fresh:
-            self.cache.drop(session_id)
-        self.feeds.committed(session_id)
+            self._cache.drop(session_id)
+        self._feeds.committed(session_id)
 
     def _note(self, message: Message) -> NoteMessage:
         file = "" if message.file is None else message.file.path.rpartition("/")[2]
-        return note_of(message.speaker, self.redact(message.text), file=file)
+        return note_of(message.speaker, self._redact(message.text), file=file)
 
     async def _conversation(self, to: Address) -> SessionId | None:
         """The one that the chat has as a whole. Where each person of a group has their own, none
@@ -138,7 +149,7 @@ class Messenger:
                 thread_id=to.thread_id,
                 user_id="",
             )
-            found = await self.store.route(build_session_key(source, False, False))
+            found = await self._store.route(build_session_key(source, False, False))
             if found is not None:
                 return found
         return None

@@ -110,8 +110,8 @@ class TurnWork:
     @property
     def handing(self) -> Handing:
         return TurnHanding(
-            house=self._house,
-            row=self._rows[-1],
+            self._house,
+            self._rows[-1],
             session_id=self.session_id,
             workspace=self.workspace,
             turn_id=self.turn_id,

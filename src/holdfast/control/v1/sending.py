@@ -1,7 +1,6 @@
 """Sending over HTTP: a message to a chat where nobody has asked for one, and what became of it."""
 
 import asyncio
-from dataclasses import replace
 from hashlib import sha256
 from typing import Annotated, BinaryIO
 
@@ -125,7 +124,7 @@ async def _claimed(room: Room, message: Message) -> Message:
         return message
     claim = HandedIn(room.home).claim
     path = await asyncio.to_thread(claim, message.file.path, message.id)
-    return replace(message, file=OwedFile(workspace=None, path=path))
+    return msgspec.structs.replace(message, file=OwedFile(workspace=None, path=path))
 
 
 def _id(room: Room, key: str) -> DeliveryId:
