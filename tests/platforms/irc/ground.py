@@ -96,15 +96,15 @@ class NgircdGround(Ground):
         ann = self._people[Person.ANN]
         match trouble:
             case Trouble.REFUSED:  # she is called otherwise, and nobody is by her nick
-                ann.do("NICK", f"{ann.nick}away")
-                await until(lambda: any(heard.verb == "NICK" for heard in ann.read))
+                await _renamed(ann, f"{ann.nick}away")
             case Trouble.AWAY:
                 self._proxy.go_away()
             case Trouble.SILENT:
                 self._proxy.fall_silent()
             case Trouble.WELL:
                 self._proxy.be_well()
-                ann.do("NICK", ann.nick)
+                if "NICK" in ann.verbs():
+                    await _renamed(ann, ann.nick)
             case _:
                 raise NotToBeHad(
                     "ngircd makes no such trouble, and the door asks it more than that"
@@ -121,6 +121,12 @@ class NgircdGround(Ground):
             bots = [name for name in names if name.lstrip("@+").rstrip("_") == self._nick]
             if len(bots) == 1:
                 return bots[0].lstrip("@+")
+
+
+async def _renamed(somebody: Client, nick: str) -> None:
+    before = somebody.verbs().count("NICK")
+    somebody.do("NICK", nick)
+    await until(lambda: somebody.verbs().count("NICK") > before)
 
 
 class HistoryGround(Ground):
