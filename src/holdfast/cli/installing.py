@@ -37,6 +37,8 @@ def install(home: Path, choice: Choice, *, test: bool, ask: bool) -> None:
     click.echo(f"Start it:  holdfast run{as_option(home)}")
     if any(name not in HERE for name in config.settings.platforms):
         click.echo("Whoever writes to your bot gets a code:  holdfast pairing approve CODE")
+    else:
+        click.echo(f"To be reached in a chat:  holdfast setup --door telegram{as_option(home)}")
 
 
 def _try(choice: Choice, *, ask: bool) -> None:
