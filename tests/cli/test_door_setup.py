@@ -169,7 +169,8 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
     wish = Wish(door="pigeon", account="default", given={"loft": "north"})
 
     def refused(*, environ: dict[str, str] | None = None, **more: Any) -> str:
-        changed = Wish(door="pigeon", account="default", **{"given": {"loft": "north"}, **more})
+        wanted = {"account": "default", "given": {"loft": "north"}, **more}
+        changed = Wish(door="pigeon", **wanted)
         with pytest.raises((HoldfastError, click.ClickException)) as caught:
             install(pigeon, changed, person=None, environ=environ or {})
         assert files(pigeon) == before
@@ -179,6 +180,10 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
     assert "--set pass_key=env:PIGEON_KEY" in refused()
     assert "read by others" in refused(given={"loft": "n", "pass_key": "coo-coo-coo"})
     assert "NOWHERE is not set" in refused(secret_from="NOWHERE")
+    assert "NOWHERE is not set" in refused(
+        given={"loft": "n", "spare_token": "env:NOWHERE"}, environ={"PIGEON_KEY": "coo-coo-coo"}
+    )
+    assert "letters, digits" in refused(account="my work")
     assert "a whole number" in refused(given={"loft": "n", "birds": "x"})
     assert "did you mean `loft`?" in refused(
         given={"loft": "n", "lift": "x"}, environ={"PIGEON_KEY": "coo-coo-coo"}

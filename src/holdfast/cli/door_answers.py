@@ -64,10 +64,10 @@ class Answering:
         """What is given goes before everything else; a key that nobody asks for may be given too.
         Raises for what is missing, and for a secret that is written out."""
         for question in self._door.questions:
-            if self._said.get(question.unless):
-                continue
             if question.key in given:
                 self._give(question.key, given[question.key])
+            elif self._said.get(question.unless):
+                continue
             elif question.secret:
                 self._ask_secret(question)
             else:

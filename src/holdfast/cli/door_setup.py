@@ -17,6 +17,7 @@ from holdfast.cli.toml_patch import Value
 from holdfast.config.doors import find_door, known_doors
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.error import nearest
+from holdfast.config.platforms import is_account_name
 from holdfast.core.door import Door, Known
 from holdfast.core.errors import ConnectError, ConnectRefused, HoldfastError, SendError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
@@ -52,6 +53,8 @@ def install(home: Path, wish: Wish, *, person: Person | None, environ: Mapping[s
     """Nothing is written before the vendor knows the account, or a person wants it all the same.
     `person` None: nobody is asked anything."""
     door = _door(wish.door)
+    if not is_account_name(wish.account):
+        raise HoldfastError(f'--account {wish.account}: say letters, digits, "_" and "-".')
     if person is not None and door.guide:
         click.echo(door.guide)
     around = Surroundings(

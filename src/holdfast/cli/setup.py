@@ -67,6 +67,8 @@ def command(
       holdfast setup --door slack --account work --set token=env:BOT --set app_token=env:APP
     """
     if door is not None:
+        if provider or name:
+            raise click.UsageError("--provider and --name are about a model, not about a --door.")
         settings = [*given, *([f"base_url={base_url}"] if base_url else [])]
         _set_up(door, account, settings, key_from_env, owner, test=not no_test, as_json=as_json)
         return

@@ -108,8 +108,12 @@ def _readable(door: Door[Any], table: Any) -> Any:
     return {key: value for key, value in table.items() if key in UnreadSettings.__struct_fields__}
 
 
+def is_account_name(account: str) -> bool:
+    return _ACCOUNT.fullmatch(account) is not None
+
+
 def _check_account_name(draft: Draft, path: KeyPath, account: str) -> None:
-    if _ACCOUNT.fullmatch(account) and account != DEFAULT_ACCOUNT:
+    if is_account_name(account) and account != DEFAULT_ACCOUNT:
         return
     raise draft.refuse(
         path,
