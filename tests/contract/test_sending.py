@@ -120,6 +120,39 @@ async def test_a_chat_that_the_configuration_names_is_sent_to_without_asking(
     assert sorted(await world.chats(2)) == [("club", "dinner is ready"), ("home", "told them")]
 
 
+async def test_where_answers_are_fetched_nothing_is_sent_to_whoever_asks(world: Sender) -> None:
+    """A program that asks over the API has the answer; the agent may still speak to a chat."""
+    world.model.say(world.sends("one moment"), "here you are")
+    assert (await world.end_of(await world.accept("do it"))).text == "here you are"
+    result = await world.result()
+    assert (result.outcome, result.text) == (
+        Outcome.ERROR,
+        "nobody is sent anything here: say it in your answer",
+    )
+    world.model.say(world.sends("done", to="simulated:club"), "told them")
+    await world.end_of(await world.accept("tell the club"))
+    assert await world.chats(1) == [("club", "done")]
+
+
+@pytest.mark.parametrize(
+    ("to", "told"),
+    [
+        ("nowhere", "names no chat"),
+        ("icq:1", "Nothing can be sent to a platform 'icq'; to these: post, simulated."),
+        ("api:one", "Nothing can be sent to a platform 'api'"),
+        ("house:jobs", "Nothing can be sent to a platform 'house'"),
+    ],
+)
+async def test_a_chat_that_there_is_not_is_told_to_the_agent(
+    world: Sender, to: str, told: str
+) -> None:
+    world.model.say(world.sends("x", to=to), "I see")
+    world.say("send it")
+    assert await world.chats(1) == [("home", "I see")]
+    result = await world.result()
+    assert result.outcome is Outcome.ERROR and told in result.text
+
+
 async def test_another_chat_is_refused_also_to_an_operator(world: Sender) -> None:
     """Law 12: nobody may until somebody says so; the agent hears which key would let it."""
     world.model.say(world.sends("psst", to="simulated:stranger"), "I may not")
