@@ -135,6 +135,11 @@ async def test_a_message_arrives_whole_in_lines_that_the_server_does_not_cut(
         ann.do("JOIN", long)
         await until(lambda: "366" in ann.verbs())
         await door.send(outbound("🦆" * 450, long))
+        assert door.fits("\n".join("abcdefgh"))
+        assert not door.fits("\n".join("abcdefghi"))
+        half = "half an emoji: \ud83e"
+        assert door.fits(half)
+        await door.send(outbound(half, long))
         await door.send(outbound("**one**\n\n- two\n- *three*", long))
         await until(lambda: any("three" in text for text in ann.texts()))
     ducks = [text for text in ann.texts() if "🦆" in text]

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core.capabilities import Backlog, Capabilities, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected
+from holdfast.core.length import length
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
@@ -95,7 +96,8 @@ class IrcPlatform:
                 raise ended
 
     def fits(self, text: str) -> bool:
-        return len(text.encode()) <= _LONGEST and len(render(text, limit=_ROOM)) <= _LINES
+        short = length(text, LengthUnit.BYTES) <= _LONGEST
+        return short and len(render(text, limit=_ROOM)) <= _LINES
 
     async def send(self, outbound: Outbound) -> Receipt:
         return await self._there().sending.send(outbound)
