@@ -374,11 +374,24 @@ async def test_the_receipt_of_a_delivery_can_be_waited_for(world: Sender) -> Non
     assert early is not None and early.state is not DeliveryState.SENT
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(receipts.of(DeliveryId("r1"), library=store, wait=600))
+        await receipts.of(DeliveryId("r1"), library=store, wait=0)  # who goes takes nobody along
         world.post.go.set()
     row = waiting.result()
     assert row is not None
     assert (row.state, row.platform_message_id) == (DeliveryState.SENT, "p1")
     assert await receipts.of(DeliveryId("none"), library=store, wait=600) is None
+
+
+async def test_a_gateway_that_stops_keeps_nobody_waiting_for_a_receipt(world: Sender) -> None:
+    world.post.go.clear()
+    await world.gateway.house.messenger.bring(message("r2", to="box", platform="post"))
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        asked = world.gateway.receipts.of(DeliveryId("r2"), library=world.store, wait=600)
+        waiting = tasks.create_task(asked)
+        await asyncio.sleep(0)
+        await world.gateway.stop()
+    row = waiting.result()
+    assert row is not None and row.state is not DeliveryState.SENT
 
 
 async def test_what_is_said_twice_under_one_id_is_owed_and_noted_once(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ class Delivery:
     ) -> None:
         self._doors = doors
         self._clock = clock
+        self._receipts = receipts or Receipts()
         self._attempts = Attempts(
             doors,
             journal=journal,
@@ -76,7 +77,7 @@ class Delivery:
             redact=redact,
             crash=crash,
             outgoing=outgoing,
-            receipts=receipts or Receipts(),
+            receipts=self._receipts,
             failed=failed,
         )
         self._posting = Posting(doors, journal=journal, clock=clock, crash=crash, redact=redact)
@@ -163,6 +164,7 @@ class Delivery:
         """Stop sending. What has no receipt yet is in the store, and a successor's to settle;
         so is what comes to be owed from now on."""
         self._closed = True
+        self._receipts.close()
         tasks = [chat.task for chat in self._chats.values() if chat.task]
         for task in tasks:
             task.cancel()

@@ -1,7 +1,6 @@
 """Receipts: whoever waits for the end of a delivery hears of it."""
 
 import asyncio
-from contextlib import suppress
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.library import Library
@@ -14,28 +13,45 @@ class Receipts:
     """Owns who waits for what; most deliveries are waited for by nobody, and cost a look."""
 
     def __init__(self) -> None:
-        self._waiting: dict[DeliveryId, asyncio.Event] = {}
+        self._waiting: dict[DeliveryId, set[asyncio.Event]] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Nothing is sent any more: whoever waits hears what is known by now."""
+        self._closed = True
+        for delivery_id in self._waiting:
+            self.settled(delivery_id)
 
     def settled(self, delivery_id: DeliveryId) -> None:
         """Something is known of it now that was not before, and the store has it."""
-        if (event := self._waiting.pop(delivery_id, None)) is not None:
+        for event in self._waiting.get(delivery_id, ()):
             event.set()
 
     async def of(
         self, delivery_id: DeliveryId, *, library: Library, wait: float
     ) -> DeliveryRow | None:
         """The row, once it has ended or so many seconds have passed; None: there is none."""
-        with suppress(TimeoutError):
+        event = asyncio.Event()
+        self._waiting.setdefault(delivery_id, set()).add(event)
+        try:
             async with asyncio.timeout(wait):
-                while True:
-                    # Before the look: what is settled behind it is not missed.
-                    event = self._waiting.setdefault(delivery_id, asyncio.Event())
-                    row = await library.delivery(delivery_id)
-                    if row is None or has_ended(row):
-                        break
+                while not _is_over(await library.delivery(delivery_id)) and not self._closed:
                     await event.wait()
-        self._waiting.pop(delivery_id, None)
+                    event.clear()  # before the look: what is settled behind it is not missed
+        except TimeoutError:
+            pass
+        finally:
+            self._leave(delivery_id, event)
         return await library.delivery(delivery_id)
+
+    def _leave(self, delivery_id: DeliveryId, event: asyncio.Event) -> None:
+        self._waiting[delivery_id].discard(event)
+        if not self._waiting[delivery_id]:
+            del self._waiting[delivery_id]
+
+
+def _is_over(row: DeliveryRow | None) -> bool:
+    return row is None or has_ended(row)
 
 
 def has_ended(row: DeliveryRow) -> bool:
