@@ -24,7 +24,9 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_mail(source: bytes) -> Mail:
-    """The plain text where there is one, else that of the HTML."""
+    """The plain text where there is one, else that of the HTML. No mail has a zero byte in it (RFC
+    3501 4.3), and the library stumbles over one."""
+    source = source.replace(b"\x00", b"")
     plain: list[str] = []
     pages: list[str] = []
     files: list[File] = []
@@ -44,11 +46,17 @@ def _parts(message: Message) -> Iterator[Message]:
     while waiting and seen < _MOST_PARTS:
         part = waiting.pop(0)
         seen += 1
-        inside = part.get_payload()
-        if part.get_content_maintype() == "multipart" and isinstance(inside, list):
-            waiting[:0] = [each for each in inside if isinstance(each, Message)]
+        if part.get_content_maintype() == "multipart" and part.is_multipart():
+            waiting[:0] = _inside(part)
         else:
             yield part
+
+
+def _inside(part: Message) -> list[Message]:
+    inside = part.get_payload()
+    return (
+        [each for each in inside if isinstance(each, Message)] if isinstance(inside, list) else []
+    )
 
 
 def _is_file(part: Message) -> bool:
@@ -67,9 +75,8 @@ def _letters(part: Message) -> str:
 
 
 def _bytes(part: Message) -> bytes:
-    inside = part.get_payload()
-    if isinstance(inside, list):  # a mail within the mail
-        return b"\n".join(each.as_bytes() for each in inside if isinstance(each, Message))
+    if part.is_multipart():  # a mail within the mail
+        return b"\n".join(each.as_bytes() for each in _inside(part))
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""
 
