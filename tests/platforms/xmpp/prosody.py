@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-MISSING = "prosody is not installed: scripts/system-packages, or apt-get install prosody, brings it"
+MISSING = "{0} is not installed: scripts/system-packages, or apt-get install {0}, brings it"
 PEOPLE = ("bot", "ann", "bob")
 _PATIENCE = 30.0  # seconds for the server to be up
 
@@ -166,7 +166,7 @@ class Prosody:
 def need_prosody() -> None:
     for name in ("prosody", "openssl"):
         if shutil.which(name) is None:
-            pytest.skip(MISSING)
+            pytest.skip(MISSING.format(name))
 
 
 def _certify(folder: Path) -> None:

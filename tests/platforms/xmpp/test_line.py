@@ -15,6 +15,8 @@ from holdfast.core.secret import Secret
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.xmpp.check import check
 from holdfast.platforms.xmpp.endings import of_login
+from holdfast.platforms.xmpp.platform import library
+from holdfast.platforms.xmpp.wire import ping
 from holdfast.service.clock import SystemClock
 
 
@@ -101,6 +103,18 @@ async def test_credentials_are_tried_without_a_presence_or_another_line_being_cl
             await check(opening("wrong"))
         assert intake.losses == []
     assert not (tmp_path / "none").exists()
+
+
+async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_has_it(
+    server: Prosody,
+) -> None:
+    """A line may be idle for weeks, but for the signs of life that it asks for."""
+    settings = settings_for(server)
+    line = library(settings)(settings, Secret("pw-bot"), resource="")
+    async with line.opened():
+        for _ in range(3):
+            await line.ask(ping())
+        await until(lambda: not line.plugin["xep_0198"].unacked_queue)
 
 
 def test_a_server_that_cannot_check_passwords_now_is_asked_again() -> None:

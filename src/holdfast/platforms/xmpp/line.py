@@ -30,6 +30,8 @@ from holdfast.platforms.xmpp.wire import Rejected
 
 # Below that the library writes down whole stanzas, and the password among them.
 logging.getLogger("slixmpp").setLevel(logging.WARNING)
+# What the server said to a login is told as the reason why there is no line.
+logging.getLogger("slixmpp.features.feature_mechanisms").setLevel(logging.CRITICAL)
 
 _FAREWELL = 1.0  # seconds for a server to close its side
 
@@ -42,7 +44,6 @@ def _stretched(mechanism: SCRAM, text: bytes, salt: bytes, iterations: int) -> b
 
 
 SCRAM.Hi = _stretched  # type: ignore[assignment,method-assign]
-
 _SEE_WHAT_IS_TAKEN = "<r xmlns='urn:xmpp:sm:3'/>"
 _NEVER = 2**31  # stanzas: we ask for an ack ourselves, behind what it is about
 
@@ -139,8 +140,7 @@ class Line(ClientXMPP):
 
     def say(self, message: Element) -> None:
         self._put(Message(self, xml=message))  # type: ignore[no-untyped-call]
-        if self.acks:
-            self.send(_SEE_WHAT_IS_TAKEN)
+        self._see_what_is_taken()
 
     def appear(self, presence: Element) -> None:
         self._put(Presence(self, xml=presence))
@@ -167,6 +167,7 @@ class Line(ClientXMPP):
     async def _answer(self, iq: Iq, whom: str) -> Iq:
         self._need_line()
         asked: asyncio.Future[Iq] = iq.send(timeout=self._patience)  # type: ignore[no-untyped-call]
+        self._see_what_is_taken()
         await _first(asked, self.over)
         if not asked.done():
             asked.cancel()
@@ -183,6 +184,11 @@ class Line(ClientXMPP):
     def _put(self, stanza: Message | Presence) -> None:
         self._need_line()
         self.send(stanza)
+
+    def _see_what_is_taken(self) -> None:
+        """Behind whatever was said: until the server has answered this, the library keeps that."""
+        if self.acks:
+            self.send(_SEE_WHAT_IS_TAKEN)
 
     def _need_line(self) -> None:
         if self.over.done() or not self._ready.done():

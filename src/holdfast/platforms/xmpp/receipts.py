@@ -73,4 +73,4 @@ def _error(why: Rejection, by: str) -> SendError:
     told = f"{by} did not take the message: {why.words}"
     if why.kind == "wait":
         return Throttled(told, retry_after=_BREATH)
-    return NotInRoom(told) if why.condition == NOT_IN_ROOM else Refused(told)
+    return NotInRoom(told) if why.condition in NOT_IN_ROOM else Refused(told)

@@ -19,7 +19,8 @@ _OWNER = "http://jabber.org/protocol/muc#owner"
 _FORM = "jabber:x:data"
 _OURS, _NEW_ROOM, _RENAMED = "110", "201", "303"
 _PUT_OUT = frozenset({"301", "307", "321", "322"})  # by people: coming back would be rude
-NOT_IN_ROOM = "not-acceptable"  # 7.4: whoever speaks in a room has to be in it
+# 7.4: whoever speaks in a room has to be in it; and one that was taken down is not to be found.
+NOT_IN_ROOM = frozenset({"not-acceptable", "item-not-found"})
 _LIMIT = 10.0  # seconds for a room to let us in
 _NAMES = 3  # that are tried, where others have ours
 
@@ -69,7 +70,7 @@ class Room:
         try:
             await wire.ask(ping(), to=f"{self.address}/{self.nick}")
         except Rejected as error:
-            if error.why.condition == NOT_IN_ROOM:
+            if error.why.condition in NOT_IN_ROOM:
                 self.vanish()
         except SendError:
             return  # nothing is known by that; whether the line lives is found out elsewhere

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from holdfast.core.attachment import Attachment
@@ -122,7 +123,7 @@ class Taking:
             said = await self._heard.get()
             position = self._position(said)
             if position is None or position.id not in self._filled:
-                await self._insist(lambda: self._take(said, position, now=True))  # noqa: B023 - awaited before the next
+                await self._insist(partial(self._take, said, position, now=True))
 
     async def leave(self) -> None:
         """What was looked at need not be again."""
