@@ -191,6 +191,11 @@ def test_what_is_wrong_or_broken_off_leaves_the_home_as_it_was(pigeon: Path) -> 
     with pytest.raises(click.Abort):
         install(pigeon, wish, person=Somebody({"Roof": [""]}), environ={})
     assert files(pigeon) == before
+    (pigeon / "holdfast.toml").write_text('[platforms.pigeon]\npass_key = "written-out"\n')
+    bob = Somebody({"Loft": ["n"], "Roof": [""], "Birds": [""], "Rings": [""]})
+    with pytest.raises(click.Abort):
+        install(pigeon, Wish(door="pigeon", account="default", given={}), person=bob, environ={})
+    assert bob.asked[-1] == ("Key", "", True)
     with pytest.raises(HoldfastError, match="Did you mean pigeon"):
         install(pigeon, Wish(door="pidgeon", account="default", given={}), person=None, environ={})
 

@@ -73,8 +73,9 @@ class Answering:
             else:
                 self._ask(question)
         asked = {question.key for question in self._door.questions}
-        for key in given.keys() - asked:
-            self._give(key, given[key])
+        for key, text in given.items():
+            if key not in asked:
+                self._give(key, text)
         return self._found
 
     def _give(self, key: str, text: str) -> None:
@@ -99,12 +100,13 @@ class Answering:
             raise HoldfastError(f"--set {key}: {name} is not set, in this shell or in .env.")
 
     def _ask_secret(self, question: Question) -> None:
-        key, standing = question.key, self._standing(question.key)
-        if standing and not self._wants_another(question, standing):
+        key = question.key
+        # Where a secret itself was written into the table, it is not shown, and is replaced.
+        stands = _REFERENCE.fullmatch(str(self._standing(key) or ""))
+        if stands is not None and not self._wants_another(question, stands[0]):
             return
-        refers = _REFERENCE.fullmatch(str(standing or ""))
-        variable = (refers[1] if refers else None) or self._variable(question)
-        value = "" if standing else self._known(variable)
+        variable = (stands[1] if stands else None) or self._variable(question)
+        value = "" if stands else self._known(variable)
         value = value or self._told(question, hint=f"--set {key}=env:{variable}")
         if not value and question.made:
             value = secrets.token_urlsafe(_MADE_OF)
@@ -119,7 +121,7 @@ class Answering:
     def _refer(self, key: str, reference: str) -> None:
         self._said[key] = self._found.values[key] = reference
 
-    def _wants_another(self, question: Question, standing: Any) -> bool:
+    def _wants_another(self, question: Question, standing: str) -> bool:
         if self._person is None:
             return False
         asked = f"{question.label} is {standing} already; keep that?"
