@@ -46,12 +46,11 @@ def _opened(name: str, opening: Opening[Any]) -> Platform | None:
             told = f"it opens {platform.name}:{platform.account} in the place of its account"
             return _closed(name, opening, told)
         return platform
-    except DoorUnusable as error:
-        return _closed(name, opening, str(error))
     except Exception as error:  # a door may be anybody's, and may fail in any way
         what = f"{name}:{opening.account}"
         log.exception("%s is not opened.", what, extra={"action": "door_closed"})
-        return _closed(name, opening, repr(error))
+        why = str(error) if isinstance(error, DoorUnusable) else repr(error)
+        return _closed(name, opening, why)
 
 
 def _closed(name: str, opening: Opening[Any], why: str) -> Platform:
