@@ -298,6 +298,20 @@ async def test_a_file_that_was_owed_when_its_process_died_is_sent_once(
     assert (await world.result()).outcome is Outcome.OK
 
 
+async def test_what_the_owner_has_sent_is_brought_by_the_successor_and_only_once(
+    world: Sender, until: Until
+) -> None:
+    """I2: owed before the platform was reached; whoever repeats the command repeats nothing."""
+    await world.gateway.accounts.pause("post", "default")
+    assert await world.gateway.house.messenger.bring(message("k", to="box", platform="post"))
+    await world.die()
+    await world.start()
+    assert not await world.gateway.house.messenger.bring(message("k", to="box", platform="post"))
+    await world.gateway.accounts.resume("post", "default")
+    await until(lambda: len(world.post.got) == 1)
+    await until(lambda: _settled(world))
+
+
 async def test_a_file_that_is_too_large_for_its_platform_is_told_at_once(world: Sender) -> None:
     with pytest.raises(Undeliverable, match="takes no files"):
         await world.gateway.house.messenger.check(message("a", to="club", file="plan.txt"))
@@ -383,7 +397,7 @@ async def test_the_receipt_of_a_delivery_can_be_waited_for(world: Sender) -> Non
 
 
 async def test_a_gateway_that_stops_keeps_nobody_waiting_for_a_receipt(world: Sender) -> None:
-    world.post.go.clear()
+    await world.gateway.accounts.pause("post", "default")
     await world.gateway.house.messenger.bring(message("r2", to="box", platform="post"))
     async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
         asked = world.gateway.receipts.of(DeliveryId("r2"), library=world.store, wait=600)
