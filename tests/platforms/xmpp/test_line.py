@@ -110,7 +110,7 @@ async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_ha
 ) -> None:
     """A line may be idle for weeks, but for the signs of life that it asks for."""
     settings = settings_for(server)
-    line = library(settings)(settings, Secret("pw-bot"), resource="")
+    line = library(settings, account="default")(settings, Secret("pw-bot"), resource="")
     async with line.opened():
         for _ in range(3):
             await line.ask(ping())
@@ -118,9 +118,11 @@ async def test_nothing_that_was_said_is_held_for_longer_than_until_the_server_ha
 
 
 def test_a_server_that_cannot_check_passwords_now_is_asked_again() -> None:
-    told = of_login(BOT, ["temporary-auth-failure"], encrypted=True)
+    told = of_login(BOT, ["temporary-auth-failure"], encrypted=True, table="platforms.xmpp")
     assert not isinstance(told, ConnectRefused)
-    assert isinstance(of_login(BOT, [], encrypted=True), ConnectRefused)
+    wrong = of_login(BOT, ["not-authorized"], encrypted=True, table="platforms.xmpp.accounts.two")
+    assert isinstance(wrong, ConnectRefused)
+    assert "platforms.xmpp.accounts.two.jid" in wrong.remedy
 
 
 async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(

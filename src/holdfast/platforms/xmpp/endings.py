@@ -8,27 +8,28 @@ from holdfast.platforms.xmpp.door import XmppSettings
 _PASSING = "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
 
 
-def of_login(jid: str, refusals: Sequence[str], *, encrypted: bool) -> ConnectError:
-    """`refusals` are what the server said to each way of logging in that was tried."""
+def of_login(jid: str, refusals: Sequence[str], *, encrypted: bool, table: str) -> ConnectError:
+    """`refusals` are what the server said to each way of logging in that was tried, and
+    `table` is where the configuration speaks of the account."""
     if _PASSING in refusals:
         return LineLost(f"the server of {jid} cannot check passwords for the moment")
     if refusals:
         return ConnectRefused(
             f"the server does not let {jid} in ({refusals[0]}): the account or its password is "
             "wrong, or it was closed",
-            remedy="set platforms.xmpp.jid and its password to those of an account that exists",
+            remedy=f"set {table}.jid and its password to those of an account that exists",
         )
     if not encrypted:
         return ConnectRefused(
             f"the server of {jid} offers no encryption, and nothing is said over a line that "
             "others can read",
             remedy="switch TLS on at the server; for one on this machine, set "
-            'platforms.xmpp.host = "127.0.0.1" and platforms.xmpp.tls = false',
+            f'{table}.host = "127.0.0.1" and {table}.tls = false',
         )
     return ConnectRefused(f"the server of {jid} offers no way to log in that is known here")
 
 
-def of_stream(condition: str, text: str, settings: XmppSettings) -> ConnectError:
+def of_stream(condition: str, text: str, settings: XmppSettings, *, table: str) -> ConnectError:
     """https://www.rfc-editor.org/rfc/rfc6120#section-4.9.3"""
     told = f"{condition} ({text})" if text else condition
     if condition == "conflict":
@@ -39,14 +40,14 @@ def of_stream(condition: str, text: str, settings: XmppSettings) -> ConnectError
     if condition == "host-unknown":
         return ConnectRefused(
             f"the server does not serve the domain of {settings.jid}",
-            remedy="mend platforms.xmpp.jid, or platforms.xmpp.host",
+            remedy=f"mend {table}.jid, or {table}.host",
         )
     return LineLost(f"the server closed the line: {told}")
 
 
-def untrusted(jid: str, error: Exception) -> ConnectError:
+def untrusted(jid: str, error: Exception, *, table: str) -> ConnectError:
     """It may be renewed at any time, so it is tried again."""
     return LineLost(
         f"the certificate of the server of {jid} is not to be trusted: {error}. If it is vouched "
-        "for by an authority of your own, name that with platforms.xmpp.ca_file"
+        f"for by an authority of your own, name that with {table}.ca_file"
     )

@@ -61,6 +61,7 @@ class Line(ClientXMPP):
         resource: str,
         context: ssl.SSLContext,
         patience: float,
+        table: str,
     ) -> None:
         address = f"{settings.jid}/{resource}" if resource else settings.jid
         super().__init__(address, password.reveal(), ssl_context=context)
@@ -71,6 +72,7 @@ class Line(ClientXMPP):
         self.over: asyncio.Future[ConnectError] = self.loop.create_future()
         self._settings = settings
         self._patience = patience  # seconds for an answer
+        self._table = table  # where the configuration speaks of the account
         self._ready: asyncio.Future[None] = self.loop.create_future()
         self._fault: ConnectError | None = None
         self._refusals: list[str] = []  # of the ways to log in
@@ -225,14 +227,19 @@ class Line(ClientXMPP):
     def _locked_out(self, _: Any) -> None:
         encrypted = self.transport is not None and self.transport.get_extra_info("ssl_object")
         self._fault = of_login(
-            bare(self.requested_jid.full), self._refusals, encrypted=bool(encrypted)
+            bare(self.requested_jid.full),
+            self._refusals,
+            encrypted=bool(encrypted),
+            table=self._table,
         )
 
     def _complained(self, stanza: Any) -> None:
-        self._fault = of_stream(stanza["condition"], stanza["text"], self._settings)
+        self._fault = of_stream(
+            stanza["condition"], stanza["text"], self._settings, table=self._table
+        )
 
     def _mistrusted(self, error: Any) -> None:
-        self._fault = untrusted(self._settings.jid, error)
+        self._fault = untrusted(self._settings.jid, error, table=self._table)
         self.abort()
 
     def _disconnected(self, reason: Any) -> None:

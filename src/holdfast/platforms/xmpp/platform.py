@@ -16,6 +16,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
+from holdfast.core.settings import table_of
 from holdfast.platforms.text.xmpp import fits
 from holdfast.platforms.xmpp.connected import PULSE, Around, Connected
 from holdfast.platforms.xmpp.door import XmppSettings
@@ -77,7 +78,9 @@ class XmppPlatform:
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
-        make = await asyncio.to_thread(library, self._settings, patience=self._patience)
+        make = await asyncio.to_thread(
+            library, self._settings, account=self.account, patience=self._patience
+        )
         around = await self._around(intake)
         line = make(self._settings, self._password, resource=self._settings.resource)
         line.alive = lambda: intake.proven(self.name, self.account)
@@ -167,7 +170,9 @@ class XmppPlatform:
         return self._connected
 
 
-def library(settings: XmppSettings, *, patience: float = PATIENCE) -> "Callable[..., Line]":
+def library(
+    settings: XmppSettings, *, account: str, patience: float = PATIENCE
+) -> "Callable[..., Line]":
     """In a thread: the import takes a while, and so does reading whom this machine trusts; the
     loop has others to serve."""
     try:
@@ -177,4 +182,6 @@ def library(settings: XmppSettings, *, patience: float = PATIENCE) -> "Callable[
             f"the library that speaks XMPP is not installed ({error})",
             remedy="pip install 'holdfast[xmpp]', then restart the gateway",
         ) from error
-    return partial(Line, context=trust(settings), patience=patience)
+    table = table_of(PLATFORM, account)
+    context = trust(settings, table=table)
+    return partial(Line, context=context, patience=patience, table=table)

@@ -7,7 +7,7 @@ from holdfast.core.errors import ConnectRefused
 from holdfast.platforms.xmpp.door import XmppSettings
 
 
-def trust(settings: XmppSettings) -> ssl.SSLContext:
+def trust(settings: XmppSettings, *, table: str) -> ssl.SSLContext:
     """Reads files. Raises `ConnectRefused` where the one that was named holds no certificates."""
     if not settings.tls:
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nobody is asked for anything
@@ -18,5 +18,5 @@ def trust(settings: XmppSettings) -> ssl.SSLContext:
     except OSError as error:
         raise ConnectRefused(
             f"{settings.ca_file} holds no certificates that can be read: {error}",
-            remedy="mend platforms.xmpp.ca_file",
+            remedy=f"mend {table}.ca_file",
         ) from error
