@@ -48,6 +48,7 @@ soak: $(DEV_STAMP)  ## run the long tests: thousands of crash schedules
 	@HOLDFAST_SOAK=1 $(PYTEST) -m soak -rsP $(ARGS)
 
 mutants: $(DEV_STAMP)  ## break the source in many ways, and see that the tests notice each
+	@scripts/synapse
 	@scripts/system-packages $(VENV)
 	@$(BIN)/python -m tests.mutants.run --workers $(WORKERS) $(ARGS)
 

@@ -34,7 +34,12 @@ class Secretive:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._process.communicate(timeout=30)  # it ends with what it is asked
+        self._process.kill()  # a test that failed may still wait for its answer
+        self._process.wait()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
 
     async def _ask(self, what: str, *given: Any) -> Any:
         return await asyncio.to_thread(self._asked, what, given)

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -18,23 +17,23 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-_SCRIPT = Path(__file__).parents[3] / "scripts" / "synapse"
 _PATIENCE = 40.0  # seconds for whoever is installing it right now, and for it to start
 _SECRET = "registering"
 
 
 def installed() -> Path:
     """The Python that has it, once nobody is installing it; else the test is skipped."""
-    found = re.search(r"^version=(\S+)$", _SCRIPT.read_text(), re.MULTILINE)
-    assert found is not None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "holdfast-tests"
-    python = cache / f"synapse-{found[1]}" / "bin" / "python"
-    lock = cache / f"synapse-{found[1]}.lock"
-    if not python.exists() and lock.exists():
-        _wait_for(lock)
-    if not python.exists():
-        pytest.skip(f"there is no Synapse in {python.parents[1]}: scripts/synapse installs it")
-    return python
+    if not _found(cache):
+        for lock in cache.glob("synapse-*.lock"):
+            _wait_for(lock)
+    if not (found := _found(cache)):
+        pytest.skip(f"there is no Synapse in {cache}: scripts/synapse installs it")
+    return found[-1]
+
+
+def _found(cache: Path) -> list[Path]:
+    return sorted(cache.glob("synapse-*[0-9]/bin/python"))
 
 
 def _wait_for(lock: Path) -> None:
@@ -80,7 +79,11 @@ class Synapse:
             self._process = subprocess.Popen(
                 command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True
             )
-        self._wait()
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -35,7 +35,8 @@ class BadToken(NotConnected):
 
 
 class NotFound(Refused):
-    """There is no such thing, or nobody may see it."""
+    """The homeserver itself says that there is no such thing; a proxy that knows no such path may
+    answer 404, too, and knows nothing of rooms."""
 
 
 class ClientApi:
@@ -209,7 +210,7 @@ def _refusal(what: str, status: int, told: str | None, error: Error) -> SendErro
         text = f"the homeserver asks to wait before {what}: {why}"
         return Throttled(text, retry_after=seconds, whole_account=True)
     text = f"the homeserver refused {what}: {why}"
-    return NotFound(text) if status == 404 else Refused(text)
+    return NotFound(text) if error.errcode == "M_NOT_FOUND" else Refused(text)
 
 
 def _seconds(told: str | None) -> float:

@@ -113,8 +113,9 @@ class Listening:
 
     def _enters(self, event: Json) -> bool:
         """A change of our own name is told in the same way, with what was there before."""
-        before = event.get("unsigned", {}).get("prev_content", {}).get("membership")
-        return self._is_ours(event, "join") and before != "join"
+        if not self._is_ours(event, "join"):
+            return False
+        return event.get("unsigned", {}).get("prev_content", {}).get("membership") != "join"
 
     def _invites(self, event: Json) -> bool:
         return self._is_ours(event, "invite")

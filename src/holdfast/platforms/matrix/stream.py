@@ -50,7 +50,7 @@ class Stream:
         """What comes after that; `at_once`: also where that is nothing."""
         hold = 0 if at_once else self._hold
         query = {"filter": self._usual, "since": token, "timeout": str(hold * 1000)}
-        return await self._ask(query, limit=hold + GRACE if hold else None)
+        return await self._ask(query, limit=self._hold + GRACE)
 
     async def _ask(self, query: dict[str, str], *, limit: float | None) -> Json:
         while True:
