@@ -18,6 +18,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _TEXT = re.compile(rb"[()\\]")
+_OCTAL = re.compile(rb"[0-7]{1,3}")
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 _DEEPEST = 100
 _LONGEST_NUMBER = 30
@@ -105,7 +106,7 @@ class Reader:
         return b"".join(parts)
 
     def _escape(self) -> bytes:
-        octal = re.compile(rb"[0-7]{1,3}").match(self.data, self.at)
+        octal = _OCTAL.match(self.data, self.at)
         if octal is not None:
             self.at = octal.end()
             return bytes([int(octal[0], 8) & 255])
