@@ -28,7 +28,7 @@ ODF = (
     'xmlns:b="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
 )
 DOCX = f"""<w:document {W}><w:body>
-<w:p><w:r><w:t>Dear Ann,</w:t></w:r></w:p>
+<w:p><w:r><w:t>Dear Ann,</w:t></w:r><w:Fallback><w:p><w:t>twice</w:t></w:p></w:Fallback></w:p>
 <w:p><w:r><w:t xml:space="preserve">the plan is </w:t></w:r>
 <w:del><w:r><w:delText>bad</w:delText></w:r></w:del><w:r><w:t>good</w:t><w:tab/><w:t>indeed.</w:t></w:r></w:p>
 <w:tbl><w:tr><w:tc><w:p><w:r><w:t>a</w:t></w:r></w:p></w:tc>

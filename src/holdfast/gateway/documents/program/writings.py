@@ -39,14 +39,19 @@ def read_open_document(packed: Packed, gathered: Gathered) -> None:
 
 
 class _Runs:
-    """Words stand in runs of paragraphs, in Word and PowerPoint alike."""
+    """Words stand in runs of paragraphs, in Word and PowerPoint alike. What stands in a drawing is
+    written down twice, the second time for programs that cannot draw it (`Fallback`)."""
 
     def __init__(self, gathered: Gathered) -> None:
         self._gathered = gathered
         self._in_run = False
         self._in_row = False
+        self._said_before = 0
 
     def begins(self, name: str, attributes: Mapping[str, str]) -> None:
+        self._said_before += name == "Fallback"
+        if self._said_before:
+            return
         if name == "t":
             self._in_run = True
         elif name == "tab" and "val" not in attributes:  # with one, it is a stop of the ruler
@@ -57,6 +62,9 @@ class _Runs:
             self._in_row = True
 
     def ends(self, name: str) -> None:
+        if self._said_before:
+            self._said_before -= name == "Fallback"
+            return
         if name == "t":
             self._in_run = False
         elif name == "tr":
