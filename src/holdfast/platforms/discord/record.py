@@ -8,15 +8,17 @@ at each start.
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from threading import Lock
 
 import msgspec
 
 from holdfast.core.errors import StoreFailing
+from holdfast.platforms import kept_file
 
 log = logging.getLogger(__name__)
+
+_LOST = "what was written in Discord while the gateway was down is not looked for this time."
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +40,7 @@ class Record:
     @classmethod
     async def load(cls, path: Path, *, beginning: int) -> "Record":
         """A bot that was never here before has seen everything there is."""
-        written = await asyncio.to_thread(_read, path)
+        written = await asyncio.to_thread(kept_file.read, path, Written, lost=_LOST)
         record = cls(path, written or Written(until=beginning))
         if written is None:
             await record.save()
@@ -82,36 +84,5 @@ class Record:
     def _save(self) -> None:
         with self._writing:  # what is written last is what is known last
             written = Written(until=self._until, dms=self.dms)
-            _write(self._path, msgspec.json.encode(written))
+            kept_file.replace(self._path, msgspec.json.encode(written))
             self._durable_until = written.until
-
-
-def _read(path: Path) -> Written | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Written)
-    except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError as error:
-        log.warning(
-            "%s makes no sense (%s) and is begun anew: what was written in Discord while the "
-            "gateway was down is not looked for this time.",
-            path,
-            error,
-            extra={"action": "record_unread"},
-        )
-        return None
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # else a crash of the machine could take the new name away
-    finally:
-        os.close(folder)

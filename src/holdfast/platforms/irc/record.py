@@ -7,13 +7,16 @@ ever said there at the first one.
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from threading import Lock
 
 import msgspec
 
+from holdfast.platforms import kept_file
+
 log = logging.getLogger(__name__)
+
+_LOST = "what was said on IRC while the gateway was down is not looked for this time."
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +36,7 @@ class Record:
     @classmethod
     async def load(cls, path: Path, *, beginning: str) -> "Record":
         """Who was never here before has seen everything there is."""
-        written = await asyncio.to_thread(_read, path)
+        written = await asyncio.to_thread(kept_file.read, path, Written, lost=_LOST)
         record = cls(path, beginning if written is None else written.until)
         if written is None:
             await record.save()
@@ -56,31 +59,5 @@ class Record:
     def _save(self) -> None:
         with self._writing:  # what is written last is what is known last
             until = self.until
-            _write(self._path, msgspec.json.encode(Written(until=until)))
+            kept_file.replace(self._path, msgspec.json.encode(Written(until=until)))
             self._written = until
-
-
-def _read(path: Path) -> Written | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Written)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        log.warning(
-            "%s makes no sense (%s) and is begun anew: what was said on IRC while the gateway was "
-            "down is not looked for this time.",
-            path,
-            error,
-            extra={"action": "record_unread"},
-        )
-        return None
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -1,0 +1,48 @@
+"""A small file that a door keeps: after a crash it is the old one or the new one, and whole."""
+
+import logging
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Durable when this returns, and to be read by nobody else: there may be tokens in it. In a
+    thread: it waits for the disk. Raises `OSError`."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # else a crash of the machine could take the new name away
+    finally:
+        os.close(folder)
+
+
+def read(path: Path, kind: type[T], *, lost: str) -> T | None:
+    """What it holds. None: there is none, or it makes no sense and is begun anew; then the log
+    has it, with what is `lost` by that."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        log.warning(
+            "%s makes no sense (%s) and is begun anew: %s",
+            path,
+            error,
+            lost,
+            extra={"action": "record_unread"},
+        )
+        return None
