@@ -14,6 +14,7 @@ from tests.platforms.email.doors import (
     SECRETS,
     address,
     door_for,
+    known_to,
     mail,
     outbound,
     record_of,
@@ -262,6 +263,27 @@ async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) 
         async with asyncio.timeout(20):
             await mailbox.wait(60)
         assert await mailbox.since(1) == [2]
+
+
+async def test_a_mail_that_the_server_does_not_give_holds_up_nobody_for_ever(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    """G1: Dovecot hangs up over a mail that it cannot read; what came behind is taken at last."""
+    await known_to(box.settings(), box.folder)
+    await box.gets("broken")
+    (broken,) = (box.office.folder / "home" / box.bot.partition("@")[0] / "Maildir/new").iterdir()
+    broken.chmod(0)
+    await box.gets("hello")
+    door = door_for(box.settings(), box.folder)
+    lines = 0
+    while not box.intake.accepted:
+        lines += 1
+        box.intake.losses.clear()
+        async with door.connect(box.intake):
+            await until(lambda: box.intake.losses or box.intake.accepted)
+    assert [each.text for each in box.intake.accepted] == ["hello"]
+    assert lines > 2
+    assert "is passed over" in caplog.text
 
 
 async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:

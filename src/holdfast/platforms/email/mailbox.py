@@ -37,6 +37,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     arrived: float | None  # by the clock of the server
 
 
+class NotGiven(LineLost):
+    """The server says no to one mail, or hangs up over it: it may be broken there, and would end
+    every line in which it is asked for."""
+
+
 class Mailbox:
     """Owns one line. Its calls are for one task; `stir` may be called by another."""
 
@@ -132,14 +137,19 @@ class Mailbox:
         def ask(box: BaseMailBox) -> tuple[bytes, bytes] | None:
             status, data = box.client.uid("FETCH", str(uid), what)
             if status != "OK":
-                raise imaplib.IMAP4.error(f"mail {uid} is not given: {data!r}")
+                raise NotGiven(f"the IMAP server does not give mail {uid}: {data!r}")
             literal = next((each for each in data if isinstance(each, tuple)), None)
             if literal is None:
                 return None
             rest = b" ".join(each for each in data if isinstance(each, bytes))
             return literal[0] + b" " + rest, literal[1]
 
-        return await self._ask(ask)
+        try:
+            return await self._ask(ask)
+        except LineLost as error:
+            if "BYE" in self._box.client.untagged_responses:
+                raise NotGiven(str(error)) from error
+            raise
 
     async def _quiet(self, seconds: float, descriptor: int | None) -> None:
         loop = asyncio.get_running_loop()

@@ -13,6 +13,7 @@ from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Intake
+from holdfast.platforms.email.broken import Broken
 from holdfast.platforms.email.door import Copies, EmailSettings
 from holdfast.platforms.email.guard import Guard
 
@@ -44,15 +45,17 @@ def capabilities_of(settings: EmailSettings) -> Capabilities:
 
 
 class EmailPlatform:
-    """A door to one mailbox. It owns the guard, and its session while it is connected; how far it
-    has read and what its threads are called is kept in `Opening.folder`."""
+    """A door to one mailbox. It owns its counts, and its session while it is connected; how far
+    it has read and what its threads are called is kept in `Opening.folder`."""
 
     def __init__(self, opening: Opening[EmailSettings]) -> None:
         self.name = "email"
         self.account = opening.account
         self.capabilities = capabilities_of(opening.settings)
         self._opening = opening
-        self._guard = Guard(hourly=opening.settings.hourly)  # a loop goes on over a broken line
+        # What is counted over one line after the other: neither ends with a line.
+        self._guard = Guard(hourly=opening.settings.hourly)
+        self._broken = Broken()
         self._session: Session | None = None
         self._lost: Callable[[ConnectError], None] = lambda _: None
 
@@ -68,7 +71,7 @@ class EmailPlatform:
 
         begin = await asyncio.to_thread(_library)
         async with begin(self._opening, alive) as session:
-            receiving, waiting = await session.receiving(intake, self._guard)
+            receiving, waiting = await session.receiving(intake, self._guard, self._broken)
             self.capabilities = msgspec.structs.replace(
                 self.capabilities, lookup=session.settles_doubt
             )

@@ -117,7 +117,7 @@ class Reader:
     def _quoted(self, before: tuple[str, ...], text: str, thread: str) -> Quote | None:
         """What we have written in this thread is in the conversation already."""
         if not before:
-            return Quote(text=text) if text else None
+            return None
         answered = before[-1]
         known = thread_in(answered, domain=self._domain) == thread
         ours = is_ours(answered, domain=self._domain)

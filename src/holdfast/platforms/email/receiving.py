@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from holdfast.core.errors import IntakeClosed, StoreError, StoreFailing
 from holdfast.core.ports import Clock
-from holdfast.platforms.email.mailbox import Mailbox
+from holdfast.platforms.email.broken import Broken
+from holdfast.platforms.email.mailbox import Mailbox, NotGiven
 from holdfast.platforms.email.record import Mark, Record
 from holdfast.platforms.email.taking import Taking
 
@@ -24,6 +25,7 @@ class Receiving:
         box: Mailbox,
         taking: Taking,
         record: Record,
+        broken: Broken,
         *,
         clock: Clock,
         idle: float,
@@ -32,6 +34,7 @@ class Receiving:
         self._box = box
         self._taking = taking
         self._record = record
+        self._broken = broken
         self._clock = clock
         self._idle = idle
         self._sleep = sleep
@@ -74,9 +77,11 @@ class Receiving:
         return await self._box.arrived_since(day)
 
     async def _insist(self, uid: int) -> None:
+        """Until it is behind us: what cannot be kept is waited for."""
         for pause in _growing():
             try:
-                await self._taking.take(self._mark(uid))
+                await self._take(uid)
+                break
             except (StoreError, IntakeClosed) as error:
                 log.warning(
                     "Mail is not taken: %s. The next try is in %.1f s.",
@@ -85,9 +90,22 @@ class Receiving:
                     extra={"action": "feed_paused"},
                 )
                 await self._sleep(pause)
-            else:
-                self._uid = max(uid, self._uid)
-                return
+        self._uid = max(uid, self._uid)
+
+    async def _take(self, uid: int) -> None:
+        mark = self._mark(uid)
+        if self._broken.is_given_up(mark):
+            log.warning(
+                "Mail %d is passed over: the IMAP server ends every line in which it is asked for.",
+                uid,
+                extra={"action": "mail_passed"},
+            )
+            return
+        try:
+            await self._taking.take(mark)
+        except NotGiven:
+            self._broken.stumbled(mark)
+            raise
 
     async def _remember(self) -> None:
         if self._remembered == (self._validity, self._uid):

@@ -12,6 +12,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Intake
 from holdfast.core.settings import table_of
+from holdfast.platforms.email.broken import Broken
 from holdfast.platforms.email.composing import compose
 from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.guard import Guard
@@ -104,7 +105,9 @@ class Session:
                 asking.set_exception(error)
         self._asking.clear()
 
-    async def receiving(self, intake: Intake, guard: Guard) -> tuple[Receiving, list[int]]:
+    async def receiving(
+        self, intake: Intake, guard: Guard, broken: Broken
+    ) -> tuple[Receiving, list[int]]:
         """How what is new is taken, and what waits already."""
         opening, settings = self._opening, self._opening.settings
         reader = Reader(settings, account=opening.account)
@@ -119,7 +122,7 @@ class Session:
         )
         record = Record(opening.folder / f"{digest(reader.cursor)}.json")
         receiving = Receiving(
-            self._box, taking, record, clock=opening.clock, idle=settings.idle_seconds
+            self._box, taking, record, broken, clock=opening.clock, idle=settings.idle_seconds
         )
         await self._threads.tidy(opening.clock.now())
         cursor = await intake.cursor(PLATFORM, opening.account, reader.cursor)

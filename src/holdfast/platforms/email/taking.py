@@ -46,7 +46,7 @@ class Taking:
 
     async def take(self, mark: Mark) -> None:
         """Returns when it is durable, or nothing to keep. Raises `StoreError` or `IntakeClosed`
-        where it can be neither for the moment, and `LineLost`."""
+        where it can be neither for the moment, `NotGiven` and `LineLost`."""
         head = await self._box.head(mark.uid)
         if head is None:
             return
