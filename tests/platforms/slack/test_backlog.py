@@ -29,10 +29,11 @@ class App:
         self.intake = RecordingIntake()
         self._base_url = base_url
         self._folder = folder
+        self.clock = HeldClock(1.79e9)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        door = door_to(self.vendor, self._base_url, folder=self._folder, clock=HeldClock(1.79e9))
+        door = door_to(self.vendor, self._base_url, folder=self._folder, clock=self.clock)
         async with door.connect(self.intake):
             yield
             await until(lambda: not self.vendor.waiting)
@@ -45,6 +46,7 @@ class App:
         self.pass_time()
 
     def pass_time(self) -> None:
+        self.clock.at += LATER
         for _ in range(LATER):
             self.vendor.tick()
 
@@ -95,11 +97,24 @@ async def test_what_was_taken_is_not_taken_again_and_what_was_said_behind_it_is(
     async with app.connected():
         await until(lambda: "second" in app.heard)
     looked_at = len(app.intake.tried)
+    app.clock.at += LATER
     async with app.connected():
         await until(lambda: len(app.intake.tried) > looked_at)  # the mark stays a minute behind
         app.vendor.say("third")
         await until(lambda: "third" in app.heard)
     assert app.heard[-2:] == ["second", "third"] and app.heard.count("second") == 1
+
+
+async def test_after_a_restart_slack_is_asked_for_nothing(app: App) -> None:
+    """It brings by itself what nobody took for a minute: live words wait for no history."""
+    async with app.connected():
+        app.vendor.say("one")
+        await until(lambda: app.heard == ["one"])
+    app.clock.at += 30
+    async with app.connected():
+        app.vendor.say("two")
+        await until(lambda: app.heard == ["one", "two"])
+    assert not [call for call in app.vendor.calls if call.startswith("conversations.")]
 
 
 async def test_an_app_that_is_new_asks_for_no_history(app: App) -> None:

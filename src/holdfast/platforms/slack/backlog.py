@@ -52,24 +52,28 @@ class Backlog:
         self._record = record
         self._sleep = sleep
 
-    async def take(self, taking: Taking) -> None:
+    async def take(self, taking: Taking, *, now: float) -> None:
         """Hand over what was missed, chat by chat and thread by thread, each in its order. What was
-        heard before is known to intake, and counts once.
+        heard before is known to intake, and counts once. After a restart nobody has to be asked.
 
         Raises `NotConnected` where Slack gives no answer: nothing is lost by that, the mark stays.
         """
-        since = self._record.until
-        for chat, kind in self._record.chats.items():
-            await self._take_from(taking, chat, kind, since)
+        since = newest = self._record.until
+        if self._record.left_just_now(now):
+            self._record.looked_through()
+            return
+        chats = self._record.chats
+        for chat, kind in chats.items():
+            newest = max(newest, await self._take_from(taking, chat, kind, since))
         for chat, thread in self._record.threads:
-            await self._take_from(
-                taking, chat, self._record.chats.get(chat, ""), since, thread=thread
-            )
-        self._record.looked_through()
+            kind = chats.get(chat, "")
+            newest = max(newest, await self._take_from(taking, chat, kind, since, thread=thread))
+        self._record.looked_through(newest)
 
     async def _take_from(
         self, taking: Taking, chat: str, kind: str, since: float, *, thread: str | None = None
-    ) -> None:
+    ) -> float:
+        """When the last of it was said."""
         missed: list[Message] = []
         try:
             async for raw in self._said(chat, since, thread):
@@ -82,8 +86,10 @@ class Backlog:
                 error,
                 extra={"action": "history_refused"},
             )
-        for message in sorted(missed, key=lambda each: seconds(each.ts)):
+        missed.sort(key=lambda each: seconds(each.ts))
+        for message in missed:
             await self._handed_over(taking, message)
+        return seconds(missed[-1].ts) if missed else since
 
     async def _said(
         self, chat: str, since: float, thread: str | None

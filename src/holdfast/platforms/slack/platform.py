@@ -105,7 +105,7 @@ class SlackPlatform:
                 async with receiving(taking, PastEvents(self._api, record), intake, alive):
                     yield
             finally:
-                await record.move()
+                await record.leave(self._clock.now())
 
     def fits(self, text: str) -> bool:
         return fits(text, limit=LONGEST - LONGEST_MARK)
@@ -229,7 +229,7 @@ class SlackPlatform:
         """What was missed, and only then what is told now: it was said behind that. Slack brings
         again what waits for it meanwhile, and it counts once."""
         try:
-            await missed.take(taking)
+            await missed.take(taking, now=self._clock.now())
         except SendError as error:
             intake.lost(self.name, self.account, self._ended_by(error))
             return

@@ -19,6 +19,7 @@ from holdfast.core.errors import StoreFailing
 log = logging.getLogger(__name__)
 
 _LATE = 60.0  # seconds by which one event may overtake another
+_BRIEF = 120.0  # seconds
 _SELDOM = 60.0  # seconds of what was said between two writings of the mark
 _MOST_THREADS = 50  # those that were spoken in last; each is a question of its own after a gap
 
@@ -30,6 +31,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     until: float  # everything that was said before was looked at, in every chat
     chats: dict[str, str] = {}  # with their kinds, as events tell them
     threads: tuple[Thread, ...] = ()  # in which the agent was spoken to; the last one last
+    left: float = 0.0  # when the line was last let go with all taken; 0: it was not
 
 
 class Record:
@@ -42,6 +44,7 @@ class Record:
         self._chats = dict(written.chats)
         self._threads = dict.fromkeys(written.threads)
         self._newest = written.until
+        self._left = written.left
         self._held = not fresh
         self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
 
@@ -79,20 +82,30 @@ class Record:
         if thread not in self._written.threads:
             await self._save()
 
-    def looked_through(self) -> None:
-        """What was missed was taken: from now on the mark goes with what is heard."""
+    def left_just_now(self, now: float) -> bool:
+        """Whether the line was let go so lately that Slack itself still brings all that was said
+        since: it tries again after one minute, and after five."""
+        return 0 <= now - self._left < _BRIEF
+
+    def looked_through(self, newest: float = 0.0) -> None:
+        """What was missed was taken, up to then: from now on the mark goes with what is heard."""
+        self._newest = max(self._newest, newest)
         self._held = False
 
     async def heard(self, ts: str) -> None:
         """All that was said up to then was taken, but for what is overtaken by it."""
         self._newest = max(self._newest, seconds(ts))
         if self._mark - self.until >= _SELDOM:
-            await self.move()
+            await self._try_to_save()
 
-    async def move(self) -> None:
-        """The mark as it stands is written; where it cannot be, the older one does no harm."""
-        if self._mark <= self.until:
-            return
+    async def leave(self, now: float) -> None:
+        """The line is let go, and all that came over it was taken."""
+        if not self._held:
+            self._left = now
+            await self._try_to_save()
+
+    async def _try_to_save(self) -> None:
+        """Where it cannot be written, an older mark does no harm."""
         try:
             await self._save()
         except StoreFailing as error:
@@ -110,7 +123,9 @@ class Record:
 
     def _write(self) -> None:
         with self._writing:  # what is written last is what is known last
-            written = Written(until=self._mark, chats=self.chats, threads=self.threads)
+            written = Written(
+                until=self._mark, chats=self.chats, threads=self.threads, left=self._left
+            )
             _replace(self._path, msgspec.json.encode(written))
             self._written = written
 
