@@ -68,9 +68,10 @@ async def a_line_that_breaks_is_mended_or_told(ground: Ground) -> None:
 @asynccontextmanager
 async def _held(ground: Ground, intake: RecordingIntake) -> AsyncIterator[None]:
     """The door is connected for ever anew, as a gateway does it."""
+    leaving = asyncio.Event()
 
     async def hold() -> None:
-        while True:
+        while not leaving.is_set():  # a context that fails just then takes the cancelling with it
             try:
                 async with ground.door.connect(intake):
                     await intake.wait_for_loss()
@@ -81,6 +82,7 @@ async def _held(ground: Ground, intake: RecordingIntake) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        leaving.set()
         holding.cancel()
         await asyncio.wait({holding})
 

@@ -56,22 +56,32 @@ async def connected(ground: Ground, intake: RecordingIntake) -> AsyncIterator[No
     holding = asyncio.ensure_future(hold())
     entering = asyncio.ensure_future(entered.wait())
     try:
-        await asyncio.wait({holding, entering}, return_when=asyncio.FIRST_COMPLETED)
-        if not entered.is_set():
-            _raise(await _failure(holding))
+        both = {holding, entering}
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+        if holding.done():
+            _raise(_failure(holding))
+        assert entered.is_set(), f"connecting takes longer than {PATIENCE} s"
         yield
     finally:
         leave.set()
         entering.cancel()
-        failure = await _failure(holding)
+        await _left(holding, at_once=not entered.is_set())
+    failure = _failure(holding)
     if not isinstance(failure, ConnectError | SendError | OSError):
         _raise(failure)
 
 
-async def _failure(holding: asyncio.Future[None]) -> BaseException | None:
+async def _left(holding: asyncio.Future[None], *, at_once: bool) -> None:
+    """A context that does not close is ended, and fails the check: it would hold up a stop."""
+    if at_once:
+        holding.cancel()
+    await asyncio.wait({holding}, timeout=PATIENCE)
+    assert holding.done() or not holding.cancel(), f"leaving takes longer than {PATIENCE} s"
+
+
+def _failure(holding: asyncio.Future[None]) -> BaseException | None:
     """What a context failed with: a task group shows one error as a group of one."""
-    await asyncio.wait({holding})
-    error = holding.exception()
+    error = None if holding.cancelled() else holding.exception()
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
