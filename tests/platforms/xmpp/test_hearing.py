@@ -19,7 +19,8 @@ from holdfast.platforms.xmpp.archive import Position
 from holdfast.platforms.xmpp.downloads import Downloads
 from holdfast.platforms.xmpp.marks import Mark, Marks
 from holdfast.platforms.xmpp.reading import Reader, addressed
-from holdfast.platforms.xmpp.stanza import Said, said
+from holdfast.platforms.xmpp.rooms import Room
+from holdfast.platforms.xmpp.stanza import Said, Seen, said
 from holdfast.platforms.xmpp.web import web
 
 
@@ -183,6 +184,45 @@ async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
     assert missed.event_id.startswith(f"{BOT} in {room}/")
 
 
+async def test_nobody_speaks_for_another_by_writing_their_address_into_a_message(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """Authorisation goes by these ids: said now, and found in the archive."""
+    room = f"{new_id('club')}@rooms.localhost"
+    await ann.enter(room)
+    intake = RecordingIntake()
+    door = door_to(server, tmp_path, rooms=(room,))
+
+    def forge(body: str) -> None:
+        message = ann.make_message(mto=room, mbody=body, mtype="groupchat")
+        told = '<x xmlns="http://jabber.org/protocol/muc#user"><item jid="root@localhost"/></x>'
+        message.append(fromstring(told))
+        message.send()
+
+    async with door.connect(intake):
+        forge("now")
+        await intake.wait_for_tries(1)
+    forge("meanwhile")
+    async with door.connect(intake):
+        await intake.wait_for_tries(2)
+    assert [(each.text, each.source.user_id) for each in intake.tried] == [
+        ("now", ANN),
+        ("meanwhile", ANN),
+    ]
+
+
+def test_who_was_in_a_room_goes_by_what_only_the_room_can_say() -> None:
+    """A name is whose it is now; what was said before is by whom the room tells apart."""
+    room = Room("club@rooms", lost=lambda error: None)
+    room.seen(Seen(sender="club@rooms/ann", real="eve@b", occupant="o2"))
+    room.seen(Seen(sender="club@rooms/anna", real="ann@b", occupant="o1"))
+    told = Said(sender="club@rooms/ann", occupant="o1", real="root@b")
+    assert room.writer(told, now=True) == "eve@b"
+    assert room.writer(told, now=False) == "ann@b"
+    gone = Said(sender="club@rooms/bob", occupant="o3")
+    assert room.writer(gone, now=False) == "club@rooms/bob"
+
+
 async def test_a_room_that_does_not_let_the_account_in_holds_up_nobody(
     server: Prosody, ann: Person, tmp_path: Path
 ) -> None:
@@ -265,6 +305,23 @@ def test_what_a_server_says_is_of_no_person_and_what_has_no_words_is_nothing() -
     assert notice.source.author is Author.BOT
     assert read('<message xmlns="jabber:client" from="a@b/c" type="chat"/>') is None
     assert read(f'<message xmlns="jabber:client" from="{BOT}/x"><body>me</body></message>') is None
+
+
+@pytest.mark.parametrize(("start", "end"), [("0", "9" * 5000), ("x", "2"), ("3", "1"), ("-1", "2")])
+def test_what_a_stranger_calls_a_quote_is_only_words_where_it_makes_no_sense(
+    start: str, end: str
+) -> None:
+    """A message that cannot be read would come out of the archive for ever."""
+    told = said(
+        fromstring(
+            '<message xmlns="jabber:client" from="a@b/c" type="chat"><body>&gt; hm\nyes</body>'
+            '<reply xmlns="urn:xmpp:reply:0" to="d@e" id="1"/>'
+            '<fallback xmlns="urn:xmpp:fallback:0" for="urn:xmpp:reply:0">'
+            f'<body start="{start}" end="{end}"/></fallback></message>'
+        )
+    )
+    assert told.reply is not None
+    assert (told.body, told.reply.quoted) == ("> hm\nyes", "")
 
 
 def test_an_id_in_an_archive_is_believed_from_whose_archive_it_is_alone() -> None:

@@ -118,7 +118,7 @@ def _form(fields: dict[str, str]) -> Element:
 def _kept(result: Element) -> Kept | None:
     forwarded = result.find(tag("forwarded", _FORWARD))
     message = None if forwarded is None else forwarded.find(tag("message", CLIENT))
-    if forwarded is None or message is None:
+    if forwarded is None or message is None or not result.get("id"):
         return None
     delay = forwarded.find(tag("delay", DELAY))
     stamp = "" if delay is None else delay.get("stamp", "")

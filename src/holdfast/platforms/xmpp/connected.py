@@ -122,7 +122,7 @@ class Connected:
 
     async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
         room = self._rooms.get(address.chat_id)
-        if room is not None and room.closed:
+        if room is not None and room.closed and not room.nick:
             return None  # and sending it says why
         archive = self._takings[address.chat_id if room is not None else ""].archive
         if archive is None:

@@ -97,14 +97,15 @@ class Room:
 
     def writer(self, said: Said, *, now: bool) -> str:
         """The address of who wrote it, if the room tells; else their name in the room, which
-        another may have had at another time. `now`: it is being said."""
-        if said.real:
-            return said.real
-        known = self._people.get(resource_of(said.sender)) if now else None
-        if known is None and said.occupant:
-            same = [each for each in self._people.values() if each.occupant == said.occupant]
-            known = same[0] if same else None
-        return known.real if known is not None and known.real else said.sender
+        another may have had at another time. `now`: it is being said. Then it is by whom the room
+        shows under that name: an address in the message itself anybody could have written, and only
+        an archive has to take such a thing out (XEP-0313)."""
+        if now:
+            known = self._people.get(resource_of(said.sender))
+            return known.real if known is not None and known.real else said.sender
+        same = (each for each in self._people.values() if each.occupant == said.occupant)
+        known = next(same, None) if said.occupant else None
+        return (known.real if known is not None else "") or said.real or said.sender
 
     def _turn_away(self, seen: Seen) -> None:
         if self._entering is not None and not self._entering.done() and seen.error is not None:

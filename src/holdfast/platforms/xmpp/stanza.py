@@ -1,8 +1,9 @@
 """A stanza: what comes over the line, as far as it concerns us, out of its XML.
 
-Each field says which extension it is of: https://xmpp.org/extensions/.
+Each namespace says which extension it is of: https://xmpp.org/extensions/.
 """
 
+import sys
 from xml.etree.ElementTree import Element
 
 import msgspec
@@ -18,6 +19,7 @@ OOB = "jabber:x:oob"  # XEP-0066
 MUC_USER = "http://jabber.org/protocol/muc#user"  # XEP-0045
 OCCUPANT = "urn:xmpp:occupant-id:0"  # XEP-0421
 ERRORS = "urn:ietf:params:xml:ns:xmpp-stanzas"
+_DIGITS = 9  # of an offset: no body has as many characters
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,11 +149,11 @@ def _attribute(parent: Element, name: str, namespace: str, attribute: str) -> st
 
 def _item(stanza: Element) -> tuple[str, frozenset[str]]:
     """What a room says of somebody: their address, if they may be known, and what happened."""
-    told = stanza.find(tag("x", MUC_USER))
-    if told is None:
+    told = stanza.findall(tag("x", MUC_USER))
+    if len(told) != 1:  # of two, one is not the room's
         return "", frozenset()
-    item = told.find(tag("item", MUC_USER))
-    codes = frozenset(each.get("code", "") for each in told.iterfind(tag("status", MUC_USER)))
+    item = told[0].find(tag("item", MUC_USER))
+    codes = frozenset(each.get("code", "") for each in told[0].iterfind(tag("status", MUC_USER)))
     return bare("" if item is None else item.get("jid", "")), codes
 
 
@@ -161,9 +163,16 @@ def _without_fallback(message: Element, body: str) -> tuple[str, str]:
         part = fallback.find(tag("body", FALLBACK))
         if fallback.get("for") != REPLY or part is None:
             continue
-        start, end = part.get("start", ""), part.get("end", "")
-        if start.isdecimal() and end.isdecimal() and int(start) < int(end) <= len(body):
-            quoted = body[int(start) : int(end)].strip().splitlines()
+        start, end = _offset(part.get("start")), _offset(part.get("end"))
+        if start < end <= len(body):
+            quoted = body[start:end].strip().splitlines()
             plain = "\n".join(line.removeprefix(">").removeprefix(" ") for line in quoted)
-            return plain, body[: int(start)] + body[int(end) :]
+            return plain, body[:start] + body[end:]
     return "", body
+
+
+def _offset(written: str | None) -> int:
+    """Beyond everything, where it is no number: a stranger may have written it."""
+    if written is None or not written.isdecimal() or len(written) > _DIGITS:
+        return sys.maxsize
+    return int(written)
