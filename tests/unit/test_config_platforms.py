@@ -181,6 +181,7 @@ def test_a_door_that_does_not_load_is_told_with_its_package_and_keeps_nobody_fro
         ("import nothing_of_that_name", "No module named 'nothing_of_that_name'"),
         ("DOOR = 3", "which is no door of that name"),
         ("NODOOR = 3", "has no attribute 'DOOR'"),
+        (DOOR.replace("settings=Settings", "settings=dict"), "extend no PlatformSettings"),
         (DOOR, "it says no way to open it"),
         (DOOR.replace("open=None", "open=lambda opening: 1 / 0"), "ZeroDivisionError"),
         (DOOR.replace("open=None", "open=lambda opening: opening"), "AttributeError"),

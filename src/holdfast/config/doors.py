@@ -41,9 +41,13 @@ def find_door(name: str) -> Door[Any] | None:
         declared: object = vars(import_module(module))[constant]
     else:
         declared = _load(name)
-    if declared is None or (isinstance(declared, Door) and declared.name == name):
-        return declared
-    raise DoorUnusable(f"its entry point leads to {declared!r}, which is no door of that name")
+    if declared is None:
+        return None
+    if not isinstance(declared, Door) or declared.name != name:
+        raise DoorUnusable(f"its entry point leads to {declared!r}, which is no door of that name")
+    if not issubclass(declared.settings, PlatformSettings):
+        raise DoorUnusable(f"its settings, {declared.settings!r}, extend no PlatformSettings")
+    return declared
 
 
 def usable_doors() -> list[Door[Any]]:
