@@ -70,6 +70,18 @@ def test_a_signature_is_not_said(sign: str) -> None:
     assert parted(f"Yes.\n\n{sign}\n", answers=False).words == "Yes."
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "two parts\n--\n" + "line\n" * 20 + "end",
+        "Sent from there yesterday",
+        "Envoyé le dossier hier",
+    ],
+)
+def test_what_only_looks_like_a_signature_is_said(text: str) -> None:
+    assert parted(text, answers=False).words == text
+
+
 def test_a_mail_of_nothing_but_a_quote_keeps_it() -> None:
     written = parted("> Shall I?\n", answers=True)
     assert (written.words, written.quoted) == ("", "Shall I?")

@@ -5,13 +5,17 @@ import re
 import msgspec
 
 _SIGNATURE = re.compile(r"-- ?")  # RFC 3676 4.3; some programs take the blank off
-_SENT_FROM = re.compile(r"(Sent from|Get Outlook for|Gesendet von|Von meinem \w+ gesendet|Envoyé )")
+_LONGEST_SIGNATURE = 12  # lines; above more than that, the two dashes are the writer's own
+_SENT_FROM = re.compile(
+    r"(Sent from (my|Mail|Outlook|Yahoo|Proton)|Get Outlook for|Gesendet von (meinem|Mail|Outlook)|"
+    r"Von meinem \w+ gesendet|Envoyé (de mon|depuis))"
+)
 _ORIGINAL = re.compile(
     r"-{2,} ?(Original Message|Ursprüngliche Nachricht|Message d'origine|Mensaje original|"
     r"Messaggio originale|Oorspronkelijk bericht) ?-{2,}",
     re.IGNORECASE,
 )
-# What Outlook puts above the mail that is answered: two or more such lines in a row.
+# What Outlook puts above the mail that is answered: some such lines in a row.
 _HEADING = re.compile(
     r"\*?(From|Sent|To|Cc|Date|Subject|Von|Gesendet|An|Betreff|Datum|De|Envoyé|À|Objet|Da|Inviato|"
     r"Oggetto|Para|Enviado|Asunto|Van|Verzonden|Aan|Onderwerp) ?:\*? \S",
@@ -105,8 +109,8 @@ def _without_attribution(lines: list[str]) -> list[str]:
 
 
 def _unsigned(lines: list[str]) -> list[str]:
-    for number, line in enumerate(lines):
-        if _SIGNATURE.fullmatch(line) and not any(map(_is_quoted, lines[number:])):
+    for number in range(max(0, len(lines) - _LONGEST_SIGNATURE), len(lines)):
+        if _SIGNATURE.fullmatch(lines[number]) and not any(map(_is_quoted, lines[number:])):
             return lines[:number]
     kept = list(lines)
     while kept and not kept[-1]:
