@@ -8,16 +8,17 @@ the inbox says that it was looked at: the mark does.
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from threading import Lock
 
 import msgspec
 
 from holdfast.core.errors import StoreFailing
+from holdfast.platforms import kept_file
 
 log = logging.getLogger(__name__)
 
+_LOST = "what was written in Slack while the gateway was down is not looked for this time."
 _LATE = 60.0  # seconds by which one event may overtake another
 _BRIEF = 120.0  # seconds
 _SELDOM = 60.0  # seconds of what was said between two writings of the mark
@@ -51,7 +52,7 @@ class Record:
     @classmethod
     async def load(cls, path: Path, *, now: float) -> "Record":
         """An app that was never here before has missed nothing."""
-        written = await asyncio.to_thread(_read, path)
+        written = await asyncio.to_thread(kept_file.read, path, Written, lost=_LOST)
         return cls(path, written or Written(until=now), fresh=written is None)
 
     @property
@@ -126,7 +127,7 @@ class Record:
             written = Written(
                 until=self._mark, chats=self.chats, threads=self.threads, left=self._left
             )
-            _replace(self._path, msgspec.json.encode(written))
+            kept_file.replace(self._path, msgspec.json.encode(written))
             self._written = written
 
 
@@ -136,34 +137,3 @@ def seconds(ts: str) -> float:
         return float(ts)
     except ValueError:
         return 0.0
-
-
-def _read(path: Path) -> Written | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Written)
-    except FileNotFoundError:
-        return None
-    except msgspec.MsgspecError as error:
-        log.warning(
-            "%s makes no sense (%s) and is begun anew: what was written in Slack while the "
-            "gateway was down is not looked for this time.",
-            path,
-            error,
-            extra={"action": "record_unread"},
-        )
-        return None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # else a crash of the machine could take the new name away
-    finally:
-        os.close(folder)
