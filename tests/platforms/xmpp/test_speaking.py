@@ -57,6 +57,16 @@ async def test_who_writes_is_shown_and_kept_in_no_archive(
     assert composing.xml.find("{urn:xmpp:hints}no-store") is not None
 
 
+async def test_what_xml_forbids_ends_no_line(server: Prosody, ann: Person, tmp_path: Path) -> None:
+    door = door_to(server, tmp_path)
+    async with door.connect(intake := RecordingIntake()):
+        with pytest.raises(Refused, match="no address"):
+            await door.send(outbound("hello", to=address("an\x01n@localhost")))
+        await door.send(outbound("\x01hel\ufffflo", name=f"d\x02{new_id('odd')}"))
+        await until(lambda: ann.texts() == ["hello"])
+    assert intake.losses == []
+
+
 async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
     server: Prosody, ann: Person, tmp_path: Path
 ) -> None:
@@ -120,7 +130,7 @@ async def test_a_file_is_left_at_the_server_and_its_link_is_said(
 ) -> None:
     """Attachments: XEP-0363; only where the server has a place for them."""
     door = door_to(server, tmp_path)
-    file = SentFile(name="plän.txt", data=b"the plan")
+    file = SentFile(name="pl\x01än.txt", data=b"the plan")
     async with door.connect(RecordingIntake()):
         assert door.capabilities.attachments_out
         await door.send(outbound("", file=file))

@@ -91,7 +91,9 @@ class Sending:
         return message
 
     def _kind(self, address: Address) -> str:
-        """Raises where it goes to a room that we are not in."""
+        """Raises where it goes to nobody, or to a room that we are not in."""
+        if not address.chat_id.isprintable():
+            raise Refused(f"{address.chat_id!r} is no address over XMPP")
         room = self._rooms.get(address.chat_id)
         if room is None:
             return "chat"

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from typing import Protocol
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 from holdfast.core.errors import Refused
+from holdfast.platforms.text.marks import cleaned
 from holdfast.platforms.xmpp.stanza import Rejection, tag
 
 PING = "urn:xmpp:ping"  # XEP-0199
@@ -54,14 +55,16 @@ class Wire(Protocol):
 
 
 def element(name: str, namespace: str, text: str = "", **attributes: str) -> Element:
-    made = Element(tag(name, namespace), attributes)
-    made.text = text or None
+    """Without signs that XML forbids: one of them would end the line, and again after each try."""
+    made = Element(tag(name, namespace), {key: cleaned(each) for key, each in attributes.items()})
+    made.text = cleaned(text) or None
     return made
 
 
 def within(parent: Element, name: str, namespace: str, text: str = "", **more: str) -> Element:
-    made = SubElement(parent, tag(name, namespace), more)
-    made.text = text or None
+    """The same, in another."""
+    made = element(name, namespace, text, **more)
+    parent.append(made)
     return made
 
 
