@@ -22,8 +22,6 @@ class Fault(StrEnum):
 
 
 _AT_RCPT = (Fault.LATER, Fault.NOBODY, Fault.FULL)
-
-
 _GREETINGS = (b"EHLO", b"STARTTLS", b"AUTH")
 
 
@@ -74,14 +72,14 @@ class Relay:
             writer.close()
             back.close()
 
-    async def _talk(self, ends: "_Ends") -> None:
+    async def _talk(self, ends: _Ends) -> None:
         """One line of the client and one answer of the server at a time, as the protocol has it."""
         ends.writer.write(await _answer(ends.there))
         line = await self._greeted(ends)
         while line and await self._passed_on(line, ends):
             line = await ends.reader.readline()
 
-    async def _greeted(self, ends: "_Ends") -> bytes:
+    async def _greeted(self, ends: _Ends) -> bytes:
         """The first line that is no greeting. OpenSMTPD wants to be greeted but once."""
         known = b""
         while (line := await ends.reader.readline()).upper().startswith(_GREETINGS):
@@ -94,7 +92,7 @@ class Relay:
             ends.writer.write(known)
         return line
 
-    async def _passed_on(self, line: bytes, ends: "_Ends") -> bool:
+    async def _passed_on(self, line: bytes, ends: _Ends) -> bool:
         """Whether the connection goes on."""
         fault = self._fault_at(line)
         if fault is not None:

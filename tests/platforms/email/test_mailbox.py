@@ -251,6 +251,17 @@ async def test_a_folder_that_is_not_there_is_named(box: Box) -> None:
             pass
 
 
+async def test_a_quiet_line_proves_itself_again_and_again(box: Box) -> None:
+    """Law 9: IDLE is ended and begun anew, which is a round trip, long before a server hangs up;
+    and what is written meanwhile is heard."""
+    async with box.connected(idle_seconds=0.1):
+        before = len(box.intake.proofs)
+        await until(lambda: len(box.intake.proofs) > before + 6)
+        await box.gets("still there?")
+        await box.heard("still there?")
+    assert box.intake.losses == []
+
+
 async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) -> None:
     """G1: a server says once that there is more, and with any answer; a line that idles behind
     that would hear nothing until somebody writes again."""

@@ -19,7 +19,8 @@ from imap_tools import BaseMailBox, MailboxFolderSelectError
 from holdfast.core.errors import ConnectRefused, LineLost
 from holdfast.core.secret import Secret
 from holdfast.platforms.email.door import EmailSettings
-from holdfast.platforms.email.line import BROKEN, PATIENCE, Box, hang_up, log_in, reached
+from holdfast.platforms.email.idling import begin_idle, end_idle, looked_for
+from holdfast.platforms.email.line import BROKEN, Box, hang_up, log_in, reached
 
 _WITHOUT_IDLE = 60.0  # seconds between two looks at a server that says nothing by itself
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -75,12 +76,12 @@ class Mailbox:
     async def since(self, uid: int) -> list[int]:
         """Those behind that one, oldest first. A range that ends in a star has the last mail in
         it, whatever its number."""
-        found = await self._ask(lambda box: _looked_for(box, f"UID {uid + 1}:*"))
+        found = await self._ask(lambda box: looked_for(box, f"UID {uid + 1}:*"))
         return sorted(number for each in found if (number := int(each)) > uid)
 
     async def arrived_since(self, day: date) -> list[int]:
         said = f"{day.day:02}-{_MONTHS[day.month - 1]}-{day.year}"
-        found = await self._ask(lambda box: _looked_for(box, f"SINCE {said}"))
+        found = await self._ask(lambda box: looked_for(box, f"SINCE {said}"))
         return sorted(map(int, found))
 
     async def head(self, uid: int) -> Head | None:
@@ -107,10 +108,10 @@ class Mailbox:
             await self._quiet(min(seconds, _WITHOUT_IDLE), None)
             await self._ask(lambda box: box.client.noop())
             return
-        tag, news = await self._ask(_begin_idle)
+        tag, news = await self._ask(begin_idle)
         if not news:
             await self._quiet(seconds, self._box.client.sock.fileno())
-        await self._ask(lambda box: _end_idle(box, tag))
+        await self._ask(lambda box: end_idle(box, tag))
 
     def stir(self) -> None:
         self._stirred.set()
@@ -219,35 +220,3 @@ def _end(line: socket.socket) -> None:
 
 def _told(error: Exception) -> str:
     return str(error) or type(error).__name__
-
-
-def _looked_for(box: BaseMailBox, criteria: str) -> list[str]:
-    """What is told from here on is news: a server says that there is more in its answer to any
-    command, and says it once."""
-    box.client.untagged_responses.pop("EXISTS", None)
-    return box.uids(criteria, charset=None)
-
-
-def _begin_idle(box: BaseMailBox) -> tuple[bytes, bool]:
-    """Its tag, and whether there is something new since the last look: that may have been told
-    with an answer meanwhile, or come in one piece with the server's word that it idles, and then
-    nothing more would arrive."""
-    client = box.client
-    tag: bytes = client._command("IDLE")
-    while client._get_response() is not None:
-        if client.tagged_commands.get(tag) is not None:
-            raise client.abort(f"it does not idle: {client.tagged_commands.pop(tag)!r}")
-    if "EXISTS" in client.untagged_responses:
-        return tag, True
-    client.sock.settimeout(0)
-    try:
-        return tag, bool(client.readline())
-    except OSError:  # there is nothing to be read
-        return tag, False
-    finally:
-        client.sock.settimeout(PATIENCE)
-
-
-def _end_idle(box: BaseMailBox, tag: bytes) -> None:
-    box.client.send(b"DONE\r\n")
-    box.consume_until_tagged_response(tag)
