@@ -102,7 +102,10 @@ class Connected:
         await self._takings[""].begin()
         self._wire.appear(element("presence", CLIENT))
         await enter_all(self._rooms, self._wire, nick=self._around.settings.nickname)
-        entered = [self._takings[each.address] for each in self._rooms.values() if each.nick]
+        for room in self._rooms.values():
+            if not room.nick:  # what nobody can answer is not listened to either
+                del self._takings[room.address]
+        entered = (each for name, each in self._takings.items() if name)
         await asyncio.gather(*(_begin_soon(each) for each in entered))
 
     @property
@@ -146,7 +149,7 @@ class Connected:
             self._receipts.rejected(told.id, told.error, by=bare(told.sender))
         elif told.kind != "groupchat":
             self._takings[""].heard(told)
-        elif room is not None:
+        elif room is not None and room.address in self._takings:
             if room.is_ours(told):
                 self._receipts.shown(told.id, room=room.address)
             self._takings[room.address].heard(told)
