@@ -31,11 +31,14 @@ from holdfast.platforms.conformance.suite import CHECKS
 from holdfast.platforms.matrix.paces import Paces
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
-_SHORT = 2.0  # seconds that the door waits for an answer, where somebody is silent
+# Seconds that a door waits for an answer. A busy server may take some of them; only where it is
+# silent by arrangement is nothing waited for but their end.
+_USUAL, _SHORT = 20.0, 2.0
 
 
 @pytest.fixture
 async def ground(
+    check: Check,
     synapse: Synapse,
     bot: Account,
     client: Client,
@@ -46,7 +49,8 @@ async def ground(
 ) -> AsyncIterator[MatrixGround]:
     people = {Person.ANN: ann, Person.BOB: bob, Person.PROGRAM: program}
     async with Gate(synapse.base_url).open() as gate:
-        door = door_to(gate.base_url, bot, folder, by_token=True, limit=_SHORT, allow=("*",))
+        limit = _SHORT if "only_looks_whole" in str(check) else _USUAL
+        door = door_to(gate.base_url, bot, folder, by_token=True, limit=limit, allow=("*",))
         yield await MatrixGround(gate, client, people, door=door).begin()
 
 

@@ -60,6 +60,12 @@ class ClientApi:
                 self._http = None
                 self._token = ""
 
+    async def hang_up(self) -> None:
+        """Whatever is still asked has no answer, and nothing more is."""
+        if self._http is not None:
+            line, self._http = self._http, None
+            await line.close()
+
     def speak_as(self, token: str) -> None:
         self._token = token
 

@@ -115,7 +115,8 @@ class Listening:
         """A change of our own name is told in the same way, with what was there before."""
         if not self._is_ours(event, "join"):
             return False
-        return event.get("unsigned", {}).get("prev_content", {}).get("membership") != "join"
+        before: Json = event.get("unsigned", {}).get("prev_content", {})
+        return before.get("membership") != "join"
 
     def _invites(self, event: Json) -> bool:
         return self._is_ours(event, "invite")

@@ -121,6 +121,9 @@ class MatrixPlatform:
                 self._sending = None
                 listening.cancel()
                 await hearing.leave()
+                # A task that is cancelled in the instant in which its line breaks may go on in
+                # spite of it; with nobody to ask, it does not get far.
+                await self._api.hang_up()
 
     def fits(self, text: str) -> bool:
         return fits(text, limit=LONGEST)

@@ -50,14 +50,14 @@ class Syncing:
         self._marked_at = clock.monotonic()
 
     async def run(self, place: Place) -> None:
-        """`place` is how far everything is durable here."""
+        """`place` is how far everything is durable here. An earlier life may have had the keys of
+        a message, and no time to read it."""
         await self._keys.keep()
+        await self._taking.open_unread()
         at_once = True  # whatever waits is told now
         while True:
             try:
                 raw = await self._stream.since(place.since, at_once=at_once)
-                place = await self._take(raw, place)
-                at_once = False
             except Refused as error:
                 log.warning(
                     "The homeserver does not know any more where we were, and what was said "
@@ -66,6 +66,9 @@ class Syncing:
                     extra={"action": "place_unknown"},
                 )
                 place = await self._beginning.anew()
+            else:
+                place = await self._take(raw, place)
+                at_once = False
 
     async def _take(self, raw: Json, before: Place) -> Place:
         sync = msgspec.convert(raw, Sync)

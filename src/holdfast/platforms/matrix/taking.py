@@ -42,7 +42,9 @@ class Taking:
 
     async def take(self, sync: Sync, *, since: str, place: Place) -> None:
         """The last message of the batch carries its place: a crash before that one is durable
-        brings the whole batch again, and a crash after it none of it."""
+        brings the whole batch again, and a crash after it none of it. So whatever else is to be
+        done about the batch is done before."""
+        await self._answer_invites(sync)
         found: list[Found] = []
         for room_id, joined in sync.rooms.join.items():
             found += await self._heard_in(room_id, joined, since)
@@ -54,12 +56,12 @@ class Taking:
             await self._hand_over(each, None)
         for each in said[-1:]:
             await self._hand_over(each, reached)
-        await self.answer_invites(sync)
 
     async def open_unread(self) -> None:
+        """What can be read by the keys that are here."""
         await self._patience.done(self._unread.retry)
 
-    async def answer_invites(self, sync: Sync) -> None:
+    async def _answer_invites(self, sync: Sync) -> None:
         for room_id, invited in sync.rooms.invite.items():
             await self._patience.done(partial(self._invites.answer, room_id, invited))
 

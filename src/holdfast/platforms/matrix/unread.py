@@ -59,12 +59,18 @@ class Unread:
     async def retry(self) -> None:
         """Keys have come: those that they open are handed over, in their order."""
         for sealed in self._record.sealed:
-            found = await self._listening.heard(sealed.room_id, sealed.event)
+            found = await self._opened(sealed)
             if isinstance(found, Sealed):
                 continue
             if found is not None:
                 await self._handing.over(found)
             await self._record.unseal(sealed.event_id)
+
+    async def _opened(self, sealed: Sealed) -> Said | Sealed | None:
+        try:
+            return await self._listening.heard(sealed.room_id, sealed.event)
+        except Refused:  # we are no longer there, and could not answer
+            return None
 
     def _wait_with(self, sealed: Iterable[Sealed]) -> None:
         if self._tasks is None:
@@ -96,4 +102,5 @@ class Unread:
             said = None
         if said is not None:
             await self._handing.over(said)
-        await self._record.seal([msgspec.structs.replace(sealed, told=True)])
+        if sealed in self._record.sealed:  # else it was read meanwhile
+            await self._record.seal([msgspec.structs.replace(sealed, told=True)])
