@@ -1,11 +1,14 @@
 """A small file that a door keeps: after a crash it is the old one or the new one, and whole."""
 
+import asyncio
 import logging
 import os
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+
+from holdfast.core.errors import StoreFailing
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,14 @@ def replace(path: Path, content: bytes) -> None:
         os.fsync(folder)  # else a crash of the machine could take the new name away
     finally:
         os.close(folder)
+
+
+async def keep(path: Path, value: object) -> None:
+    """`replace`, beside the event loop. Raises `StoreFailing`."""
+    try:
+        await asyncio.to_thread(replace, path, msgspec.json.encode(value))
+    except OSError as error:
+        raise StoreFailing(f"{path} cannot be written: {error}") from error
 
 
 def read(path: Path, kind: type[T], *, lost: str) -> T | None:

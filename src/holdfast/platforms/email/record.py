@@ -1,14 +1,13 @@
 """The record: how far a mailbox was looked through, which most of its mail leaves no row of."""
 
 import asyncio
-import logging
 from pathlib import Path
 
 import msgspec
 
-from holdfast.platforms.email.durable import read, write
+from holdfast.platforms import kept_file
 
-log = logging.getLogger(__name__)
+_LOST = "what was passed over since the last mail that was kept is looked at again."
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -40,20 +39,8 @@ class Record:
         self._path = path
 
     async def load(self) -> Mark | None:
-        content = await asyncio.to_thread(read, self._path)
-        if content is None:
-            return None
-        try:
-            return msgspec.json.decode(content, type=Mark)
-        except msgspec.MsgspecError as error:
-            log.warning(
-                "%s makes no sense (%s) and is begun anew.",
-                self._path,
-                error,
-                extra={"action": "record_unread"},
-            )
-            return None
+        return await asyncio.to_thread(kept_file.read, self._path, Mark, lost=_LOST)
 
     async def save(self, mark: Mark) -> None:
         """Durable when this returns. Raises `StoreFailing`."""
-        await asyncio.to_thread(write, self._path, msgspec.json.encode(mark))
+        await kept_file.keep(self._path, mark)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.platforms.email.durable import read, write
+from holdfast.platforms import kept_file
 from holdfast.platforms.email.names import digest
 
 log = logging.getLogger(__name__)
 
 _MOST_NAMES = 10  # of mails that an answer refers to: the first and the last ones
+_LOST = "an answer in this thread begins one of its own."
 _KEPT = 400 * 86400.0  # seconds since it was last written in
 
 
@@ -39,16 +40,13 @@ class Threads:
         first, *rest = known.references
         names = (first, *rest[1 - _MOST_NAMES :])
         kept = msgspec.structs.replace(known, references=names)
-        await asyncio.to_thread(write, self._path(chat, thread), msgspec.json.encode(kept))
+        await kept_file.keep(self._path(chat, thread), kept)
         return fresh
 
     async def get(self, chat: str, thread: str) -> Thread | None:
         """None: nothing is known of it, and an answer begins one of its own."""
-        content = await asyncio.to_thread(read, self._path(chat, thread))
-        try:
-            return None if content is None else msgspec.json.decode(content, type=Thread)
-        except msgspec.MsgspecError:
-            return None
+        path = self._path(chat, thread)
+        return await asyncio.to_thread(kept_file.read, path, Thread, lost=_LOST)
 
     async def forget(self, chat: str, thread: str) -> None:
         await asyncio.to_thread(self._path(chat, thread).unlink, missing_ok=True)

@@ -5,16 +5,15 @@ again at each start. And an account that is new has seen everything that was sai
 """
 
 import asyncio
-import logging
-import os
 from pathlib import Path
 from threading import Lock
 
 import msgspec
 
 from holdfast.core.errors import StoreFailing
+from holdfast.platforms import kept_file
 
-log = logging.getLogger(__name__)
+_LOST = "what was written over XMPP meanwhile is looked for only where something was taken before."
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +35,8 @@ class Marks:
 
     @classmethod
     async def load(cls, path: Path) -> "Marks":
-        return cls(path, await asyncio.to_thread(_read, path))
+        known = await asyncio.to_thread(kept_file.read, path, dict[str, Mark], lost=_LOST)
+        return cls(path, known or {})
 
     def of(self, archive: str, *, cursor: str | None) -> str | None:
         mark = self._known.get(archive)
@@ -54,36 +54,5 @@ class Marks:
     def _save(self, archive: str, mark: Mark) -> None:
         with self._writing:  # what is written last is what is known last
             known = {**self._known, archive: mark}
-            _write(self._path, msgspec.json.encode(known))
+            kept_file.replace(self._path, msgspec.json.encode(known))
             self._known = known
-
-
-def _read(path: Path) -> dict[str, Mark]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Mark])
-    except FileNotFoundError:
-        return {}
-    except msgspec.MsgspecError as error:
-        log.warning(
-            "%s makes no sense (%s) and is begun anew: what was written over XMPP while the "
-            "gateway was down is looked for only where something was taken before.",
-            path,
-            error,
-            extra={"action": "marks_unread"},
-        )
-        return {}
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # else a crash of the machine could take the new name away
-    finally:
-        os.close(folder)
