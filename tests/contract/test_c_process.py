@@ -13,6 +13,7 @@ from holdfast.core.secret import Secret
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.lives import Lives
 from holdfast.gateway.shutdown import Phase, run_phases
+from holdfast.gateway.tally import Tally
 from holdfast.process.footing import Begun, Footing
 from holdfast.process.heritage import Heritage
 from holdfast.process.stop import Stop
@@ -59,7 +60,13 @@ def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
     listener = HttpListener(
         config.settings.gateway,
         routes=(),
-        metrics=Metrics(world.store, fresh=facts.fresh, document=footing.status.outside.document),
+        metrics=Metrics(
+            world.store,
+            fresh=facts.fresh,
+            document=footing.status.outside.document,
+            totals=Tally().totals,
+            prices={},
+        ),
         token=Secret("t"),
         ready=lambda: True,
         port_chosen=False,

@@ -613,6 +613,7 @@ async def test_thousands_of_jobs_cost_a_look_nothing(world: World) -> None:
         for n in range(2_000)
     ]
     await asyncio.gather(*adding)
+    assert (await world.store.workload()).jobs == 2_000
     assert await world.gateway.scheduler.look() == MONDAY + 9 * HOUR
     db = apsw.Connection(str(world.path), flags=apsw.SQLITE_OPEN_READONLY)
     for query in (

@@ -555,10 +555,12 @@ async def test_runners_and_processes_are_remembered(store: Store) -> None:
     assert await store.runners() == [runner]
     process = ProcessRow(session_id="s", id="p1", command="sleep 9", started_at=2.0)
     await store.save_process(process)
+    assert (await store.workload()).processes == 1
     ended = ProcessRow(
         session_id="s", id="p1", command="sleep 9", started_at=2.0, ended_at=3.0, exit_code=0
     )
     await store.save_process(ended)
+    assert (await store.workload()).processes == 0
     assert await store.processes("s") == [ended]
     assert await store.processes("other") == []
     await store.end_runner("s")

@@ -16,6 +16,7 @@ from holdfast.control.metrics import Metrics
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings
+from holdfast.gateway.tally import Tally
 from holdfast.store.sqlite import SqliteStore
 
 
@@ -34,7 +35,13 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
     return HttpListener(
         GatewaySettings(port=0),
         routes=[web.get("/name", say), web.post("/name", say)],
-        metrics=Metrics(SqliteStore(home / "state.db"), fresh=fresh, document=document),
+        metrics=Metrics(
+            SqliteStore(home / "state.db"),
+            fresh=fresh,
+            document=document,
+            totals=Tally().totals,
+            prices={},
+        ),
         token=Secret("t"),
         ready=lambda: True,
         port_chosen=True,

@@ -1,53 +1,38 @@
-"""Metrics, read by a parser that is as strict as Prometheus' own."""
+"""Metrics: what is told, that it balances and only grows, and that Prometheus can read it."""
 
-import re
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
+import pytest
+from tests.exposition import Exposition, Samples
 from tests.platforms.served import Served
 
+from holdfast.control.exposition import family, histogram, samples, single
+from holdfast.control.metrics import Metrics
+from holdfast.core.facts import Document, Snapshot
+from holdfast.core.histogram import BOUNDS, Histogram
 from holdfast.core.inbox import OPEN, InboxState
+from holdfast.core.prices import Price
+from holdfast.core.totals import Totals
+from holdfast.core.turn import TurnState, Usage
+from holdfast.store.sqlite import SqliteStore
 
-_SAMPLE = re.compile(
-    r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
-    r'(?:\{(?P<labels>[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*"(?:,[a-zA-Z_]\w*="[^"\n]*")*)\})?'
-    r" (?P<value>[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|Inf|NaN))"
-)
-Samples = dict[tuple[str, str], float]
-
-
-def parse(text: str) -> Samples:
-    """Every sample by name and labels; raises where Prometheus would refuse the page."""
-    assert text.endswith("\n")
-    samples: Samples = {}
-    kinds: dict[str, str] = {}
-    helped: set[str] = set()
-    family = ""
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            family = line.split(" ")[2]
-            assert family not in helped, f"{family} comes in two groups"
-            helped.add(family)
-        elif line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            assert name == family and name not in kinds
-            assert kind in {"counter", "gauge"}
-            assert (kind == "counter") == name.endswith("_total")
-            kinds[name] = kind
-        else:
-            found = _SAMPLE.fullmatch(line)
-            assert found, line
-            assert found["name"] == family and family in kinds
-            key = found["name"], found["labels"] or ""
-            assert key not in samples, f"{key} is there twice"
-            samples[key] = float(found["value"])
-    return samples
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def read(http: aiohttp.ClientSession) -> Samples:
     async with http.get("/metrics") as response:
         assert response.status == 200
-        assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-        return parse(await response.text())
+        assert response.headers["Content-Type"] == CONTENT_TYPE
+        return Exposition(await response.text()).samples
+
+
+ENDS = [state for state in TurnState if state is not TurnState.OPEN]
+
+
+def turns(samples: Samples, state: str) -> float:
+    return samples["holdfast_turns_total", f'state="{state}"']
 
 
 async def test_the_page_is_one_that_prometheus_reads(http: aiohttp.ClientSession) -> None:
@@ -72,9 +57,106 @@ async def test_the_ledger_there_balances(http: aiohttp.ClientSession, served: Se
         return after[key] - before[key]
 
     assert (grown("answered"), grown("failed")) == (1, 1)
+    assert {state: turns(after, state) - turns(before, state) for state in ENDS} == {
+        "answered": 1,
+        "failed": 1,
+        "interrupted": 0,
+        "superseded": 0,
+    }
+    whole = "holdfast_turn_seconds_count", ""
+    assert after[whole] - before[whole] == 1, "a turn that failed has no answer to wait for"
     states = {s: after["holdfast_messages", f'state="{s}"'] for s in InboxState}
     ended = sum(value for state, value in states.items() if state not in OPEN)
     accepted = after["holdfast_messages_accepted_total", ""]
     assert accepted - ended == after["holdfast_in_flight", ""] == sum(states[s] for s in OPEN)
     ledger = served.ledger()
     assert {state: ledger[state] for state in states} == states
+
+
+def test_labels_say_what_was_meant_whatever_somebody_was_called() -> None:
+    names = ['"', "\\", "\n", 'a"} 1\nb{c="', "\\n", "Ünï", "\ud800", ""]
+    text = "\n".join(family("a_total", "A.", "model", dict.fromkeys(names, 1))) + "\n"
+    told = [labels["model"] for labels, _ in Exposition(text).labelled("a_total")]
+    assert told == [name.replace("\ud800", "?") for name in names]
+
+
+def test_a_histogram_has_each_duration_in_every_bucket_that_is_wide_enough() -> None:
+    durations = Histogram()
+    for seconds in (0.0, BOUNDS[0], 0.7, 1e6):
+        durations.add(seconds)
+    page = Exposition("\n".join(histogram("a_seconds", "A.", durations.read())) + "\n")
+    buckets = {labels["le"]: count for labels, count in page.labelled("a_seconds_bucket")}
+    assert (buckets["0.1"], buckets["0.5"], buckets["1.0"], buckets["1800.0"]) == (2, 2, 3, 3)
+    assert buckets["+Inf"] == page.samples["a_seconds_count", ""] == 4
+    assert page.samples["a_seconds_sum", ""] == pytest.approx(1_000_000.8)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "# HELP a A.\n# TYPE a gauge\na 1",
+        "# HELP a A.\n# TYPE a gauge\na 1\na 1\n",
+        '# HELP a A.\n# TYPE a gauge\na{b="\\x"} 1\n',
+        "# HELP a A.\n# TYPE a gauge\nb 1\n",
+        "# HELP a A.\n# TYPE a counter\na 1\n",
+        '# HELP a A.\n# TYPE a histogram\na_bucket{le="+Inf"} 2\na_sum 1\na_count 3\n',
+    ],
+)
+def test_the_parser_of_these_tests_refuses_what_prometheus_would(broken: str) -> None:
+    with pytest.raises(AssertionError):
+        Exposition(broken)
+
+
+def test_several_labels_and_none_are_told_alike() -> None:
+    lines = [*single("a", "A.", 1), *samples("b_total", "B.", [({"c": "d", "e": "f"}, 2.5)])]
+    page = Exposition("\n".join(lines) + "\n")
+    assert page.samples == {("a", ""): 1, ("b_total", 'c="d",e="f"'): 2.5}
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "state.db") as store:
+        yield store
+
+
+def totals(**used: Usage) -> Totals:
+    nothing = Histogram().read()
+    return Totals(ends=dict.fromkeys(ENDS, 0), first=nothing, whole=nothing, used=used)
+
+
+async def test_tokens_are_told_by_model_and_kind_and_money_where_a_price_is_set(
+    store: SqliteStore,
+) -> None:
+    usage = Usage(input_tokens=1000, cached_tokens=400, output_tokens=100, reasoning_tokens=30)
+
+    async def fresh() -> Snapshot:
+        return Snapshot(state="running", runs=2, children={"waited_for": 1})
+
+    def document(snapshot: Snapshot) -> Document:
+        return Document(
+            state="running",
+            pid=1,
+            version="1.2",
+            home="/h",
+            started_at=0,
+            uptime=1,
+            snapshot=snapshot,
+        )
+
+    metrics = Metrics(
+        store,
+        fresh=fresh,
+        document=document,
+        totals=lambda: totals(big=usage, small=usage),
+        prices={"big": Price(input=1, output=10)},
+    )
+    page = Exposition(await metrics.render())
+    tokens = {
+        labels["kind"]: value
+        for labels, value in page.labelled("holdfast_tokens_total")
+        if labels["model"] == "small"
+    }
+    assert tokens == {"input": 1000, "cached": 400, "output": 100, "reasoning": 30}
+    assert page.labelled("holdfast_cost_total") == [({"model": "big"}, pytest.approx(0.002))]
+    assert page.samples["holdfast_job_runs", 'state="running"'] == 2
+    assert page.samples["holdfast_build_info", 'version="1.2"'] == 1

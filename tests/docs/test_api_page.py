@@ -1,4 +1,4 @@
-"""docs/api.md: the metrics, the codes and the commands it lists are those of a real gateway."""
+"""docs/api.md: the codes and the commands it lists are those of a real gateway."""
 
 import json
 import re
@@ -29,13 +29,6 @@ def fetch(served: Served, path: str, body: object = None, **headers: str) -> tup
 def ask(served: Served, text: str, **body: object) -> tuple[int, str]:
     body = {"messages": [{"role": "user", "content": text}], **body}
     return fetch(served, "/v1/chat/completions", body, **{"X-Holdfast-Session": "docs"})
-
-
-def test_the_page_lists_the_metrics_that_are_served(page: Pages, served: Served) -> None:
-    _, text = fetch(served, "/metrics")
-    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
-    rows = page("docs/api.md").named()
-    assert {name: row[1] for name, row in rows.items() if name.startswith("holdfast_")} == kinds
 
 
 def test_the_page_lists_every_code_of_the_api(page: Pages) -> None:

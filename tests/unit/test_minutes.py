@@ -160,3 +160,32 @@ async def test_a_minute_is_closed_by_the_clock(
             (NOON + MINUTE, 0),
         ]
         await minutes.close()
+
+
+def test_totals_only_grow_and_are_not_cleared_with_the_minute() -> None:
+    tally = Tally()
+    tally.ended(ended(at=NOON + 3), started_at=NOON, first_at=NOON + 1)
+    tally.clear()
+    tally.ended(ended(TurnState.SUPERSEDED), started_at=NOON, first_at=None)
+    totals = tally.totals()
+    assert (totals.ends[TurnState.ANSWERED], totals.ends[TurnState.SUPERSEDED]) == (1, 1)
+    assert (totals.first.count, totals.whole.count, totals.whole.total) == (1, 1, 3.0)
+    assert totals.used["big"].input_tokens == 2000
+    tally.clear()
+    assert tally.totals() == totals
+
+
+def test_a_vendor_of_a_thousand_names_does_not_fill_the_memory() -> None:
+    """And no count goes back, wherever a minute ends."""
+    tally = Tally()
+    sums = []
+    for number in range(1000):
+        tally.ended(ended(model=f"m{number}"), started_at=NOON, first_at=None)
+        if number % 70 == 0:
+            before = tally.totals().used
+            tally.clear()
+            assert tally.totals().used == before
+        sums.append(sum(usage.input_tokens for usage in tally.totals().used.values()))
+    assert sums == [1000 * (number + 1) for number in range(1000)]
+    used = tally.totals().used
+    assert len(used) <= 52 and used["m0"].input_tokens == 1000

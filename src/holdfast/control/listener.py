@@ -7,8 +7,9 @@ from typing import Self
 
 from aiohttp import hdrs, web
 
+from holdfast.control.exposition import CONTENT_TYPE
 from holdfast.control.headers import secure
-from holdfast.control.metrics import CONTENT_TYPE, Metrics
+from holdfast.control.metrics import Metrics
 from holdfast.control.places import listening
 from holdfast.core.errors import StoreError
 from holdfast.core.secret import Secret

@@ -1,16 +1,27 @@
-"""The tally: what happened since it was last cleared, counted as it happens."""
+"""The tally: what happened in the present minute and since the start, counted as it happens."""
 
+from collections.abc import Mapping
+
+from holdfast.core.histogram import Histogram
 from holdfast.core.message import AssistantMessage
-from holdfast.core.minute import NONE, Minute, Spread
+from holdfast.core.minute import NONE, Minute, Spread, joined_usage
+from holdfast.core.totals import OTHER_MODELS, Totals
 from holdfast.core.turn import NO_USAGE, EndTurn, TurnState, Usage
+
+_MOST_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
 
 
 class Tally:
-    """Owns the counts of the present minute. Each count is a few additions: it is on the way of
-    every message."""
+    """Owns the counts of the present minute and those since the start, which only grow. Each
+    count is a few additions: it is on the way of every message."""
 
     def __init__(self) -> None:
-        self.clear()
+        self._ends: dict[TurnState, int] = {
+            state: 0 for state in TurnState if state is not TurnState.OPEN
+        }
+        self._firsts, self._wholes = Histogram(), Histogram()
+        self._earlier: dict[str, Usage] = {}  # used before the present minute
+        self._begin()
 
     def accepted(self) -> None:
         self._accepted += 1
@@ -18,12 +29,13 @@ class Tally:
     def ended(self, end: EndTurn, *, started_at: float, first_at: float | None) -> None:
         """A turn has ended, and that is durable. `first_at`: when its first word was there."""
         self._turns += 1
+        self._ends[end.state] += 1
         if end.state is TurnState.FAILED:
             self._failed += 1
         if first_at is not None:
-            self._first += _one(first_at - started_at)
+            self._first += _one(first_at - started_at, self._firsts)
         if end.state is TurnState.ANSWERED:
-            self._whole += _one(end.at - started_at)
+            self._whole += _one(end.at - started_at, self._wholes)
         if end.usage is not NO_USAGE:
             model = _model_of(end)
             self._used[model] = self._used.get(model, NO_USAGE) + end.usage
@@ -40,14 +52,30 @@ class Tally:
             used=dict(self._used),
         )
 
+    def totals(self) -> Totals:
+        """All that was counted since the start."""
+        used = joined_usage((self._earlier, _told_apart(self._used, self._earlier)))
+        return Totals(
+            ends=dict(self._ends),
+            first=self._firsts.read(),
+            whole=self._wholes.read(),
+            used=used,
+        )
+
     def clear(self) -> None:
+        """The minute is over; what was counted since the start stays."""
+        self._earlier = dict(self.totals().used)
+        self._begin()
+
+    def _begin(self) -> None:
         self._accepted = self._turns = self._failed = 0
         self._first = self._whole = NONE
         self._used: dict[str, Usage] = {}
 
 
-def _one(seconds: float) -> Spread:
+def _one(seconds: float, all_of_them: Histogram) -> Spread:
     seconds = max(0.0, seconds)  # a clock that was set back says nothing
+    all_of_them.add(seconds)
     return Spread(count=1, total=seconds, worst=seconds)
 
 
@@ -57,3 +85,14 @@ def _model_of(end: EndTurn) -> str:
         if isinstance(message, AssistantMessage):
             return message.model
     return ""
+
+
+def _told_apart(used: Mapping[str, Usage], known: Mapping[str, Usage]) -> dict[str, Usage]:
+    """The same, with models beyond the most that are told apart taken together."""
+    free = _MOST_MODELS - len(known)
+    fresh = [model for model in used if model not in known]
+    others = set(fresh[max(0, free) :])
+    told = {model: usage for model, usage in used.items() if model not in others}
+    if others:
+        told[OTHER_MODELS] = sum((used[model] for model in others), NO_USAGE)
+    return told

@@ -204,11 +204,20 @@ class Wiring:
         return HttpListener(
             self.config.settings.gateway,
             routes=self._routes(room, api),
-            metrics=Metrics(room.store, fresh=room.fresh, document=room.document),
+            metrics=self._metrics(room),
             token=self.token,
             ready=room.ready,
             port_chosen="gateway.port" in self.config.origins,
             inherited=inherited,
+        )
+
+    def _metrics(self, room: Room) -> Metrics:
+        return Metrics(
+            room.store,
+            fresh=room.fresh,
+            document=room.document,
+            totals=room.gateway.house.tally.totals,
+            prices=room.gateway.house.settings.prices,
         )
 
     def _routes(self, room: Room, api: ApiPlatform) -> list[RouteDef]:

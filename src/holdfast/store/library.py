@@ -27,6 +27,7 @@ from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
+from holdfast.core.workload import Workload
 from holdfast.store import (
     approval_reads,
     child_reads,
@@ -36,6 +37,7 @@ from holdfast.store import (
     outbox_reads,
     reads,
     session_reads,
+    workload_reads,
 )
 from holdfast.store.reader import Reader
 from holdfast.store.writes import busy, minutes, notes, pairing, quiet, standing, stopping, unsynced
@@ -167,6 +169,9 @@ class SqliteLibrary:
 
     async def outbox_ledger(self) -> Mapping[DeliveryState, int]:
         return await self._read(outbox_reads.ledger)
+
+    async def workload(self) -> Workload:
+        return await self._read(workload_reads.workload)
 
     async def runners(self) -> list[RunnerRow]:
         return await self._read(reads.runners)
