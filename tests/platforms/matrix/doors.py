@@ -25,18 +25,11 @@ def settings_for(base_url: str, account: Account, **more: Any) -> MatrixSettings
     return MatrixSettings(**given)
 
 
-def door_to(
-    base_url: str,
-    account: Account,
-    folder: Path,
-    *,
-    by_token: bool = False,
-    limit: float = 20.0,
-    paces: Paces = USUAL,
-    **settings: Any,
-) -> MatrixPlatform:
+def opening_for(
+    base_url: str, account: Account, folder: Path, *, by_token: bool = False, **settings: Any
+) -> Opening[MatrixSettings]:
     key, secret = ("token", account.token) if by_token else ("password", account.password)
-    opening = Opening(
+    return Opening(
         account="default",
         settings=settings_for(base_url, account, **{key: f"env:{key}"}, **settings),
         secrets={key: Secret(secret)},
@@ -44,7 +37,18 @@ def door_to(
         clock=SystemClock(),
         new_id=lambda prefix: f"{prefix}_{next(_ids)}",
     )
-    return MatrixPlatform(opening, limit=limit, paces=paces)
+
+
+def door_to(
+    base_url: str,
+    account: Account,
+    folder: Path,
+    *,
+    limit: float = 20.0,
+    paces: Paces = USUAL,
+    **more: Any,
+) -> MatrixPlatform:
+    return MatrixPlatform(opening_for(base_url, account, folder, **more), limit=limit, paces=paces)
 
 
 def address(room_id: str, **more: Any) -> Address:

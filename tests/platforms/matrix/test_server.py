@@ -10,6 +10,7 @@ from tests.platforms.matrix.doors import (
     address,
     change,
     door_to,
+    opening_for,
     outbound,
     settings_for,
     until,
@@ -28,6 +29,7 @@ from holdfast.models.scripted import Dictation
 from holdfast.platforms.conformance.check import Check
 from holdfast.platforms.conformance.ground import Person
 from holdfast.platforms.conformance.suite import CHECKS
+from holdfast.platforms.matrix.check import check as asked
 from holdfast.platforms.matrix.paces import Paces
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
@@ -145,6 +147,20 @@ async def test_a_wrong_password_parks_the_account_and_says_what_to_set(
         async with door_to(synapse.base_url, wrong, tmp_path).connect(RecordingIntake()):
             pass
     assert "platforms.matrix.password" in told.value.remedy
+
+
+async def test_setup_learns_whose_credentials_those_are_and_leaves_no_device(
+    synapse: Synapse, bot: Account, client: Client, tmp_path: Path
+) -> None:
+    for by_token in (False, True):
+        known = await asked(opening_for(synapse.base_url, bot, tmp_path, by_token=by_token))
+        assert known.name == bot.name
+    assert len((await client.call("GET", "devices"))["devices"]) == 1
+    wrong = Account(name=bot.name.replace("bot", "nobody"), token="wrong")
+    for by_token in (False, True):
+        with pytest.raises(ConnectRefused):
+            await asked(opening_for(synapse.base_url, wrong, tmp_path, by_token=by_token))
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_people_see_that_what_they_said_was_taken(
