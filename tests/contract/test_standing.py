@@ -8,15 +8,18 @@ import pytest
 from tests.contract.conftest import Call, Until
 from tests.contract.conftest import World as RealWorld
 
+from holdfast.control.facts import RUNNING, Facts
 from holdfast.core.capabilities import Backlog, Capabilities
 from holdfast.core.facts import PlatformFacts, Snapshot, TurnFacts
-from holdfast.core.inbox import BusyMode
+from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake
+from holdfast.core.ports import Clock, Intake
+from holdfast.core.source import ChatType, Source
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.core.tool import Replay
 from holdfast.gateway.departure import Departure
 from holdfast.gateway.restarting import Restarting
+from holdfast.gateway.sessions import route_of
 from holdfast.gateway.standing import LISTED
 from holdfast.platforms.simulated.wire import Faults
 
@@ -175,3 +178,46 @@ async def _fit(soon: bool) -> None:
 
 async def _never_quiet() -> None:
     await asyncio.Event().wait()
+
+
+class _Later:
+    """The same clock, minutes later."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> float:
+        return self._clock.now() + 300
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic() + 300
+
+
+async def test_a_message_that_nobody_works_on_is_told_and_the_next_start_answers_it(
+    world: World,
+) -> None:
+    """G3: the ledger balances only if whatever is open has somebody who brings it to its end."""
+    facts = Facts(clock=_Later(world.clock), order=lambda: None)
+    facts.read(world.store)
+    facts.weigh(world.gateway.owned)
+    facts.enter(RUNNING)
+    worked_on = await world.accept("hi", chat="worked on")
+    await world.model.asked(1)
+    assert (await facts.fresh()).unowned == 0
+
+    source = Source(platform="api", chat_id="lost", user_id="owner", chat_type=ChatType.DM)
+    lost = await world.store.accept(
+        Inbound(source=source, text="and I?", event_id="lost", message_id="lost"),
+        route=route_of(source, world.settings.sessions),
+        principal=worked_on.row.principal,
+        at=world.clock.now(),
+    )
+    told = await facts.fresh()
+    assert (told.unowned, told.unowned_since) == (1, lost.row.accepted_at)
+    world.model.say("yes")
+    await world.end_of(worked_on)
+    assert (await facts.fresh()).unowned == 1
+    await world.stop()
+    world.model.say("you too")
+    await world.start()
+    assert (await world.end_of(lost)).text == "you too"

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.control.facts import Facts
 from holdfast.core.errors import StoreError
+from holdfast.core.ids import InboxId
 from holdfast.core.inbox import InboxState
 from holdfast.core.library import Library
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
@@ -30,6 +31,7 @@ class Shelf:
         self.free = asyncio.Event()
         self.free.set()
         self.closed = False
+        self.open: dict[InboxId, float] = {}
 
     async def ledger(self) -> dict[InboxState, int]:
         await self.free.wait()
@@ -39,6 +41,9 @@ class Shelf:
 
     async def last_stops(self, *, limit: int) -> list[Any]:
         return []
+
+    async def open_messages(self, *, before: float) -> dict[InboxId, float]:
+        return {id: at for id, at in self.open.items() if at < before}
 
 
 @pytest.mark.parametrize(
@@ -92,3 +97,34 @@ async def test_who_cannot_wait_gets_the_rest_while_the_store_is_busy() -> None:
     assert (late.outbox, late.ledger["answered"]) == (7, 1)
     shelf.free.set()
     assert (await facts.fresh()).ledger["answered"] == 2
+
+
+async def test_what_is_open_and_not_worked_on_for_a_minute_is_told_while_it_runs() -> None:
+    shelf, clock = Shelf(), Clock()
+    facts = Facts(clock=clock, order=lambda: None)
+    facts.read(cast(Library, shelf))
+    facts.weigh(lambda: {InboxId(1)})
+    shelf.open = {InboxId(1): 10.0, InboxId(2): 20.0, InboxId(3): 99.0}
+    starting = await facts.fresh()
+    assert (starting.unowned, starting.unowned_since) == (0, None), "a start takes them up yet"
+    facts.enter("running")
+    running = await facts.fresh()
+    assert (running.unowned, running.unowned_since) == (1, 20.0)
+    del shelf.open[InboxId(2)]
+    mended = await facts.fresh()
+    assert (mended.unowned, mended.unowned_since) == (0, None)
+
+
+async def test_a_message_that_ends_while_the_store_is_asked_is_not_taken_for_lost() -> None:
+    owned = {InboxId(1)}
+
+    class Late(Shelf):
+        async def open_messages(self, *, before: float) -> dict[InboxId, float]:
+            owned.clear()  # its end was committed and told after this answer was read
+            return {InboxId(1): 10.0}
+
+    facts = Facts(clock=Clock(), order=lambda: None)
+    facts.read(cast(Library, Late()))
+    facts.weigh(lambda: frozenset(owned))
+    facts.enter("running")
+    assert (await facts.fresh()).unowned == 0

@@ -77,6 +77,12 @@ def test_of_a_sound_gateway_nothing_is_said() -> None:
             "1.5 s late",
         ),
         (
+            {"unowned": 2, "unowned_since": NOW - 180},
+            "unowned_messages",
+            Level.PROBLEM,
+            "2 messages were accepted, are not answered, and nobody works on them (for 3 min)",
+        ),
+        (
             {"store": StoreFacts(error="the disk is full", failed_ago=1, committed_ago=9)},
             "store_failing",
             Level.PROBLEM,

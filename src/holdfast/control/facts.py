@@ -1,11 +1,12 @@
 """The facts of this process, gathered from everyone who knows some: the one source of them all."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from typing import Any, TypeVar
 
 from holdfast.core.errors import StoreError
 from holdfast.core.facts import Snapshot
+from holdfast.core.ids import InboxId
 from holdfast.core.inbox import InboxState
 from holdfast.core.library import Library
 from holdfast.core.ports import Clock
@@ -15,6 +16,7 @@ RUNNING = "running"
 STOPPED = "stopped"
 _LAST_STOPS = 5
 _SOON = 0.025  # seconds; less than the status thread waits
+_UNOWNED_AFTER = 60.0  # seconds; by then whatever was accepted has long been handed over
 
 Source = Callable[[], Mapping[str, Any]]
 T = TypeVar("T")
@@ -32,6 +34,7 @@ class Facts:
         self._order = order
         self._sources: list[Source] = []
         self._library: Library | None = None
+        self._owned: Callable[[], Container[InboxId]] | None = None
         self._kept: dict[str, Any] = {}  # what the store last said
         self._state, self._since = "starting", clock.now()
         self._phase, self._phase_since = "", self._since
@@ -55,6 +58,10 @@ class Facts:
         """The store is open: what it knows is told from now on."""
         self._library = library
 
+    def weigh(self, owned: Callable[[], Container[InboxId]]) -> None:
+        """The messages that are worked on here: what is open in the store besides is told."""
+        self._owned = owned
+
     def now(self) -> Snapshot:
         """What is known without waiting for anybody."""
         told: dict[str, Any] = dict(self._kept)
@@ -72,15 +79,28 @@ class Facts:
     async def fresh(self) -> Snapshot:
         """The same, with what the store says now; where it cannot, with what it said last."""
         if self._library is not None:
-            ledger, stops = await asyncio.gather(
+            ledger, stops, unowned = await asyncio.gather(
                 _unless_closed(self._library.ledger()),
                 _unless_closed(self._library.last_stops(limit=_LAST_STOPS)),
+                _unless_closed(self._unowned(self._library)),
             )
             if ledger is not None:
                 self._kept["ledger"] = balance(ledger)
             if stops is not None:
                 self._kept["restarts"] = tuple(stops)
+            if unowned is not None:
+                self._kept |= unowned
         return self.now()
+
+    async def _unowned(self, library: Library) -> dict[str, Any]:
+        """Only while it runs: a start has not taken everything up yet, and a stop lets go of it."""
+        if self._owned is None or not self.running:
+            return {"unowned": 0, "unowned_since": None}
+        # Before the store is asked: a message that ends meanwhile is open in neither.
+        owned = self._owned()
+        found = await library.open_messages(before=self._clock.now() - _UNOWNED_AFTER)
+        lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
+        return {"unowned": len(lost), "unowned_since": min(lost, default=None)}
 
     async def soon(self) -> Snapshot:
         """The same, for who cannot wait: a store that is busy says later what it knows."""

@@ -22,6 +22,7 @@ def problems(document: Document, *, now: float) -> tuple[Problem, ...]:
     found = [
         *_loop(document),
         *_store(document),
+        *_balance(document, now),
         *_disk(document),
         *_platforms(document, now),
         *_outbox(document, now),
@@ -71,6 +72,22 @@ def _store(document: Document) -> Iterator[Problem]:
             what=f"The log of the database has grown to {size:,.0f} MB.",
             remedy="Another program may hold an older state of it open; the gateway alone may.",
         )
+
+
+def _balance(document: Document, now: float) -> Iterator[Problem]:
+    snapshot = document.snapshot
+    if document.state != "running" or snapshot.unowned_since is None:
+        return
+    number = snapshot.unowned
+    who = "1 message was accepted, is" if number == 1 else f"{number} messages were accepted, are"
+    yield Problem(
+        level=Level.PROBLEM,
+        code="unowned_messages",
+        what=f"{who} not answered, and nobody works on "
+        f"{'it' if number == 1 else 'them'} (for {(now - snapshot.unowned_since) / 60:.0f} min).",
+        remedy="`holdfast gateway restart`: a start takes up whatever is open, so nothing is lost. "
+        "This is a fault of the gateway: please report it with its log.",
+    )
 
 
 def _disk(document: Document) -> Iterator[Problem]:

@@ -138,6 +138,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     homes: tuple[HomeChannel, ...] = ()
     restarts: tuple[StopRow, ...] = ()  # the last first
     ledger: dict[str, int] = {}
+    unowned: int = 0  # open in the store, and nobody here brings them to an end
+    unowned_since: float | None = None  # when the oldest of those was accepted
     store: StoreFacts = StoreFacts()
     last_backup: BackupFacts = BackupFacts()
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.child import ChildKind
 from holdfast.core.errors import HoldfastError
-from holdfast.core.ids import DeliveryId, SessionId
+from holdfast.core.ids import DeliveryId, InboxId, SessionId
 from holdfast.core.ports import Platform
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.accounts import Accounts
@@ -364,6 +364,10 @@ class Gateway:
             **standing(self.house, self.lanes, self.delivery),
             "homes": tuple(self.homes.all()),
         }
+
+    def owned(self) -> frozenset[InboxId]:
+        """The messages that are worked on here; an end is known here after its commit."""
+        return self.house.watchers.ids
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -42,6 +42,11 @@ class Watchers:
     def __contains__(self, inbox_id: InboxId) -> bool:
         return inbox_id in self._watched
 
+    @property
+    def ids(self) -> frozenset[InboxId]:
+        """Every message that somebody in this process is to bring to its end."""
+        return frozenset(self._watched)
+
     def open(self, inbox_id: InboxId) -> None:
         if not self._closed:  # its commit came through as the gateway stopped: nobody runs it
             self._watched[inbox_id] = _Watched(inbox_id)

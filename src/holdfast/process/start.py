@@ -78,6 +78,7 @@ class Start:
         gateway = wiring.gateway(store, pool, model=model, runners=runners, api=api)
         room = wiring.room(gateway, store, runners)
         wiring.facts.add(gateway.snapshot, lambda: bench_facts(store, runners))
+        wiring.facts.weigh(gateway.owned)
         await self._come_to("opening the listeners")
         listener = wiring.listener(room, api, inherited=self.footing.ground.sockets)
         self.begun.listener = await listener.__aenter__()

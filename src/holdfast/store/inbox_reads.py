@@ -35,6 +35,11 @@ def ledger(cursor: apsw.Cursor) -> Mapping[InboxState, int]:
     return counts
 
 
+def open_messages(cursor: apsw.Cursor, *, before: float) -> Mapping[InboxId, float]:
+    found = cursor.execute(f"SELECT id, accepted_at FROM {OPEN} AND accepted_at < ?", (before,))
+    return {InboxId(id): accepted_at for id, accepted_at in found}
+
+
 def of_session(cursor: apsw.Cursor, session_id: SessionId) -> list[InboxId]:
     found = cursor.execute("SELECT id FROM inbox WHERE session_id = ?", (session_id,))
     return [InboxId(row[0]) for row in found]

@@ -167,6 +167,9 @@ class SqliteLibrary:
     async def ledger(self) -> Mapping[InboxState, int]:
         return await self._read(inbox_reads.ledger)
 
+    async def open_messages(self, *, before: float) -> Mapping[InboxId, float]:
+        return await self._read(partial(inbox_reads.open_messages, before=before))
+
     async def outbox_ledger(self) -> Mapping[DeliveryState, int]:
         return await self._read(outbox_reads.ledger)
 
