@@ -10,6 +10,7 @@ from holdfast.core.facts import (
     Document,
     LoopFacts,
     MachineFacts,
+    PaceFacts,
     Snapshot,
     StoreFacts,
     TurnFacts,
@@ -31,7 +32,8 @@ def test_every_field_of_the_document_is_explained(page: Pages) -> None:
 def test_what_is_inside_a_field_is_named_too(page: Pages) -> None:
     text = section(page("docs/operating.md"), "For programs").text
     named = set(_NAME.findall(text))
-    for part in (AgentFacts, BackupFacts, LoopFacts, MachineFacts, StoreFacts, TurnFacts):
+    parts = (AgentFacts, BackupFacts, LoopFacts, MachineFacts, PaceFacts, StoreFacts, TurnFacts)
+    for part in parts:
         assert set(part.__struct_fields__) - named == set(), part
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.control.minutes import DAY, Minutes
+from holdfast.control.pace import pace
 from holdfast.core.facts import AgentFacts
 from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.message import AssistantMessage
@@ -189,3 +190,21 @@ def test_a_vendor_of_a_thousand_names_does_not_fill_the_memory() -> None:
     assert sums == [1000 * (number + 1) for number in range(1000)]
     used = tally.totals().used
     assert len(used) <= 52 and used["m0"].input_tokens == 1000
+
+
+def test_the_pace_is_of_the_last_hour_minute_by_minute() -> None:
+    used = {"big": Usage(input_tokens=10, cached_tokens=4, output_tokens=2)}
+    seconds = Spread(count=2, total=4, worst=3)
+    minutes = [
+        Minute(at=NOON - 58 * MINUTE, turns=1, failed=1),
+        Minute(at=NOON, turns=2, first=seconds, whole=seconds, used=used),
+        Minute(at=NOON, turns=4),
+        Minute(at=NOON + MINUTE, turns=8, used=used),
+    ]
+    told = pace(minutes, now=NOON + MINUTE + 30, prices={"big": Price(input=1, output=1)})
+    assert len(told.turns) == 60 and sum(told.turns) == 15
+    assert (told.turns[0], told.turns[-2:]) == (1, (6, 8))
+    assert (told.first, told.whole_worst, told.failed) == (2.0, 3.0, 1)
+    assert (told.input_tokens, told.cached_tokens, told.output_tokens) == (20, 8, 4)
+    assert told.cost == pytest.approx(24e-6)
+    assert pace([], now=NOON, prices={}).first is None

@@ -105,6 +105,7 @@ def _present(now: Snapshot) -> Iterator[str]:
     yield from family("holdfast_lanes", "Live sessions by state.", "state", now.turns)
     yield from single("holdfast_in_flight", "Messages that have not ended.", now.in_flight)
     yield from single("holdfast_queued", "Messages that no turn has taken.", now.queued)
+    yield from single("holdfast_unowned", "Messages that nobody works on.", now.unowned)
     yield from single("holdfast_outbox", "Deliveries that are owed.", now.outbox)
     yield from single("holdfast_agents_cached", "Agents in the cache.", agents.cached)
     yield from single("holdfast_agents_mid_turn", "Of those, mid-turn.", agents.mid_turn)

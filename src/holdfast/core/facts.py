@@ -107,6 +107,21 @@ class BackupFacts(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class PaceFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done in the last hour. Latencies are the mean and the worst, in seconds."""
+
+    turns: tuple[int, ...] = ()  # that ended, by the minute; the last is the present one so far
+    failed: int = 0
+    first: float | None = None  # from the beginning of a turn to its first word; None: no turn
+    first_worst: float = 0.0
+    whole: float | None = None  # to the end of those that were answered
+    whole_worst: float = 0.0
+    input_tokens: int = 0
+    cached_tokens: int = 0  # of those
+    output_tokens: int = 0
+    cost: float | None = None  # None: some model has no price
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What the event loop says: true when it was told, and as old as that."""
 
@@ -126,6 +141,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queued_since: float | None = None
     outbox: int = 0
     outbox_since: float | None = None  # since when the oldest delivery has been in front
+    pace: PaceFacts = PaceFacts()
     agents: AgentFacts = AgentFacts()
     children: dict[str, int] = {}
     runs: int = 0  # of jobs, at work now

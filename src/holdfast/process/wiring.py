@@ -24,6 +24,7 @@ from holdfast.control.login_pages import LoginPages
 from holdfast.control.machine import resident
 from holdfast.control.metrics import Metrics
 from holdfast.control.minutes import Minutes
+from holdfast.control.pace import HOUR, pace
 from holdfast.control.page import site
 from holdfast.control.pairing import PairingDesk
 from holdfast.control.status_thread import StatusThread
@@ -53,6 +54,7 @@ from holdfast.runner.sandbox import WORKSPACE
 from holdfast.service.backing_up import BackupProgram
 from holdfast.service.claims import AccountClaims
 from holdfast.service.paths import Paths
+from holdfast.service.recent_log import RecentLog
 from holdfast.service.wall_alarm import WallAlarm
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.judging.on_demand import JudgeOnDemand
@@ -73,6 +75,7 @@ class Wiring:
     lifecycle: Lifecycle
     progress: Callable[[str], None]
     login: Login
+    log: RecentLog
 
     @property
     def paths(self) -> Paths:
@@ -177,6 +180,7 @@ class Wiring:
             pulse=Pulse(),
             shared=SharedReads(store),
             minutes=self._minutes(gateway, store),
+            log=self.log,
             lifecycle=self.lifecycle,
             ready=lambda: self.facts.running,
             now=self.facts.now,
@@ -239,8 +243,13 @@ class Wiring:
         backups = Backups(
             settings, folder=folder, maker=program, quiet=room.gateway.quiet, clock=self.clock
         )
-        self.facts.add(lambda: {"last_backup": backups.facts})
+        self.facts.add(lambda: {"last_backup": backups.facts}, lambda: self._paced(room))
         return Upkeep(store, backups=backups, minutes=room.minutes)
+
+    def _paced(self, room: Room) -> dict[str, Any]:
+        now = self.clock.now()
+        prices = room.gateway.house.settings.prices
+        return {"pace": pace(room.minutes.since(now - HOUR), now=now, prices=prices)}
 
     def control_socket(
         self,
