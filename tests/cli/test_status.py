@@ -23,6 +23,7 @@ from holdfast.core.facts import (
     Document,
     Level,
     MachineFacts,
+    PaceFacts,
     PlatformFacts,
     Problem,
     Snapshot,
@@ -342,3 +343,24 @@ def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) 
     with Odd(paths, clock=SystemClock()):
         run = cli("status")
     assert run.returncode == exits.FAILED and "another version" in run.stderr
+
+
+def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
+    quiet = click.unstyle(shown(document(pace=PaceFacts(turns=(0,) * 60)), now=NOW))
+    assert "pace" not in quiet and "latency" not in quiet and "tokens" not in quiet
+    pace = PaceFacts(
+        turns=(*[0] * 57, 4, 2, 1),
+        failed=1,
+        first=0.8,
+        first_worst=3.1,
+        whole=4.2,
+        whole_worst=21,
+        input_tokens=214_000,
+        cached_tokens=107_000,
+        output_tokens=930,
+        cost=0.309,
+    )
+    told = click.unstyle(shown(document(pace=pace), now=NOW))
+    assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in told
+    assert "first word after 0.8 s (worst 3.1 s), answer after 4.2 s (worst 21.0 s)" in told
+    assert "214.0 k in (50% cached), 930 out, cost 0.31" in told

@@ -60,6 +60,15 @@ def size(bytes_: float) -> str:
     raise AssertionError("the last unit takes all")
 
 
+def amount(number: float) -> str:
+    """A count that need not be exact."""
+    for unit in ("", " k", " M"):
+        if number < 1000 or unit == " M":
+            return f"{number:.0f}" if not unit else f"{number:.1f}{unit}"
+        number /= 1000
+    raise AssertionError("the last unit takes all")
+
+
 def brief(value: Any) -> str:
     """A value on one line. Of a table, what is nought is left out, and its name leads."""
     if isinstance(value, dict):

@@ -1,21 +1,16 @@
 """The screen: one stream of text for a person, with a last line that may be rewritten."""
 
-import os
 import shutil
-import unicodedata
 from typing import Any, TextIO
 
 import click
 
+from holdfast.cli.able import is_coloured, is_dumb
+from holdfast.cli.columns import clipped
 from holdfast.cli.harmless import safe
 from holdfast.cli.markdown import MarkdownStyle
 
 _CLEAR = "\r\033[K"
-
-
-def is_dumb(out: TextIO) -> bool:
-    """Whether nothing but plain lines can be written there."""
-    return not out.isatty() or os.environ.get("TERM", "dumb") == "dumb"
 
 
 class Screen:
@@ -28,7 +23,7 @@ class Screen:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._live = not is_dumb(out)
-        self._styled = self._live and "NO_COLOR" not in os.environ
+        self._styled = is_coloured(out)
         self._markdown = MarkdownStyle()
         self._in_line = False  # something that stays stands on the present line
         self._passing = ""  # what stands on the present line and does not stay
@@ -105,20 +100,4 @@ class Screen:
         return click.style(text, **style) if self._styled and style else text
 
     def _fit(self, text: str, *, spare: int = 0) -> str:
-        room = max(20, shutil.get_terminal_size().columns - 1 - spare)
-        if width(text) <= room:
-            return text
-        while width(text) > room - 1:
-            text = text[: -max(1, (width(text) - room) // 2)]
-        return text + "…"
-
-
-def width(text: str) -> int:
-    """How many columns a terminal gives to a text."""
-    return sum(_columns(character) for character in text)
-
-
-def _columns(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in ("F", "W") else 1
+        return clipped(text, max(20, shutil.get_terminal_size().columns - 1 - spare))

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator
 
-import click
-
 from holdfast.cli.account_told import account_told
 from holdfast.cli.harmless import safe
-from holdfast.cli.output import duration, size
+from holdfast.cli.output import amount, duration, size
 from holdfast.core.facts import (
     BackupFacts,
     Document,
     MachineFacts,
+    PaceFacts,
     PlatformFacts,
     Snapshot,
     StoreFacts,
 )
 
-_WIDTH = 10
 _BACKLOG = {
     "until_acked": "it keeps messages for us",
     "history_since": "its history is read",
@@ -24,19 +22,25 @@ _BACKLOG = {
 }
 
 
-def facts(document: Document, *, now: float) -> Iterator[str]:
+Row = tuple[str, str]  # a name, "" for one that goes on with the last, and harmless text
+
+
+def rows(document: Document, *, now: float) -> Iterator[Row]:
     snapshot = document.snapshot
     yield from _row("home", document.home)
     yield from _row("address", snapshot.address)
     yield from _row("supervisor", snapshot.supervisor)
     yield from _row("model", _model(snapshot.model))
     yield from _row("turns", _turns(snapshot, now))
+    yield from _row("pace", _pace(snapshot.pace))
+    yield from _row("latency", _latency(snapshot.pace))
+    yield from _row("tokens", _tokens(snapshot.pace))
     yield from _row("outbox", _outbox(snapshot, now))
     if snapshot.next_job is not None:
         due = duration(max(0.0, snapshot.next_job - now))
         yield from _row("jobs", f"the next is due in {due}")
     for index, platform in enumerate(snapshot.platforms):
-        yield from _row("platforms" if index == 0 else "", _platform(platform, now))
+        yield from _row("platforms" if index == 0 else "", platform_told(platform, now))
     for index, home in enumerate(snapshot.homes):
         address = home.address
         told = f"{address.platform}:{address.account} in chat {address.chat_id}"
@@ -51,9 +55,9 @@ def facts(document: Document, *, now: float) -> Iterator[str]:
     yield from _row("machine", _machine(document.machine))
 
 
-def _row(name: str, value: str) -> Iterator[str]:
+def _row(name: str, value: str) -> Iterator[Row]:
     if value:
-        yield f"  {click.style(name.ljust(_WIDTH), dim=True)}  {safe(value)}"
+        yield name, safe(value)
 
 
 def _model(model: dict[str, str]) -> str:
@@ -76,13 +80,41 @@ def _turns(snapshot: Snapshot, now: float) -> str:
     return ", ".join(told) or "none"
 
 
+def _pace(pace: PaceFacts) -> str:
+    if not any(pace.turns):
+        return ""
+    failed = f", {pace.failed} failed" if pace.failed else ""
+    minute = pace.turns[-2] if len(pace.turns) > 1 else 0
+    return f"{sum(pace.turns)} turns in the last hour{failed}; {minute} in the last whole minute"
+
+
+def _latency(pace: PaceFacts) -> str:
+    told = [
+        f"{what} after {duration(mean)} (worst {duration(worst)})"
+        for what, mean, worst in (
+            ("first word", pace.first, pace.first_worst),
+            ("answer", pace.whole, pace.whole_worst),
+        )
+        if mean is not None
+    ]
+    return ", ".join(told)
+
+
+def _tokens(pace: PaceFacts) -> str:
+    if not (pace.input_tokens or pace.output_tokens):
+        return ""
+    cached = f" ({pace.cached_tokens / max(1, pace.input_tokens):.0%} cached)"
+    cost = "" if pace.cost is None else f", cost {pace.cost:.2f}"
+    return f"{amount(pace.input_tokens)} in{cached}, {amount(pace.output_tokens)} out{cost}"
+
+
 def _outbox(snapshot: Snapshot, now: float) -> str:
     if snapshot.outbox_since is None:
         return "empty" if snapshot.turns else ""
     return f"{snapshot.outbox} owed, the first for {_ago(snapshot.outbox_since, now)}"
 
 
-def _platform(platform: PlatformFacts, now: float) -> str:
+def platform_told(platform: PlatformFacts, now: float) -> str:
     name = f"{platform.name}:{platform.account}"
     if platform.here and platform.connected(now):
         return f"{name} here"

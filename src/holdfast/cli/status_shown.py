@@ -6,11 +6,12 @@ import click
 
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment
-from holdfast.cli.status_rows import facts
+from holdfast.cli.status_rows import rows
 from holdfast.core.facts import Document, Level, Problem, Snapshot, TurnFacts
 from holdfast.core.stopping import StopKind, StopRow
 
 _COLOURS = {"running": "green", "hanging": "red"}
+_NAME = 10  # columns of a row's name
 _LISTED = 20  # turns; `--json` has more of them
 _ID = 15  # letters of a session's id, which name it as well as all of them
 
@@ -20,8 +21,8 @@ def shown(document: Document, *, now: float) -> str:
         [
             _headline(document),
             *(line for problem in document.problems for line in _problem(problem)),
-            *_underway(document.snapshot, now),
-            *facts(document, now=now),
+            *(click.style(line, bold=True) for line in underway(document.snapshot, now)),
+            *(_row(name, value) for name, value in rows(document, now=now)),
             *_turns(document.snapshot, now),
             *_restarts(document.snapshot.restarts),
         ]
@@ -42,11 +43,15 @@ def _problem(problem: Problem) -> Iterator[str]:
         yield f"  {safe(problem.remedy)}"
 
 
-def _underway(snapshot: Snapshot, now: float) -> Iterator[str]:
+def _row(name: str, value: str) -> str:
+    return f"  {click.style(name.ljust(_NAME), dim=True)}  {value}"
+
+
+def underway(snapshot: Snapshot, now: float) -> Iterator[str]:
     """How far a start or a stop has come, and whose word it was."""
     if snapshot.phase:
         for_ = duration(max(0.0, now - snapshot.phase_since))
-        yield f"  {click.style(safe(snapshot.phase), bold=True)} for {for_}"
+        yield f"  {safe(snapshot.phase)} for {for_}"
     if snapshot.order is not None:
         yield f"  {_asked(snapshot.order.kind, snapshot.order.by)} {moment(snapshot.order.at)}"
     if snapshot.pending is not None:
@@ -63,12 +68,15 @@ def _turns(snapshot: Snapshot, now: float) -> Iterator[str]:
         return
     listed = snapshot.open_turns[:_LISTED]
     yield ""
-    yield from _table(
-        ("SESSION", "TURN", "AGE", "STEP", "TOOL", "WAITING", "WHERE"),
-        [_turn(turn, now) for turn in listed],
-    )
+    yield from _headed(turn_table(listed, now))
     if more := snapshot.more_turns + len(snapshot.open_turns) - len(listed):
         yield f"  … and {more} more"
+
+
+def turn_table(turns: Sequence[TurnFacts], now: float) -> list[str]:
+    """A line of headers, and one for each turn."""
+    headers = ("SESSION", "TURN", "AGE", "STEP", "TOOL", "WAITING", "WHERE")
+    return _table(headers, [_turn(turn, now) for turn in turns])
 
 
 def _turn(turn: TurnFacts, now: float) -> tuple[str, ...]:
@@ -86,9 +94,8 @@ def _turn(turn: TurnFacts, now: float) -> tuple[str, ...]:
 def _restarts(stops: Sequence[StopRow]) -> Iterator[str]:
     if stops:
         yield ""
-        yield from _table(
-            ("ENDED", "WHY", "BY", "PARKED", "CUT", "BACK AFTER"), [_stop(stop) for stop in stops]
-        )
+        headers = ("ENDED", "WHY", "BY", "PARKED", "CUT", "BACK AFTER")
+        yield from _headed(_table(headers, [_stop(stop) for stop in stops]))
 
 
 def _stop(stop: StopRow) -> tuple[str, ...]:
@@ -108,9 +115,15 @@ def _stop(stop: StopRow) -> tuple[str, ...]:
     )
 
 
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-    for index, row in enumerate([headers, *rows]):
+    lines = []
+    for row in [headers, *rows]:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        line = "  " + "  ".join(cells).rstrip()
-        yield click.style(line, dim=True) if index == 0 else line
+        lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def _headed(lines: Sequence[str]) -> Iterator[str]:
+    yield click.style(lines[0], dim=True)
+    yield from lines[1:]

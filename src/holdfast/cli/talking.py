@@ -7,10 +7,11 @@ from uuid import uuid4
 
 import click
 
+from holdfast.cli.able import is_dumb
 from holdfast.cli.chat_loop import LEAVING, Chat
 from holdfast.cli.keyboard import Keyboard, PipedKeyboard
 from holdfast.cli.names import existing_session
-from holdfast.cli.screen import Screen, is_dumb
+from holdfast.cli.screen import Screen
 from holdfast.cli.sending import Sending
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown
