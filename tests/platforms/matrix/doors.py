@@ -71,4 +71,4 @@ async def until(fact: Callable[[], Awaitable[object] | object]) -> None:
         found = fact()
         if await found if isinstance(found, Awaitable) else found:
             return
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)

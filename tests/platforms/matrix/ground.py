@@ -66,6 +66,7 @@ class MatrixGround(Ground):
         await self._people[by].revise(room_id, name, text)
 
     async def read(self) -> Sequence[Shown]:
+        await asyncio.sleep(0.03)  # whoever waits asks again at once, and the server has to work
         found: dict[str, tuple[int, Shown]] = {}
         rooms = [*self._dms.values(), *([self._group] if self._group else [])]
         for room_id in rooms:
