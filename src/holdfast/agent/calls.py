@@ -14,7 +14,7 @@ from holdfast.agent.keeping import until_kept
 from holdfast.agent.work import Parked, Wish, Work
 from holdfast.core.crash import CrashPoint
 from holdfast.core.events import ToolBegan, ToolEnded, ToolProgressed
-from holdfast.core.message import Outcome, ToolCall, ToolMessage
+from holdfast.core.message import Outcome, TakenUp, ToolCall, ToolMessage
 from holdfast.core.ports import Addressed, Commanding, Tool
 from holdfast.core.tool import Arguments, Replay, ToolContext, ToolFailed, ToolOutput
 
@@ -73,7 +73,12 @@ async def _run(agent: Agent, work: Work, call: ToolCall) -> None:
 async def _finish(agent: Agent, work: Work, call: ToolCall, output: ToolOutput) -> None:
     text = work.redact(output.text)
     result = ToolMessage(
-        call_id=call.id, name=call.name, text=text, outcome=output.outcome, images=output.images
+        call_id=call.id,
+        name=call.name,
+        text=text,
+        outcome=output.outcome,
+        images=output.images,
+        taken_up=output.taken_up,
     )
     await until_kept(lambda: agent.keep(result, work.called(result)), agent.session_id)
     work.crash(CrashPoint.CALL_FINISHED)
@@ -102,7 +107,8 @@ async def _output(agent: Agent, work: Work, call: ToolCall) -> ToolOutput:
     except ToolFailed as error:
         return ToolOutput(text=str(error), outcome=Outcome.ERROR)
     except Exception as error:  # a tool may be anyone's code: its fault is the call's result
-        log.exception("The tool %s failed.", call.name, extra={"action": "tool_failed"})
+        about = {"action": "tool_failed", "session": work.session_id, "turn": work.turn_id}
+        log.exception("The tool %s failed.", call.name, extra=about)
         text = f"{call.name} failed: {type(error).__name__}: {error}"
         return ToolOutput(text=text, outcome=Outcome.ERROR)
 
@@ -114,9 +120,10 @@ async def _settle(tool: Tool, context: ToolContext, arguments: Arguments) -> Too
     if tool.replay is Replay.ATTACH:
         attached = await tool.attach(context, arguments)
         if attached is not None:
-            return attached
+            return msgspec.structs.replace(attached, taken_up=TakenUp.ATTACHED)
         # The runner writes a call down before it begins it, so one it never heard of never began.
-    return await tool.run(context, arguments)
+    output = await tool.run(context, arguments)
+    return msgspec.structs.replace(output, taken_up=TakenUp.REPLAYED)
 
 
 def _understand(agent: Agent, call: ToolCall) -> tuple[Tool, Arguments]:

@@ -33,6 +33,7 @@ from holdfast.core.session import (
     SessionRow,
 )
 from holdfast.core.stopping import HomeChannel, StopRow
+from holdfast.core.timeline import Course, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.core.workload import Workload
 
@@ -125,6 +126,21 @@ class Library(Protocol):
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None: ...
     async def steps(self, turn_id: TurnId) -> list[StepRow]: ...
+    async def turns(
+        self, session_id: SessionId, *, limit: int, before: TurnId | None = None
+    ) -> list[TurnOutline]:
+        """The newest first; `before`: those that began before that one."""
+        ...
+
+    async def course(self, turn_id: TurnId, *, after: int, limit: int) -> Course | None:
+        """So many steps behind that seq, and what surrounds them."""
+        ...
+
+    async def turn_used(self, turn_id: TurnId) -> Mapping[str, Usage]:
+        """What its steps have used, by model; "": what was used beside those of the agent. A long
+        one is read in several pieces, so that nobody waits long behind it."""
+        ...
+
     async def open_turns(self) -> list[OpenTurn]: ...
     async def approval(self, approval_id: ApprovalId) -> Approval | None: ...
     async def approvals(

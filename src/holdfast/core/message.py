@@ -32,6 +32,13 @@ class Outcome(StrEnum):
     REFUSED = "refused"  # never started: a rule or a person said no
 
 
+class TakenUp(StrEnum):
+    """How a call that an earlier process had started came to its result."""
+
+    ATTACHED = "attached"  # it had run on meanwhile
+    REPLAYED = "replayed"  # it was run again
+
+
 class Reasoning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model thought; `opaque` is the provider's own part, returned to it unchanged."""
 
@@ -70,13 +77,15 @@ class AssistantMessage(
 
 
 class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_defaults=True):
-    """The result of one call. Its pictures are shown to the model behind all results."""
+    """The result of one call. Its pictures are shown to the model behind all results. `taken_up`
+    stands only where another process than the one that began it has brought it."""
 
     call_id: CallId
     name: str
     text: str
     outcome: Outcome = Outcome.OK
     images: tuple[Image, ...] = ()
+    taken_up: TakenUp | None = None
 
 
 class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):

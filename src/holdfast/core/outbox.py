@@ -119,6 +119,7 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...] = ()
     file: OwedFile | None = None
     parts: tuple[Part, ...] = ()  # of one that has several, or was begun before its text
+    updated_at: float = 0.0  # when what is known of it last changed: of one that is sent, then
 
 
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.message import Image, Outcome
+from holdfast.core.message import Image, Outcome, TakenUp
 
 if TYPE_CHECKING:
     from holdfast.core.bench import Bench
@@ -35,6 +35,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     outcome: Outcome = Outcome.OK
     images: tuple[Image, ...] = ()
+    taken_up: TakenUp | None = None  # by another process than the one that began the call
 
 
 class ToolFailed(Exception):

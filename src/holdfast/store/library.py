@@ -19,13 +19,14 @@ from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import Record
-from holdfast.core.minute import Minute
+from holdfast.core.minute import Minute, joined_usage
 from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
 from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
 from holdfast.core.stopping import HomeChannel, StopRow
+from holdfast.core.timeline import Course, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.core.workload import Workload
 from holdfast.store import (
@@ -37,10 +38,13 @@ from holdfast.store import (
     outbox_reads,
     reads,
     session_reads,
+    timeline_reads,
     workload_reads,
 )
 from holdfast.store.reader import Reader
 from holdfast.store.writes import busy, minutes, notes, pairing, quiet, standing, stopping, unsynced
+
+_PIECE = 1000  # steps that are read at once
 
 
 class SqliteLibrary:
@@ -128,6 +132,30 @@ class SqliteLibrary:
 
     async def steps(self, turn_id: TurnId) -> list[StepRow]:
         return await self._read(partial(reads.steps, turn_id=turn_id))
+
+    async def turns(
+        self, session_id: SessionId, *, limit: int, before: TurnId | None = None
+    ) -> list[TurnOutline]:
+        return await self._read(
+            partial(timeline_reads.of_session, session_id=session_id, limit=limit, before=before)
+        )
+
+    async def course(self, turn_id: TurnId, *, after: int, limit: int) -> Course | None:
+        return await self._read(
+            partial(timeline_reads.course, turn_id=turn_id, after=after, limit=limit)
+        )
+
+    async def turn_used(self, turn_id: TurnId) -> Mapping[str, Usage]:
+        pieces: list[Mapping[str, Usage]] = []
+        after = 0
+        while True:
+            piece, last = await self._read(
+                partial(timeline_reads.used, turn_id=turn_id, after=after, limit=_PIECE)
+            )
+            pieces.append(piece)
+            if last < after + _PIECE:
+                return joined_usage(pieces)
+            after = last
 
     async def open_turns(self) -> list[OpenTurn]:
         return await self._read(reads.open_turns)

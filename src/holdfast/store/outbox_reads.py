@@ -38,6 +38,10 @@ def delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> DeliveryRow | None
     return next(iter(_deliveries(cursor, "id = ?", delivery_id)), None)
 
 
+def of_turn(cursor: apsw.Cursor, turn_id: TurnId, *, limit: int) -> list[DeliveryRow]:
+    return _deliveries(cursor, "turn_id = ?", turn_id)[:limit]
+
+
 def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:
     """What has its text and is not settled, each with its parts. A stream is its turn's."""
     found = _deliveries(cursor, "state IN ('pending', 'sending', 'unknown')")

@@ -20,7 +20,7 @@ _address = msgspec.json.Decoder(Address)
 _choices = msgspec.json.Decoder(tuple[Choice, ...])
 _file = msgspec.json.Decoder(OwedFile)
 
-# The last but one is the body of the assistant message that a delivery without a text refers to.
+# The seventeenth is the body of the assistant message that a delivery without a text refers to.
 DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state, attempts,
     doubtful, resends, platform_message_id, error, expires_at, created_at,
     CASE WHEN text IS NULL THEN (
@@ -28,7 +28,7 @@ DELIVERY = """seq, id, address, kind, text, session_id, turn_id, inbox_id, state
         JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq
         WHERE p.turn_id = outbox.turn_id AND p.kind = 'model'
         ORDER BY p.seq DESC LIMIT 1
-    ) END, choices, file"""
+    ) END, choices, file, updated_at"""
 
 
 def delivery_row(row: Row) -> DeliveryRow:
@@ -51,6 +51,7 @@ def delivery_row(row: Row) -> DeliveryRow:
         created_at=row[15],
         choices=() if row[17] is None else _choices.decode(row[17]),
         file=None if row[18] is None else _file.decode(row[18]),
+        updated_at=row[19],
     )
 
 

@@ -19,6 +19,7 @@ from holdfast.control.v1 import (
     sessions,
     streams,
     transcripts,
+    turns,
 )
 from holdfast.control.v1.account_views import AccountList, AccountView
 from holdfast.control.v1.chart_views import Chart
@@ -26,6 +27,7 @@ from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
 from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
+from holdfast.control.v1.turn_views import Timeline, TurnList
 from holdfast.control.v1.views import (
     AcceptedView,
     ApprovalAnswer,
@@ -213,6 +215,22 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=transcripts.read_transcript,
         query=transcripts.PageQuery,
         gives=Transcript,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/turns",
+        about="The turns of a conversation, the newest first.",
+        handler=turns.list_turns,
+        query=turns.TurnsQuery,
+        gives=TurnList,
+    ),
+    Endpoint(
+        method="GET",
+        path="/turns/{id}",
+        about="The timeline of a turn: what it did, what it waited for, and where it was cut.",
+        handler=turns.read_turn,
+        query=turns.TimelineQuery,
+        gives=Timeline,
     ),
     Endpoint(
         method="GET",

@@ -58,6 +58,27 @@ def last(cursor: apsw.Cursor, limit: int) -> list[StopRow]:
     return [_row(row) for row in found]
 
 
+def between(cursor: apsw.Cursor, since: float, until: float) -> list[StopRow]:
+    """Those that happened in that time, the first first. One that was asked for and took until
+    later happened then: what runs may have ended meanwhile."""
+    found = cursor.execute(
+        f"SELECT {_ROW} FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
+        " AND coalesce(stopped_at, asked_at) < ? ORDER BY asked_at, id LIMIT 200",
+        (since, until),
+    )
+    return [_row(row) for row in found]
+
+
+def lives(cursor: apsw.Cursor, since: float, until: float) -> int:
+    """How many lives began in that time, behind ends that happened in it."""
+    found = cursor.execute(
+        "SELECT count(*) FROM restarts WHERE coalesce(stopped_at, asked_at) > ?"
+        " AND coalesce(stopped_at, asked_at) < ? AND ready_at IS NOT NULL",
+        (since, until),
+    ).fetchall()
+    return int(str(found[0][0]))
+
+
 def prune(cursor: apsw.Cursor, *, keep: int) -> None:
     cursor.execute(
         "DELETE FROM restarts WHERE ready_at IS NOT NULL AND id NOT IN"

@@ -1,0 +1,117 @@
+"""Turns over HTTP: those of a session, and the timeline of one, also while it runs."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.v1.endpoint import Call
+from holdfast.control.v1.outbox_views import owed_view
+from holdfast.control.v1.refusals import not_found
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.turn_views import TakenView, Timeline, TurnLine, TurnList
+from holdfast.control.v1.waterfall import waterfall
+from holdfast.core.ids import TurnId
+from holdfast.core.prices import cost
+from holdfast.core.timeline import Course, TakenMessage, TurnOutline
+from holdfast.core.turn import LaneState, Usage
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
+Steps = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+Seq = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class TurnsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`before`: only turns that began before that one."""
+
+    limit: Limit = 20
+    before: Name = ""
+
+
+class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`after`: only what follows that step."""
+
+    after: Seq = 0
+    limit: Steps = 500
+
+
+async def list_turns(room: Room, call: Call[TurnsQuery, None]) -> web.Response:
+    row, asked = await room.session(call.part("id")), call.query
+    before = TurnId(asked.before) if asked.before else None
+    found = await room.store.turns(row.id, limit=asked.limit + 1, before=before)
+    lines = [await _line(room, outline) for outline in found[: asked.limit]]
+    return room.say(TurnList(turns=lines, more=len(found) > asked.limit))
+
+
+async def read_turn(room: Room, call: Call[TimelineQuery, None]) -> web.Response:
+    turn_id, asked = TurnId(call.part("id")), call.query
+    course = await room.store.course(turn_id, after=asked.after, limit=asked.limit)
+    if course is None:
+        raise not_found(f"there is no turn {turn_id!r}; GET /api/v1/sessions/ID/turns lists them.")
+    prices = room.gateway.house.settings.prices
+    view = Timeline(
+        turn=await _line(room, course.outline),
+        messages=[_taken(course, message) for message in course.messages],
+        spans=waterfall(course, prices=prices, asks=_is_at_work(room, course)),
+        deliveries=[owed_view(row) for row in course.deliveries],
+        more=course.more,
+    )
+    return room.say(view)
+
+
+def _is_at_work(room: Room, course: Course) -> bool:
+    turn = course.outline.turn
+    lane = room.gateway.lanes.get(turn.session_id)
+    if lane is None or lane.state is not LaneState.RUNNING or lane.turn is None:
+        return False
+    return turn.ended_at is None and lane.turn.turn_id == turn.id
+
+
+async def _line(room: Room, outline: TurnOutline) -> TurnLine:
+    turn = outline.turn
+    return TurnLine(
+        id=turn.id,
+        session_id=turn.session_id,
+        state=turn.state,
+        reason=turn.reason,
+        started_at=turn.started_at,
+        ended_at=turn.ended_at,
+        steps=outline.steps,
+        usage=outline.usage,
+        cost=await _cost(room, turn.id),
+        resumed=outline.resumed,
+        left_as=outline.left_as,
+    )
+
+
+async def _cost(room: Room, turn_id: TurnId) -> float | None:
+    """Where nobody has set a price, no step is read for it."""
+    prices = room.gateway.house.settings.prices
+    return cost(_by_model(await room.store.turn_used(turn_id)), prices) if prices else None
+
+
+def _by_model(used: Mapping[str, Usage]) -> Mapping[str, Usage]:
+    """What was used beside the agent's own requests (a summary, a picture described) is reckoned
+    to the model that did most of the turn: by which it was done is kept nowhere."""
+    beside, named = used.get(""), {model: usage for model, usage in used.items() if model}
+    if beside is None or not named:
+        return used
+    most = max(named, key=lambda model: named[model].input_tokens)
+    return {**named, most: named[most] + beside}
+
+
+def _taken(course: Course, message: TakenMessage) -> TakenView:
+    """What ended before its turn did was a word to a turn that ran: it was taken by that write."""
+    turn = course.outline.turn
+    steered = message.ended_at is not None and message.ended_at != turn.ended_at
+    taken_at = message.ended_at if steered and message.ended_at else turn.started_at
+    return TakenView(
+        id=message.id,
+        principal=message.principal,
+        state=message.state,
+        accepted_at=message.accepted_at,
+        taken_at=taken_at,
+        steered=steered,
+    )

@@ -1,0 +1,63 @@
+"""The timeline of a turn: what the store knows of its course, as it is read to be shown."""
+
+import msgspec
+
+from holdfast.core.approval import Approval
+from holdfast.core.ids import CallId, InboxId, PrincipalId
+from holdfast.core.inbox import InboxState
+from holdfast.core.message import Outcome, TakenUp
+from holdfast.core.outbox import DeliveryRow
+from holdfast.core.stopping import LeftAs, StopRow
+from holdfast.core.turn import StepKind, TurnRow, Usage
+
+
+class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as a whole. `usage` is of the steps so far where it is open."""
+
+    turn: TurnRow
+    usage: Usage
+    steps: int
+    resumed: int  # lives of the gateway, after its first, in which it was open
+    left_as: LeftAs | None = None  # open, and by no process of this instant
+
+
+class TakenMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a turn took, without its words, which are in the transcript."""
+
+    id: InboxId
+    principal: PrincipalId
+    state: InboxState
+    accepted_at: float
+    ended_at: float | None
+
+
+class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A step with what of its message is worth a line."""
+
+    seq: int
+    kind: StepKind
+    started_at: float
+    finished_at: float | None
+    usage: Usage
+    message_seq: int | None = None
+    call_id: CallId | None = None
+    model: str = ""
+    tool: str = ""  # "": it has no result yet
+    outcome: Outcome | None = None
+    taken_up: TakenUp | None = None
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a turn's steps, read in one snapshot with all that surrounds them."""
+
+    outline: TurnOutline
+    messages: tuple[TakenMessage, ...]  # at most `MOST`, the oldest first; so of all below
+    steps: tuple[StepLine, ...]
+    more: bool  # steps follow behind these
+    since: float  # the end of what came before the first of these
+    approvals: tuple[Approval, ...]
+    deliveries: tuple[DeliveryRow, ...]
+    stops: tuple[StopRow, ...]  # the ends of processes since it began and until it ended
+
+
+MOST = 500

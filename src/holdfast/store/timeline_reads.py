@@ -1,0 +1,159 @@
+"""What can be asked about turns: those of a session, and the course of one, page by page."""
+
+from collections.abc import Mapping
+
+import apsw
+
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
+from holdfast.core.inbox import ENDS, InboxState
+from holdfast.core.message import Outcome, TakenUp
+from holdfast.core.stopping import LeftAs
+from holdfast.core.timeline import MOST, Course, StepLine, TakenMessage, TurnOutline
+from holdfast.core.turn import StepKind, TurnRow, TurnState, Usage
+from holdfast.store import approval_reads, inbox_reads, outbox_reads, rows
+from holdfast.store.rows import Row
+from holdfast.store.writes import stopping, transcript
+
+_ENDLESS = 9e15  # past every time
+_ENDS = ", ".join(f"'{state.value}'" for state in sorted(ENDS))
+# The first of its parts that is no word of a person's is enough to know what was done.
+_STEP = (
+    "p.seq, p.kind, p.started_at, p.finished_at, p.message_seq, p.call_id,"
+    " json_extract(m.body, '$.model'), json_extract(m.body, '$.name'),"
+    " json_extract(m.body, '$.outcome'), json_extract(m.body, '$.taken_up'),"
+    " p.input_tokens, p.output_tokens, p.cached_tokens, p.reasoning_tokens"
+)
+
+
+def of_session(
+    cursor: apsw.Cursor, *, session_id: SessionId, limit: int, before: TurnId | None
+) -> list[TurnOutline]:
+    found = cursor.execute(
+        f"SELECT {rows.TURN}, left_as FROM turns WHERE session_id = ?1 AND (?2 IS NULL OR"
+        " (started_at, id) < (SELECT t.started_at, t.id FROM turns t WHERE t.id = ?2))"
+        " ORDER BY started_at DESC, id DESC LIMIT ?3",
+        (session_id, before, limit),
+    ).fetchall()
+    return [_outline(cursor, row) for row in found]
+
+
+def course(cursor: apsw.Cursor, *, turn_id: TurnId, after: int, limit: int) -> Course | None:
+    found = cursor.execute(
+        f"SELECT {rows.TURN}, left_as FROM turns WHERE id = ?", (turn_id,)
+    ).fetchone()
+    if found is None:
+        return None
+    outline = _outline(cursor, found)
+    lines = _steps(cursor, turn_id, after=after, limit=limit + 1)
+    turn = outline.turn
+    return Course(
+        outline=outline,
+        messages=_messages(cursor, turn),
+        steps=tuple(lines[:limit]),
+        more=len(lines) > limit,
+        since=_end_of(cursor, turn, after),
+        approvals=tuple(approval_reads.of_turn(cursor, turn_id)[:MOST]),
+        deliveries=tuple(outbox_reads.of_turn(cursor, turn_id, limit=MOST)),
+        stops=tuple(stopping.between(cursor, turn.started_at, turn.ended_at or _ENDLESS)),
+    )
+
+
+def used(
+    cursor: apsw.Cursor, *, turn_id: TurnId, after: int, limit: int
+) -> tuple[Mapping[str, Usage], int]:
+    """What so many steps have used, by model ("": nobody knows of which), and the last's seq;
+    0: there are none."""
+    spent: dict[str, Usage] = {}
+    last = 0
+    for row in cursor.execute(
+        f"SELECT p.seq, json_extract(m.body, '$.model'), {rows.USAGE} FROM steps p"
+        " LEFT JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq"
+        " AND p.kind = 'model' WHERE p.turn_id = ? AND p.seq > ? ORDER BY p.seq LIMIT ?",
+        (turn_id, after, limit),
+    ):
+        last, model, usage = row[0], row[1] or "", rows.usage(row[2:])
+        if any(row[2:]):
+            spent[model] = spent.get(model, Usage()) + usage
+    return spent, last
+
+
+def _outline(cursor: apsw.Cursor, row: Row) -> TurnOutline:
+    turn = rows.turn_row(row[:-1])
+    last = cursor.execute(
+        "SELECT seq FROM steps WHERE turn_id = ? ORDER BY seq DESC LIMIT 1", (turn.id,)
+    ).fetchone()
+    is_open = turn.state is TurnState.OPEN
+    return TurnOutline(
+        turn=turn,
+        usage=transcript.taken(cursor, turn.id).usage if is_open else turn.usage,
+        steps=0 if last is None else last[0],
+        resumed=stopping.lives(cursor, turn.started_at, turn.ended_at or _ENDLESS),
+        left_as=LeftAs(row[-1]) if is_open and row[-1] is not None else None,
+    )
+
+
+def _steps(cursor: apsw.Cursor, turn_id: TurnId, *, after: int, limit: int) -> list[StepLine]:
+    found = cursor.execute(
+        f"SELECT {_STEP} FROM steps p LEFT JOIN messages m ON m.session_id = p.session_id"
+        " AND m.seq = p.message_seq WHERE p.turn_id = ? AND p.seq > ? ORDER BY p.seq LIMIT ?",
+        (turn_id, after, limit),
+    )
+    return [_line(row) for row in found]
+
+
+def _line(row: Row) -> StepLine:
+    kind = StepKind(row[1])
+    ended = kind is StepKind.TOOL and row[4] is not None
+    return StepLine(
+        seq=row[0],
+        kind=kind,
+        started_at=row[2],
+        finished_at=row[3],
+        message_seq=row[4],
+        call_id=None if row[5] is None else CallId(row[5]),
+        model=row[6] or "",
+        tool=row[7] or "",
+        outcome=Outcome(row[8] or Outcome.OK) if ended else None,  # what is usual is not kept
+        taken_up=None if row[9] is None else TakenUp(row[9]),
+        usage=rows.usage(row[10:]),
+    )
+
+
+def _end_of(cursor: apsw.Cursor, turn: TurnRow, seq: int) -> float:
+    """When all that stands before is over."""
+    ((last,),) = cursor.execute(
+        "SELECT max(coalesce(finished_at, started_at)) FROM steps WHERE turn_id = ? AND seq <= ?",
+        (turn.id, seq),
+    ).fetchall()
+    return turn.started_at if last is None else max(turn.started_at, float(str(last)))
+
+
+def _messages(cursor: apsw.Cursor, turn: TurnRow) -> tuple[TakenMessage, ...]:
+    """Found by their ends, which the turn's own writes have given them: no index knows the turn
+    of a message, and none is to be kept up with every message for this alone."""
+    columns = "id, principal, state, accepted_at, ended_at"
+    if turn.ended_at is None:
+        which = f"SELECT {columns} FROM {inbox_reads.OPEN} AND turn_id = ?1"
+    else:
+        which = (
+            f"SELECT {columns} FROM inbox INDEXED BY inbox_ended WHERE ended_at = ?2"
+            f" AND state IN ({_ENDS}) AND turn_id = ?1 AND ended_at IS NOT NULL"
+        )
+    steered = (
+        f"SELECT {columns} FROM inbox INDEXED BY inbox_ended WHERE state = 'merged'"
+        " AND ended_at IN (SELECT started_at FROM steps WHERE turn_id = ?1 AND kind = 'steer')"
+        " AND turn_id = ?1 AND ended_at IS NOT NULL"
+    )
+    found = cursor.execute(
+        f"{which} UNION {steered} ORDER BY id LIMIT ?3", (turn.id, turn.ended_at, MOST)
+    )
+    return tuple(
+        TakenMessage(
+            id=InboxId(row[0]),
+            principal=PrincipalId(row[1]),
+            state=InboxState(row[2]),
+            accepted_at=row[3],
+            ended_at=row[4],
+        )
+        for row in found
+    )

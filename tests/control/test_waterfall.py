@@ -1,0 +1,222 @@
+"""The timeline of a turn, from the rows that its course has left in a real store."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.control.v1.turn_views import Parting, Span, SpanKind
+from holdfast.control.v1.waterfall import waterfall
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.inbox import Inbound, InboxEnd, InboxState
+from holdfast.core.message import (
+    AssistantMessage,
+    NoteMessage,
+    Outcome,
+    TakenUp,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.prices import Price
+from holdfast.core.source import Source
+from holdfast.core.stopping import AskedBy, Left, LeftAs, StopKind, StopOrder, StopRow
+from holdfast.core.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.store.sqlite import SqliteStore
+
+SESSION, TURN, ROUTE = SessionId("s"), TurnId("t"), SessionKey("sim:default:dm:c:")
+USED = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
+PRICES = {"m-*": Price(input=1.0, output=2.0)}
+CALL = ToolCall(id=CallId("c1"), name="terminal", arguments="{}")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    async with SqliteStore(tmp_path / "state.db") as opened:
+        yield opened
+
+
+async def said(store: SqliteStore, name: str, *, at: float) -> InboxId:
+    source = Source(platform="sim", chat_id="c", user_id="u")
+    inbound = Inbound(source=source, event_id=name, message_id=name, text=name)
+    accepted = await store.accept(inbound, route=ROUTE, principal=PrincipalId("p"), at=at)
+    return accepted.row.id
+
+
+async def begun(store: SqliteStore, *, at: float) -> InboxId:
+    message = await said(store, "first", at=at - 5)
+    await store.begin_turn(
+        BeginTurn(
+            turn_id=TURN,
+            session_id=SESSION,
+            route=ROUTE,
+            inbox_ids=(message,),
+            messages=(UserMessage(text="first"),),
+            prompt="",
+            at=at,
+        )
+    )
+    return message
+
+
+async def replied(store: SqliteStore, *calls: ToolCall, at: float) -> None:
+    reply = AssistantMessage(calls=calls, model="m-1")
+    await store.record_reply(TURN, session_id=SESSION, message=reply, usage=USED, at=at)
+
+
+async def ended(store: SqliteStore, message: InboxId, *, at: float) -> None:
+    await store.end_turn(
+        EndTurn(
+            turn_id=TURN,
+            session_id=SESSION,
+            state=TurnState.ANSWERED,
+            messages=(AssistantMessage(text="done", model="m-1"),),
+            usage=USED + USED,
+            inbox_ends=(InboxEnd(inbox_id=message, state=InboxState.ANSWERED),),
+            at=at,
+        )
+    )
+
+
+async def shown(store: SqliteStore, *, asks: bool = False) -> list[Span]:
+    course = await store.course(TURN, after=0, limit=100)
+    assert course is not None
+    return waterfall(course, prices=PRICES, asks=asks)
+
+
+def times(spans: list[Span]) -> list[tuple[SpanKind, float, float | None]]:
+    return [(span.kind, span.started_at, span.ended_at) for span in spans]
+
+
+async def test_a_reply_took_from_the_end_of_what_was_before_it(store: SqliteStore) -> None:
+    message = await begun(store, at=10)
+    await replied(store, CALL, at=12)
+    await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
+    result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
+    await store.record_finished(TURN, session_id=SESSION, message=result, at=17)
+    steer = await said(store, "more", at=14)
+    word = UserMessage(text="more")
+    await store.record_steer(TURN, session_id=SESSION, inbox_id=steer, message=word, at=18)
+    running = times(await shown(store, asks=True))
+    assert running[-1] == (SpanKind.MODEL, 18, None)
+    await ended(store, message, at=20)
+    spans = await shown(store)
+    assert times(spans) == [
+        (SpanKind.MODEL, 10, 12),
+        (SpanKind.TOOL, 13, 17),
+        (SpanKind.STEER, 18, 18),
+        (SpanKind.MODEL, 18, 20),
+    ]
+    assert (spans[0].name, spans[0].cost) == ("m-1", 3.0)
+    assert (spans[1].name, spans[1].outcome) == ("terminal", Outcome.OK)
+    course = await store.course(TURN, after=0, limit=100)
+    assert course is not None
+    assert [(each.id, each.accepted_at) for each in course.messages] == [(message, 5), (steer, 14)]
+    assert await store.turn_used(TURN) == {"m-1": USED + USED}
+
+
+async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: SqliteStore) -> None:
+    """It is found out at 50; the turn had last been heard of at 13, and went on at 51."""
+    message = await begun(store, at=10)
+    await replied(store, CALL, at=12)
+    await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
+    order = StopOrder(kind=StopKind.CRASH, by=AskedBy.NOBODY, at=50)
+    await store.record_stop(StopRow(id="x", order=order, version="1", interrupted=1))
+    open_still = await shown(store)
+    assert (open_still[-1].kind, open_still[-1].parting) == (SpanKind.AWAY, Parting.CUT)
+    assert open_still[-1].ended_at is None
+    await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=51)
+    await store.record_back((), at=52)
+    result = ToolMessage(call_id=CALL.id, name="terminal", text="ok", taken_up=TakenUp.ATTACHED)
+    await store.record_finished(TURN, session_id=SESSION, message=result, at=53)
+    await ended(store, message, at=60)
+    spans = await shown(store)
+    assert times(spans) == [
+        (SpanKind.MODEL, 10, 12),
+        (SpanKind.TOOL, 13, 53),
+        (SpanKind.AWAY, 13, 51),
+        (SpanKind.NOTE, 51, 51),
+        (SpanKind.MODEL, 53, 60),
+    ]
+    assert spans[1].taken_up is TakenUp.ATTACHED
+    assert (spans[2].name, spans[2].parting) == ("crash", Parting.CUT)
+    (outline,) = await store.turns(SESSION, limit=10)
+    assert (outline.resumed, outline.steps) == (1, 4)
+
+
+async def test_a_turn_that_was_parked_was_not_cut(store: SqliteStore) -> None:
+    message = await begun(store, at=10)
+    await replied(store, CALL, at=12)
+    result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
+    await store.record_finished(TURN, session_id=SESSION, message=result, at=13)
+    left = Left(session_id=SESSION, turn_id=TURN, how=LeftAs.PARKED)
+    await store.leave_turn(left, at=14)
+    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.PAGE, at=11)
+    await store.record_stop(StopRow(id="x", order=order, version="1", parked=1, stopped_at=15))
+    (outline,) = await store.turns(SESSION, limit=10)
+    assert (outline.left_as, outline.resumed) == (LeftAs.PARKED, 0)
+    assert (await shown(store))[-1].parting is Parting.PARKED
+    await store.go_on_turn(TURN, session_id=SESSION, at=18)
+    await store.record_back((), at=20)
+    await ended(store, message, at=30)
+    away, last = (await shown(store))[-2:]
+    assert (away.started_at, away.ended_at, away.parting) == (15, 20, Parting.PARKED)
+    assert (last.started_at, last.ended_at) == (20, 30)
+
+
+async def test_a_request_that_was_cut_is_shown_although_it_left_nothing(
+    store: SqliteStore,
+) -> None:
+    message = await begun(store, at=10)
+    left = Left(session_id=SESSION, turn_id=TURN, how=LeftAs.RESTART_TIMEOUT)
+    await store.leave_turn(left, at=40)
+    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.CHAT, at=11)
+    await store.record_stop(StopRow(id="x", order=order, version="1", interrupted=1, stopped_at=41))
+    await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=45)
+    await store.record_back((), at=46)
+    await ended(store, message, at=50)
+    spans = await shown(store)
+    assert times(spans) == [
+        (SpanKind.MODEL, 10, 41),
+        (SpanKind.AWAY, 41, 45),
+        (SpanKind.NOTE, 45, 45),
+        (SpanKind.MODEL, 45, 50),
+    ]
+    assert spans[0].outcome is Outcome.CANCELLED
+
+
+async def test_a_long_turn_comes_in_pages_and_its_cost_in_pieces(store: SqliteStore) -> None:
+    """The pages together are the whole, with nothing twice."""
+    message = await begun(store, at=10)
+    for number in range(1100):
+        await replied(store, at=11 + number)
+    await ended(store, message, at=2000)
+    first = await store.course(TURN, after=0, limit=600)
+    assert first is not None and first.more
+    second = await store.course(TURN, after=first.steps[-1].seq, limit=600)
+    assert second is not None and not second.more
+    assert [step.seq for step in (*first.steps, *second.steps)] == list(range(1, 1102))
+    begins = [span.started_at for span in waterfall(second, prices={}, asks=False)]
+    assert begins[0] == first.steps[-1].finished_at
+    assert (await store.turn_used(TURN))["m-1"].input_tokens == 1100 * USED.input_tokens
+
+
+async def test_turns_are_listed_from_the_newest_on(store: SqliteStore) -> None:
+    for number in range(3):
+        turn_id = TurnId(f"t{number}")
+        begin = BeginTurn(
+            turn_id=turn_id,
+            session_id=SESSION,
+            route=ROUTE,
+            inbox_ids=(),
+            messages=(),
+            prompt="",
+            at=10 + number,
+        )
+        await store.begin_turn(begin)
+        end = EndTurn(turn_id=turn_id, session_id=SESSION, state=TurnState.FAILED, at=20)
+        await store.end_turn(end)
+    found = await store.turns(SESSION, limit=2)
+    assert [each.turn.id for each in found] == ["t2", "t1"]
+    rest = await store.turns(SESSION, limit=2, before=TurnId("t1"))
+    assert [each.turn.id for each in rest] == ["t0"]
