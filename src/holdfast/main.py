@@ -25,6 +25,7 @@ from holdfast.service.intent import IntentFile
 from holdfast.service.lock import HomeInUse
 from holdfast.service.logs import logging_to
 from holdfast.service.paths import Paths
+from holdfast.service.recent_log import RecentLog
 from holdfast.service.signals import Signals
 from holdfast.service.supervisor import UNIT
 from holdfast.service.tokens import api_token
@@ -63,8 +64,11 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
     intent = IntentFile(paths.intent, now=clock.now)
     before = intent.read()
     intent.starting()
+    recent = RecentLog(redact)
     with (
-        logging_to(paths.log_file, config.settings.log, redact=redact, unattended=alone) as flush,
+        logging_to(
+            paths.log_file, config.settings.log, redact=redact, unattended=alone, recent=recent
+        ) as flush,
         _warned(config),
         StatusThread(paths, clock=clock, drift=_drift(config)) as status,
         Watchdog(flush=flush) as watchdog,
@@ -78,6 +82,7 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
             intent=intent,
             before=before,
             token=token,
+            log=recent,
         )
         return runner.run(Life(config, footing=footing).live())
 

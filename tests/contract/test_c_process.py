@@ -24,6 +24,7 @@ from holdfast.service.intent import IntentFile
 from holdfast.service.lock import HomeLock
 from holdfast.service.notify import Notifier
 from holdfast.service.paths import Paths
+from holdfast.service.recent_log import RecentLog
 from holdfast.service.signals import Signals
 from holdfast.service.watchdog import Watchdog
 
@@ -55,6 +56,7 @@ def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
         intent=IntentFile(paths.intent, now=clock.now),
         before=None,
         token=Secret("t"),
+        log=RecentLog(str),
     )
     facts = Facts(clock=clock, order=lambda: None)
     listener = HttpListener(

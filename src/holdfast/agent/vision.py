@@ -39,7 +39,8 @@ async def _note(
     try:
         completed = await work.auxiliary.ask(Errand.VISION, request, session_id=agent.session_id)
     except ErrandFailed as error:
-        log.warning("No picture was described: %s", error, extra={"action": "vision_failed"})
+        about = {"action": "vision_failed", "session": work.session_id}
+        log.warning("No picture was described: %s", error, extra=about)
         return NoteMessage(text=_UNSEEN), NO_USAGE
     text = work.redact(completed.message.text.strip())
     described = _DESCRIBED.format(text=text) if text else _UNSEEN

@@ -117,7 +117,8 @@ class Attempts:
                 )
                 break
             except StoreError as failure:
-                log.error("A receipt waits for the store: %s", failure, extra={"action": "outbox"})
+                about = {"action": "outbox", "session": parcel.session_id}
+                log.error("A receipt waits for the store: %s", failure, extra=about)
                 await asyncio.sleep(FIRST_WAIT)
         self._receipts.settled(parcel.id)
         if state is DeliveryState.FAILED:

@@ -149,5 +149,6 @@ class Children:
         try:
             await self.store.end_session(child.session_id, at=self.clock.now())
         except StoreError as error:
-            log.warning("A child's session stays open: %s", error, extra={"action": "child"})
+            about = {"action": "child", "session": child.session_id}
+            log.warning("A child's session stays open: %s", error, extra=about)
         await self._ways.close(child.session_id)

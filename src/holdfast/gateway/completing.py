@@ -70,7 +70,8 @@ class Completing:
             done.append(await tries.to_the_end(part))
             if done[-1].state is DeliveryState.FAILED:
                 why = f"part {number} of {len(texts)}: {tries.error}"
-                log.warning("A reply was refused: %s", why, extra={"action": "delivery_failed"})
+                about = {"action": "delivery_failed", "session": parcel.session_id}
+                log.warning("A reply was refused: %s", why, extra=about)
                 return End(
                     state=DeliveryState.FAILED, message_id=done[0].platform_message_id, error=why
                 )

@@ -102,7 +102,8 @@ class Course:
         except StoreError:
             raise
         except Exception as error:  # the edge of a turn that could not even begin
-            log.exception("No agent for %s.", lane.session_id, extra={"action": "no_agent"})
+            about = {"action": "no_agent", "session": lane.session_id}
+            log.exception("No agent for %s.", lane.session_id, extra=about)
             await self._give_up(first, f"there is no agent for this conversation: {error}")
             return
         try:

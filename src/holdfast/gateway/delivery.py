@@ -111,6 +111,8 @@ class Delivery:
                         choices=new.choices,
                         file=new.file,
                         begun=new.begun,
+                        session_id=new.session_id,
+                        inbox_id=new.inbox_id,
                     )
                 )
 
@@ -130,6 +132,8 @@ class Delivery:
                     repeated=row.resends > 0,
                     begun=Begun(id=row.id, parts=row.parts) if row.parts else None,
                     file=row.file,
+                    session_id=row.session_id,
+                    inbox_id=row.inbox_id,
                 )
             )
 
@@ -314,7 +318,8 @@ class Delivery:
             await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
         except Refused as error:
-            log.warning("A reply was refused: %s", error, extra={"action": "delivery_failed"})
+            about = {"action": "delivery_failed", "session": parcel.session_id}
+            log.warning("A reply was refused: %s", error, extra=about)
             await self._attempts.settle(parcel, DeliveryState.FAILED, error=str(error))
         except OutcomeUnknown as error:
             await self._attempts.settle(parcel, DeliveryState.UNKNOWN, error=str(error))

@@ -90,12 +90,24 @@ class Changes:
         self.closed = False
 
 
+class Attending:
+    """Reads what is told elsewhere, and has to know only when the gateway stops."""
+
+    __slots__ = ("breathe", "closed", "wake")
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.breathe = False
+        self.closed = False
+
+
 class Feeds:
     """Owns who reads what; a session that nobody looks at costs a look-up."""
 
     def __init__(self) -> None:
         self._feeds: dict[SessionId, list[Feed]] = {}
         self._changes: list[Changes] = []
+        self._attending: list[Attending] = []
         self._closed = False
 
     def publish(self, session_id: SessionId, piece: Event) -> None:
@@ -158,6 +170,9 @@ class Feeds:
         for changes in self._changes:
             changes.closed = True
             changes.wake.set()
+        for attending in self._attending:
+            attending.closed = True
+            attending.wake.set()
 
     @contextmanager
     def read(self, session_id: SessionId) -> Iterator[Feed]:
@@ -181,3 +196,14 @@ class Feeds:
             yield changes
         finally:
             self._changes.remove(changes)
+
+    @contextmanager
+    def attend(self) -> Iterator[Attending]:
+        """Be let go when the gateway stops, whatever it is that is read."""
+        attending = Attending()
+        attending.closed = self._closed
+        self._attending.append(attending)
+        try:
+            yield attending
+        finally:
+            self._attending.remove(attending)

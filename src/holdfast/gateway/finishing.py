@@ -57,7 +57,8 @@ async def _end_of(turn: Turn, house: House) -> EndTurn:
     except HoldfastError as error:
         why = str(error)
     except Exception as error:  # the edge of a turn: its fault is its answer, not our crash
-        log.exception("A turn failed.", extra={"action": "turn_failed"})
+        about = {"action": "turn_failed", "session": turn.session_id, "turn": turn.turn_id}
+        log.exception("A turn failed.", extra=about)
         why = f"an internal error ({type(error).__name__}); the log has the details"
     return failed(turn, why, replies=house.replies, at=house.clock.now())
 

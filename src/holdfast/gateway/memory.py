@@ -140,7 +140,8 @@ class Memory:
         try:
             owed = await self._store.claim_memory_turn(turn.turn_id, provider=provider)
         except StoreError as error:
-            log.warning("Memory was not told of a turn: %s", error, extra={"action": "memory"})
+            about = {"action": "memory", "session": turn.subject.session_id}
+            log.warning("Memory was not told of a turn: %s", error, extra=about)
             return False
         return owed and not self.notes.off(turn.subject.owner)
 
@@ -185,7 +186,8 @@ class Memory:
         try:
             owner = await self._store.claim_memory_end(session_id)
         except StoreError as error:
-            log.warning("Memory was not told of an end: %s", error, extra={"action": "memory"})
+            about = {"action": "memory", "session": session_id}
+            log.warning("Memory was not told of an end: %s", error, extra=about)
             return []
         if owner is None or self.notes.off(owner):
             return []

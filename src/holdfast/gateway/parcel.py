@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.core.ids import DeliveryId
+from holdfast.core.ids import DeliveryId, InboxId, SessionId
 from holdfast.core.outbox import Address, Begun, Choice, OwedFile
 
 
@@ -19,4 +19,6 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     begun: Begun | None = None  # some of it was sent before it was whole, or before this start
     doubtful: bool = False
     repeated: bool = False  # it was already sent again once, marked
+    session_id: SessionId | None = None
+    inbox_id: InboxId | None = None  # the message that it answers
     failures: int = 0  # times in a row that its platform was not there

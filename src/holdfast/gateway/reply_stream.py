@@ -149,7 +149,8 @@ class ReplyStream:
             return
         if error := done.exception():
             self.muted = True
-            log.warning("A reply is not shown as it grows: %s", error, extra={"action": "stream"})
+            about = {"action": "stream", "session": self._new.session_id}
+            log.warning("A reply is not shown as it grows: %s", error, extra=about)
             return
         self._row_there = True
         self._crash(CrashPoint.STREAM_ROW_COMMITTED)

@@ -11,6 +11,7 @@ from holdfast.models.pool import ModelPool
 from holdfast.process.upkeep import Upkeep
 from holdfast.service.ground import Ground
 from holdfast.service.intent import Intent, IntentFile, Recorded
+from holdfast.service.recent_log import RecentLog
 from holdfast.service.signals import Signals
 from holdfast.service.watchdog import Watchdog
 from holdfast.store.sqlite import SqliteStore
@@ -27,6 +28,7 @@ class Footing:
     intent: IntentFile
     before: Intent | None  # what the intent was when this process came
     token: Secret
+    log: RecentLog
 
     @property
     def ran(self) -> bool:

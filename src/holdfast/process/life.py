@@ -230,4 +230,5 @@ class Life:
             lifecycle=self._lifecycle,
             progress=self._enter,
             login=Login(self._footing.token, clock=self._clock),
+            log=self._footing.log,
         )

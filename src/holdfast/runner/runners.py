@@ -291,7 +291,8 @@ class Runners:
             await self._on_ended(session_id)
         except HoldfastError as error:
             # Recovery finds out for itself: a row is a hint, the process is the proof.
-            log.warning("the end of %s's runner could not be written down: %s", session_id, error)
+            about = {"action": "runner_end_lost", "session": session_id}
+            log.warning("The end of a runner could not be written down: %s", error, extra=about)
 
     def _do(self, chore: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(chore)

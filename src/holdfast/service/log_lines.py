@@ -54,6 +54,12 @@ class HumanLines(logging.Formatter):
         return self._redact(line)
 
 
+def session_of(record: logging.LogRecord) -> str:
+    """The session that a record says it is about; "": none."""
+    fields = vars(record)
+    return str(fields.get("session") or fields.get("session_id") or "")
+
+
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 

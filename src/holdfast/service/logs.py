@@ -32,9 +32,11 @@ def logging_to(
     redact: Callable[[str], str],
     stream: TextIO | None = None,
     unattended: bool = False,
+    recent: logging.Handler | None = None,
 ) -> Iterator[Flush]:
     """Log to `stream` (standard error) and to `file` while the context is open; `unattended`: to
     the file alone, where there is one, for nobody reads the stream and it would only grow.
+    `recent` gets every record, too, from the thread that writes.
 
     Every text passes `redact` before it is written. Lines are written by a thread of their own;
     when it cannot keep up, lines are dropped and their number is logged. What was queued when
@@ -43,6 +45,8 @@ def logging_to(
     handlers = _writers(file, settings, redact=redact, stream=stream or sys.stderr)
     if unattended:
         handlers = handlers[-1:]
+    if recent is not None:
+        handlers.append(recent)
     records = Records(QUEUE_LENGTH)
     front = _Front(records)
     listener = logging.handlers.QueueListener(records, *handlers)

@@ -4,9 +4,11 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.gateway.feeds import Changes, Feed
+from holdfast.gateway.feeds import Attending, Changes, Feed
 
 QUIET = 15.0  # seconds after which a proxy might think that nobody is there
+
+Reader = Feed | Changes | Attending  # of an open stream
 
 
 class Pulse:
@@ -14,11 +16,11 @@ class Pulse:
 
     def __init__(self, *, every: float = QUIET) -> None:
         self._every = every
-        self._readers: set[Feed | Changes] = set()
+        self._readers: set[Reader] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def kept(self, reader: Feed | Changes) -> Iterator[None]:
+    def kept(self, reader: Reader) -> Iterator[None]:
         self._readers.add(reader)
         if self._timer is None:
             self._arm()

@@ -23,6 +23,7 @@ from holdfast.core.source import place_of
 from holdfast.core.turn import LaneState
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.redaction import Redaction
+from holdfast.service.recent_log import RecentLog
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,6 +49,7 @@ class Room:
     pulse: Pulse
     shared: SharedReads
     minutes: Minutes
+    log: RecentLog
     lifecycle: Lifecycle
     ready: Callable[[], bool]
     now: Callable[[], Snapshot]  # from memory alone

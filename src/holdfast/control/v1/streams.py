@@ -12,6 +12,7 @@ from aiohttp import web
 from holdfast.control.problems import refusal_of
 from holdfast.control.v1.endpoint import Call, Media, NoQuery
 from holdfast.control.v1.live import live_of
+from holdfast.control.v1.pulse import Reader
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.transcripts import PAGE, record_view
@@ -69,17 +70,17 @@ async def session_events(room: Room, call: Call[EventsQuery, None]) -> web.Strea
         feed.committed = feed.changed = True
         feed.look_again()
         feed.wake.set()
-        return await _stream(call.request, feed, lambda write: story.tell(feed, write))
+        return await stream(call.request, feed, lambda write: story.tell(feed, write))
 
 
 async def all_events(room: Room, call: Call[NoQuery, None]) -> web.StreamResponse:
     with room.gateway.house.feeds.read_changes() as changes, room.pulse.kept(changes):
-        return await _stream(call.request, changes, lambda write: _tell(room, changes, write))
+        return await stream(call.request, changes, lambda write: _tell(room, changes, write))
 
 
-async def _stream(
+async def stream(
     request: web.Request,
-    reader: Feed | Changes,
+    reader: Reader,
     tell: Callable[[Write], Awaitable[None]],
 ) -> web.StreamResponse:
     """Tell the reader's news whenever there are any, until it leaves or is let go."""

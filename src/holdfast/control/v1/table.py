@@ -9,6 +9,7 @@ from holdfast.control.v1 import (
     describing,
     files,
     jobs,
+    logs,
     memory,
     messages,
     overall,
@@ -25,6 +26,7 @@ from holdfast.control.v1.account_views import AccountList, AccountView
 from holdfast.control.v1.chart_views import Chart
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
+from holdfast.control.v1.log_views import LogPage
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
 from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
 from holdfast.control.v1.turn_views import Timeline, TurnList
@@ -501,6 +503,23 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         path="/events",
         about="Which sessions change, as server-sent events.",
         handler=streams.all_events,
+        gives=str,
+        gives_media=(Media.EVENTS,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/logs",
+        about="The newest lines of the log, or those before a line.",
+        handler=logs.log_lines,
+        query=logs.LogQuery,
+        gives=LogPage,
+    ),
+    Endpoint(
+        method="GET",
+        path="/logs/events",
+        about="The lines of the log as they are written, as server-sent events.",
+        handler=logs.log_events,
+        query=logs.LogEventsQuery,
         gives=str,
         gives_media=(Media.EVENTS,),
     ),

@@ -1,0 +1,134 @@
+"""The recent log: bounded, in order over restarts, free of secrets, and never in anybody's way."""
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.settings import LogSettings
+from holdfast.service.logs import logging_to
+from holdfast.service.recent_log import KeptLine, RecentLog, WantedLines
+
+log = logging.getLogger("holdfast.test")
+ALL = WantedLines()
+
+
+@contextmanager
+def logged(recent: RecentLog, tmp_path: Path) -> Iterator[Callable[[], None]]:
+    """The real log, with this at its end; what is given waits until all is written."""
+    with logging_to(
+        tmp_path / "g.log", LogSettings(), redact=str, stream=io.StringIO(), recent=recent
+    ) as flush:
+
+        def written() -> None:
+            assert flush(20.0)
+
+        yield written
+
+
+def said(lines: list[KeptLine]) -> list[str]:
+    return [json.loads(line.text)["message"] for line in lines]
+
+
+def record(message: str, *, at: float, **extra: Any) -> logging.LogRecord:
+    level = extra.pop("level", logging.INFO)
+    fields = {"msg": message, "created": at, "levelno": level, "levelname": "INFO", **extra}
+    return logging.makeLogRecord(fields)
+
+
+def test_the_log_brings_its_lines_and_no_secret_with_them(tmp_path: Path) -> None:
+    recent = RecentLog(lambda text: text.replace("hunter2", "[secret]"))
+    with logged(recent, tmp_path) as written:
+        log.info("The word is %s.", "hunter2", extra={"action": "told", "each": ["hunter2"]})
+        written()
+        [line] = recent.before(None, ALL, limit=10)
+    assert "hunter2" not in line.text and json.loads(line.text)["action"] == "told"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (ALL, ["one", "two", 'say "three"']),
+        (WantedLines(level=logging.WARNING), ['say "three"']),
+        (WantedLines(session="s_1"), ["one", "two"]),
+        (WantedLines(session="s_12"), ["two"]),
+        (WantedLines(words='SAY "THREE"'), ['say "three"']),
+        (WantedLines(words="s_12"), ["two"]),
+        (WantedLines(session="s_1", words="three"), []),
+    ],
+)
+def test_lines_are_found_by_level_session_and_words(wanted: WantedLines, found: list[str]) -> None:
+    recent = RecentLog(str)
+    recent.handle(record("one", at=1.0, session="s_1"))
+    recent.handle(record("two", at=2.0, session_id="s_12"))
+    recent.handle(record('say "three"', at=3.0, level=logging.ERROR))
+    assert said(recent.before(None, wanted, limit=10)) == found
+
+
+def test_pages_lead_back_without_a_gap_or_a_repeat() -> None:
+    recent = RecentLog(str)
+    for number in range(7):
+        recent.handle(record(str(number), at=5.0))  # all in one millisecond
+    pages, before = [], None
+    while page := recent.before(before, ALL, limit=3):
+        pages.append(said(page))
+        before = page[0].number
+    assert pages == [["4", "5", "6"], ["1", "2", "3"], ["0"]]
+
+
+def test_numbers_grow_over_restarts_and_while_the_clock_is_set_back() -> None:
+    before, after = RecentLog(str), RecentLog(str)
+    before.handle(record("last words", at=100.0))
+    after.handle(record("first words", at=100.5))
+    after.handle(record("set back", at=50.0))
+    numbers = [line.number for each in (before, after) for line in each.before(None, ALL, limit=9)]
+    assert numbers == sorted(set(numbers)) and len(numbers) == 3
+
+
+def test_what_is_kept_is_bounded_by_lines_and_by_their_length() -> None:
+    few, short = RecentLog(str, lines=5), RecentLog(str, chars=2_000)
+    for number in range(50):
+        few.handle(record(str(number), at=number))
+        short.handle(record("x" * 300, at=number))
+    assert said(few.before(None, ALL, limit=99)) == ["45", "46", "47", "48", "49"]
+    kept = short.before(None, ALL, limit=99)
+    assert 0 < sum(len(line.text) for line in kept) <= 2_000
+
+
+def test_a_slow_reader_is_called_once_and_told_that_it_missed_lines() -> None:
+    recent, calls = RecentLog(str, lines=5), []
+    recent.handle(record("before", at=1.0))
+    with recent.read(ALL, after=recent.newest, news=lambda: calls.append(1)) as reader:
+        assert reader.take(limit=10) == ([], False)
+        for number in range(20):
+            recent.handle(record(str(number), at=2.0))
+        assert len(calls) == 1, "it knows that there is more"
+        lines, missed = reader.take(limit=3)
+        assert missed and said(lines) == ["15", "16", "17"] and reader.told
+        lines, missed = reader.take(limit=3)
+        assert not missed and said(lines) == ["18", "19"] and not reader.told
+        recent.handle(record("news", at=3.0))
+        assert len(calls) == 2 and said(reader.take(limit=3)[0]) == ["news"]
+    recent.handle(record("nobody reads", at=4.0))
+    assert len(calls) == 2
+
+
+def test_a_line_that_cannot_be_written_down_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Nameless:
+        def __str__(self) -> str:
+            raise RuntimeError("no name")
+
+    recent = RecentLog(str)
+    with logged(recent, tmp_path) as written:
+        log.info("Odd.", extra={"thing": Nameless()})
+        log.info("Even.")
+        written()
+    assert said(recent.before(None, ALL, limit=9)) == ["Even."]
+    assert "no name" in capsys.readouterr().err
