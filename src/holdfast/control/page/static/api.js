@@ -57,6 +57,9 @@ const query = (pairs) => {
 
 export const api = {
   status: () => call("GET", "/status"),
+  chart: (span) => call("GET", "/chart" + query({ span })),
+  platforms: () => call("GET", "/platforms"),
+  account: (name, account, act) => call("POST", at("platforms", name, account, act)),
   commands: () => call("GET", "/commands"),
   restart: (mode) => call("POST", "/restart", mode ? { mode } : {}),
   search: (q, limit = 20) => call("GET", "/search" + query({ q, limit })),

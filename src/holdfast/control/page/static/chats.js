@@ -9,7 +9,7 @@ export class Chats extends Observed {
   #stream;
   #searched = 0;
 
-  constructor({ onState, onGateway }) {
+  constructor({ onState, onGateway, onSession }) {
     super();
     this.sessions = [];
     this.more = false;
@@ -23,6 +23,7 @@ export class Chats extends Observed {
         if (name === "gateway") onGateway(data);
         else if (name === "deleted") this.forget(data.id);
         else this.put(data);
+        if (name !== "gateway") onSession();
       },
       onState: (state) => {
         onState(state);

@@ -1,9 +1,11 @@
-// The page's own state: which chat is open, how the connection is, and who is told what.
+// The page's own state: which chat or view is open, how the connection is, and who is told what.
 import { api } from "./api.js";
 import { Chats } from "./chats.js";
 import { Conversation } from "./conversation.js";
 import { Observed } from "./observed.js";
 import { Outbox } from "./outbox.js";
+import { Stirs } from "./stirs.js";
+import { VIEWS, viewIn } from "./views.js";
 
 export class Page extends Observed {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
@@ -15,6 +17,9 @@ export class Page extends Observed {
     this.commands = [];
     this.stranger = false; // no cookie: nothing can be shown
     this.conversation = null;
+    this.view = viewIn(location.hash); // of the dashboard; null: a chat is shown
+    this.chatAddress = "#/new"; // where one comes back to from the dashboard
+    this.stirs = new Stirs();
     this.seek = null;
     this.newName = null; // of the chat that is about to be; null where one is open
     this.drawer = false;
@@ -29,6 +34,7 @@ export class Page extends Observed {
     this.chats = new Chats({
       onState: (state) => this.#connection("chats", state),
       onGateway: (told) => this.#stirred(told),
+      onSession: () => this.stirs.tell(),
     });
     // At once: a quick hand writes before the gateway has said how it is.
     this.newName = this.#waitingName();
@@ -58,6 +64,13 @@ export class Page extends Observed {
 
   goTo(id, seq) {
     location.hash = id ? `#/chat/${encodeURIComponent(id)}${seq ? `/${seq}` : ""}` : "#/new";
+  }
+
+  /** From the dashboard to where one was in the chats; nothing where one is there. */
+  toChats() {
+    if (!this.view) return;
+    history.pushState(null, "", this.chatAddress);
+    this.#route();
   }
 
   set(change) {
@@ -125,10 +138,18 @@ export class Page extends Observed {
     const [, kind, id, seq] = location.hash.split("/");
     this.seek = seq ? Number(seq) : null;
     this.drawer = false;
+    this.view = viewIn(location.hash);
+    if (this.view) this.#leaveChats();
+    else this.chatAddress = location.hash || "#/new";
     if (kind !== "chat" || !id) return this.#show(null);
     const wanted = decodeURIComponent(id);
     if (this.conversation?.id !== wanted) this.#show(wanted);
     else this.changed();
+  }
+
+  #leaveChats() {
+    this.panel = null;
+    if (this.chats.query) this.chats.search("");
   }
 
   #show(id, heard = null) {
@@ -139,7 +160,7 @@ export class Page extends Observed {
     if (id) this.newName = null;
     // Who is in a new chat already stays in it: what was said there may be on its way.
     else if (before || !this.newName) this.newName = this.#waitingName();
-    if (!id) document.title = "Holdfast";
+    if (!id) document.title = this.view ? `${VIEWS[this.view].label} · Holdfast` : "Holdfast";
     this.changed();
   }
 
@@ -167,7 +188,12 @@ export class Page extends Observed {
   #begun(name, session) {
     this.chats.put(session);
     if (this.newName !== name) return;
-    history.replaceState(null, "", `#/chat/${encodeURIComponent(session.id)}`);
+    this.chatAddress = `#/chat/${encodeURIComponent(session.id)}`;
+    if (this.view) {
+      this.newName = this.#waitingName(); // who looks at the dashboard stays there, and finds it
+      return;
+    }
+    history.replaceState(null, "", this.chatAddress);
     this.#show(session.id);
   }
 
@@ -191,6 +217,7 @@ export class Page extends Observed {
 
   /** How far a stop has come, that one is to come, or which accounts are refused. */
   #stirred({ state, phase, turns, pending, refused }) {
+    this.stirs.tell({ soon: true });
     if (!this.status) return;
     this.status = { ...this.status, state, phase, pending, refused, turns: { ...this.status.turns, running: turns } };
     this.changed();
@@ -206,6 +233,7 @@ export class Page extends Observed {
     if (state === "open" && stream === "chats") {
       this.outbox.flush();
       this.#look();
+      this.stirs.tell({ soon: true });
     }
     if (before !== this.connected) this.announce(this.connected ? "Connected again" : "Connection lost");
     this.changed();

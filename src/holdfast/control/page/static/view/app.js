@@ -1,6 +1,7 @@
-// The whole page: chats at the side, the conversation, and what is said about both.
+// The whole page: what there is at the side, the conversation or a view, and what is said about both.
 import { useObserved } from "../observed.js";
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { Board } from "./board.js";
 import { Chat } from "./chat.js";
 import { Dialog } from "./dialog.js";
 import { useKeys } from "./keys.js";
@@ -17,11 +18,11 @@ export function App({ page }) {
   if (page.stranger) return html`<${Login} />`;
   const covered = narrow && page.drawer;
   return html`
-    <a class="skip" href="#message" onClick=${toMessage}>Skip to the message field</a>
+    <a class="skip" href="#message" onClick=${toMiddle}>${page.view ? "Skip to the view" : "Skip to the message field"}</a>
     <div class=${page.panel ? "frame with-panel" : "frame"}>
       <${Sidebar} page=${page} narrow=${narrow} />
       ${covered && html`<div class="veil" onClick=${() => page.set({ drawer: false })}></div>`}
-      <${Chat} page=${page} narrow=${narrow} covered=${covered} />
+      <${page.view ? Board : Chat} page=${page} narrow=${narrow} covered=${covered} />
       ${page.panel && page.conversation && html`<${Panel} page=${page} conversation=${page.conversation} />`}
     </div>
     <div class="offstage" role="status" aria-live="polite">${page.announced}</div>
@@ -29,9 +30,9 @@ export function App({ page }) {
   `;
 }
 
-function toMessage(event) {
+function toMiddle(event) {
   event.preventDefault();
-  document.querySelector(".composer textarea")?.focus();
+  document.querySelector(".composer textarea, .board h1")?.focus();
 }
 
 function useMatch(query) {

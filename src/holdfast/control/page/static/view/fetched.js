@@ -1,11 +1,12 @@
-// Something of a session that is asked for while it is looked at.
+// Something of a session, or of the gateway, that is asked for while it is looked at.
 import { useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 
 /**
- * Asks at once, whenever a record comes, and every `every` seconds while the page is seen. An
- * answer that comes after a newer one was asked for is not shown.
+ * Asks at once, whenever `told` says that it has something newer (its `last` is another), and every
+ * `every` seconds while the page is seen. An answer that comes after a newer one was asked for is
+ * not shown.
  */
-export function useFetched(conversation, ask, every, depends = []) {
+export function useFetched(told, ask, every, depends = []) {
   const [state, setState] = useState({ value: null, problem: "" });
   const turn = useRef(0);
   const look = async () => {
@@ -19,10 +20,10 @@ export function useFetched(conversation, ask, every, depends = []) {
   };
   useEffect(() => {
     look();
-    let last = conversation.last;
-    const ends = conversation.subscribe(() => {
-      if (conversation.last !== last) look();
-      last = conversation.last;
+    let last = told.last;
+    const ends = told.subscribe(() => {
+      if (told.last !== last) look();
+      last = told.last;
     });
     const timer = every && setInterval(() => document.hidden || look(), every * 1000);
     return () => {
@@ -30,6 +31,6 @@ export function useFetched(conversation, ask, every, depends = []) {
       ends();
       clearInterval(timer);
     };
-  }, [conversation, ...depends]);
+  }, [told, ...depends]);
   return { ...state, look };
 }

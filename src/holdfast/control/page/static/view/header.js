@@ -11,12 +11,16 @@ export function ChatHeader({ page, narrow }) {
   const known = page.chats.sessions.find(({ id }) => id === conversation?.id);
   const session = known ?? conversation?.session ?? null;
   return html`<header class="head">
-    ${narrow && html`<button type="button" class="round" aria-label="Open the list of chats" aria-expanded=${String(page.drawer)}
-      onClick=${() => page.set({ drawer: true })}><${Icon} name="menu" /></button>`}
+    ${narrow && html`<${DrawerButton} page=${page} label="Open the list of chats" />`}
     <h1>${session ? session.title || "New chat" : conversation ? "" : "New chat"}</h1>
     ${session && html`<${Actions} page=${page} session=${session} />`}
     <${Theme} page=${page} />
   </header>`;
+}
+
+export function DrawerButton({ page, label }) {
+  return html`<button type="button" class="round" aria-label=${label} aria-expanded=${String(page.drawer)}
+    onClick=${() => page.set({ drawer: true })}><${Icon} name="menu" /></button>`;
 }
 
 function Actions({ page, session }) {
@@ -42,7 +46,7 @@ const NEXT = { auto: "light", light: "dark", dark: "auto" };
 const ICONS = { auto: "auto", light: "sun", dark: "moon" };
 const NAMES = { auto: "as the system", light: "light", dark: "dark" };
 
-function Theme({ page }) {
+export function Theme({ page }) {
   const label = `Theme: ${NAMES[page.theme]}`;
   return html`<button type="button" class="round" title=${label} aria-label=${label} onClick=${() => page.setTheme(NEXT[page.theme])}>
     <${Icon} name=${ICONS[page.theme]} />

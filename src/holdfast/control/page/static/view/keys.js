@@ -7,6 +7,7 @@ export function useKeys(page) {
     const onKey = (event) => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
+        page.toChats();
         page.set({ drawer: true });
         // At once, or the next letter goes elsewhere; later only where a phone's drawer had to open first.
         search();

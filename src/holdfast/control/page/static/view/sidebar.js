@@ -1,26 +1,34 @@
-// The chats: begin one, find one, open one.
+// The side: the way to the dashboard and its views, or the chats: begin one, find one, open one.
 import { useObserved } from "../observed.js";
 import { html, useEffect, useRef } from "../vendor/preact-htm.module.js";
 import { Found } from "./found.js";
 import { Icon, Logo } from "./icons.js";
 import { memo } from "./memo.js";
+import { Sections, Views } from "./sections.js";
 import { iso, moment, when } from "./times.js";
 
 export function Sidebar({ page, narrow }) {
-  const { chats } = page;
-  useObserved(chats);
   const list = useRef(null);
   const closed = narrow && !page.drawer;
   const onKey = (event) => walk(event, list.current);
   // Also for the chat that is open already, which is no change of address.
   const onClick = (event) => event.target.closest("a") && page.set({ drawer: false });
-  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label="Chats" inert=${closed} ref=${list} onKeyDown=${onKey} onClick=${onClick}>
+  return html`<nav class=${page.drawer ? "sidebar open" : "sidebar"} aria-label=${page.view ? "Dashboard" : "Chats"} inert=${closed} ref=${list} onKeyDown=${onKey} onClick=${onClick}>
     <header>
       <a class="brand" href="#/new"><${Logo} /> Holdfast</a>
-      ${narrow && html`<button type="button" class="round" aria-label="Close the list of chats" onClick=${() => page.set({ drawer: false })}>
+      ${narrow && html`<button type="button" class="round" aria-label=${page.view ? "Close the list of views" : "Close the list of chats"} onClick=${() => page.set({ drawer: false })}>
         <${Icon} name="close" />
       </button>`}
     </header>
+    <${Sections} page=${page} />
+    ${page.view ? html`<div class="lists"><${Views} page=${page} /></div>` : html`<${Chats} page=${page} />`}
+  </nav>`;
+}
+
+function Chats({ page }) {
+  const { chats } = page;
+  useObserved(chats);
+  return html`
     <button type="button" class="new" onClick=${() => page.goTo(null)} title="New chat (Alt+N)">
       <${Icon} name="plus" /> New chat
     </button>
@@ -29,8 +37,7 @@ export function Sidebar({ page, narrow }) {
       ${chats.found
         ? html`<${Found} page=${page} found=${chats.found} />`
         : html`<${List} page=${page} chats=${chats} />`}
-    </div>
-  </nav>`;
+    </div>`;
 }
 
 function Search({ chats }) {
@@ -81,7 +88,7 @@ export const ChatLink = memo(function ChatLink({ session, open }) {
 function walk(event, list) {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (!by) return;
-  const stops = [list.querySelector(".search input"), ...list.querySelectorAll(".lists a")];
+  const stops = [list.querySelector(".search input"), ...list.querySelectorAll(".lists a")].filter(Boolean);
   const at = stops.indexOf(document.activeElement);
   if (at < 0) return;
   event.preventDefault();

@@ -1,0 +1,73 @@
+// The inside of a chart: axes, bars or lines, and the mark.
+import { html } from "../vendor/preact-htm.module.js";
+import { when } from "../view/times.js";
+import { roundAbove } from "./scale.js";
+
+const LEFT = 46;
+const RIGHT = 334;
+const TOP = 8;
+const BOTTOM = 110;
+
+export function Area({ kind, chart, points, mark }) {
+  const rows = kind.series.map(({ tone, of }) => ({ tone, figures: points.map((point) => point && of(point, chart.per)) }));
+  const most = kind.shape === "bars" ? tallest(rows, points.length) : Math.max(0, ...rows.flatMap(({ figures }) => figures).filter(known));
+  const top = kind.top ?? roundAbove(most, kind.least);
+  const wide = (RIGHT - LEFT) / points.length;
+  const place = { x: (index) => LEFT + index * wide, y: (figure) => BOTTOM - (figure / top) * (BOTTOM - TOP), wide };
+  return html`
+    ${[0, top / 2, top].map((figure) => html`<g key=${figure} class="grid">
+      <line x1=${LEFT} x2=${RIGHT} y1=${place.y(figure)} y2=${place.y(figure)} />
+      <text x=${LEFT - 5} y=${place.y(figure) + 3.5} text-anchor="end">${kind.show(figure)}</text>
+    </g>`)}
+    ${moments(chart, points.length).map(({ index, anchor, text }) => html`<text key=${index} class="moment"
+      x=${LEFT + index * wide} y="126" text-anchor=${anchor}>${text}</text>`)}
+    ${mark !== null && html`<rect class="mark" x=${place.x(mark)} y=${TOP} width=${wide} height=${BOTTOM - TOP} />`}
+    ${kind.shape === "bars" ? bars(rows, place) : rows.map((row) => line(row, place))}
+  `;
+}
+
+const known = (figure) => figure !== null;
+
+function tallest(rows, number) {
+  let most = 0;
+  for (let index = 0; index < number; index += 1) {
+    most = Math.max(most, rows.reduce((sum, { figures }) => sum + (figures[index] ?? 0), 0));
+  }
+  return most;
+}
+
+/** One upon the other: one path for each row, so that a day is not a hundred nodes. */
+function bars(rows, { x, y, wide }) {
+  const heights = rows[0].figures.map(() => 0);
+  const gap = Math.min(1, wide * 0.2);
+  return rows.map(({ tone, figures }) => {
+    const drawn = figures.map((figure, index) => {
+      if (!figure) return "";
+      const from = heights[index];
+      heights[index] += figure;
+      return `M${x(index) + gap} ${y(from)}V${y(from + figure)}h${wide - 2 * gap}V${y(from)}z`;
+    });
+    return html`<path key=${tone} class=${`bars ${tone}`} d=${drawn.join("")} />`;
+  });
+}
+
+/** Broken where there is nothing; a figure that stands alone is a dot. */
+function line({ tone, figures }, { x, y, wide }) {
+  const drawn = figures.map((figure, index) => {
+    if (figure === null) return "";
+    const before = index > 0 && figures[index - 1] !== null;
+    return `${before ? "L" : "M"}${(x(index) + wide / 2).toFixed(1)} ${y(figure).toFixed(1)}${before ? "" : "h0.01"}`;
+  });
+  return html`<path key=${tone} class=${`line ${tone}`} d=${drawn.join("")} />`;
+}
+
+/** The beginning, the middle, and now. */
+function moments({ since, per }, number) {
+  const at = (index) => when(since + index * per);
+  const middle = Math.floor(number / 2);
+  return [
+    { index: 0, anchor: "start", text: at(0) },
+    { index: middle, anchor: "middle", text: at(middle) },
+    { index: number, anchor: "end", text: "now" },
+  ];
+}

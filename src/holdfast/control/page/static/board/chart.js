@@ -1,0 +1,82 @@
+// A small chart, drawn by hand: what it shows in words, axes, a mark that the pointer and the
+// arrow keys move over time, and the same as a table.
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { when } from "../view/times.js";
+import { Area } from "./area.js";
+import { stretches } from "./scale.js";
+
+/**
+ * `kind`: {title, unit, shape: "bars" | "lines", show, least, series: [{name, tone, of}], told}.
+ * `of(point, per)` is a figure, or null where there was nothing to measure; `told(points)` sums
+ * them all up in a few words.
+ */
+export function Chart({ kind, chart }) {
+  const [place, setPlace] = useState(null);
+  const points = stretches(chart);
+  const last = points.length - 1;
+  const at = place === null ? null : Math.min(place, last);
+  const say = (index) => sentence(kind, chart, points, index);
+  const onKey = (event) => {
+    const to = { ArrowLeft: (at ?? last) - 1, ArrowRight: (at ?? last) + 1, Home: 0, End: last }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    setPlace(Math.max(0, Math.min(last, to)));
+  };
+  const onPoint = (event) => setPlace(placeUnder(event, last));
+  return html`<figure class="chart">
+    <figcaption>
+      <h3>${kind.title}</h3>
+      <p class=${at === null ? "told" : "told marked"}>${at === null ? kind.told(points.filter(Boolean)) : say(at)}</p>
+    </figcaption>
+    <svg viewBox="0 0 340 132" role="slider" tabindex="0" aria-label=${`${kind.title}, moment`} aria-orientation="horizontal"
+      aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at ?? last} aria-valuetext=${say(at ?? last)}
+      onKeyDown=${onKey} onFocus=${() => setPlace(at ?? last)} onBlur=${() => setPlace(null)}
+      onPointerMove=${onPoint} onPointerDown=${onPoint} onPointerLeave=${() => setPlace(null)}>
+      <${Area} kind=${kind} chart=${chart} points=${points} mark=${at} />
+    </svg>
+    <${Legend} kind=${kind} />
+    <${Table} kind=${kind} chart=${chart} points=${points} />
+  </figure>`;
+}
+
+const LEFT = 46 / 340; // of the width: as in area.js
+const RIGHT = 334 / 340;
+
+function placeUnder(event, last) {
+  const { left, width } = event.currentTarget.getBoundingClientRect();
+  const share = ((event.clientX - left) / width - LEFT) / (RIGHT - LEFT);
+  return Math.max(0, Math.min(last, Math.floor(share * (last + 1))));
+}
+
+function sentence(kind, { since, per }, points, index) {
+  const point = points[index];
+  const moment = when(since + index * per);
+  if (!point) return `${moment}: the gateway did not run`;
+  const figures = kind.series.map(({ name, of }) => [name, of(point, per)]).filter(([, figure]) => figure !== null);
+  if (!figures.length) return `${moment}: nothing`;
+  return `${moment}: ${figures.map(([name, figure]) => `${kind.show(figure)}${name ? ` ${name}` : ""}`).join(", ")}`;
+}
+
+function Legend({ kind }) {
+  if (kind.series.length < 2) return null;
+  return html`<p class="legend" aria-hidden="true">
+    ${kind.series.map(({ name, tone }) => html`<span key=${name} class=${tone}>${name}</span>`)}
+  </p>`;
+}
+
+/** The newest first; drawn only when it is opened. */
+function Table({ kind, chart, points }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="as-table" onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>As a table<span class="offstage">: ${kind.title}</span></summary>
+    ${open && html`<div class="table" tabindex="0" role="region" aria-label=${`${kind.title}, as a table`}><table>
+      <thead><tr><th scope="col">from</th>${kind.series.map(({ name }) => html`<th scope="col" class="to-right">${name || kind.unit}</th>`)}</tr></thead>
+      <tbody>${points.map((point, index) => point && html`<tr key=${index}>
+        <th scope="row">${when(chart.since + index * chart.per)}</th>
+        ${kind.series.map(({ of }) => html`<td class="to-right">${shown(kind, of(point, chart.per))}</td>`)}
+      </tr>`).reverse()}</tbody>
+    </table></div>`}
+  </details>`;
+}
+
+const shown = (kind, figure) => (figure === null ? "–" : kind.show(figure));

@@ -1,0 +1,63 @@
+// The overview: how the gateway is, whether its ledger balances, what is wrong, and its charts.
+import { api } from "../api.js";
+import { Observed } from "../observed.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { lasted, size } from "../view/times.js";
+import { Chart } from "./chart.js";
+import { count } from "./figures.js";
+import { KINDS } from "./kinds.js";
+import { Ledger } from "./ledger.js";
+import { Problems } from "./problems.js";
+
+const EVERY = 10; // seconds, where nothing is heard
+const SLOWLY = 60; // a quarter of an hour is no wider in ten seconds
+const NOBODY = new Observed();
+
+export function View({ page }) {
+  const { value: status, problem } = useFetched(page.stirs, api.status, EVERY);
+  if (!status) return html`<p class="quiet-text" role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
+  return html`
+    ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
+    <${Head} status=${status} />
+    <section class="card" aria-labelledby="wrong"><h2 id="wrong">Problems</h2><${Problems} problems=${status.problems} /></section>
+    <section class="card" aria-labelledby="ledger"><h2 id="ledger">Messages</h2><${Ledger} status=${status} /></section>
+    <${Charts} page=${page} />`;
+}
+
+function Head({ status }) {
+  const { turns, machine } = status;
+  const facts = [
+    ["State", status.phase ? `${status.state}: ${status.phase}` : status.state],
+    ["Up for", lasted(status.uptime)],
+    ["Version", status.version],
+    ["Turns", `${count(turns.running ?? 0)} running${turns.waiting ? `, ${count(turns.waiting)} wait for a person` : ""}`],
+    ["Queue", status.queued ? `${count(status.queued)} wait` : "empty"],
+    ["Deliveries", status.outbox ? `${count(status.outbox)} owed` : "none owed"],
+    ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.most)}`],
+    ["Memory", machine.memory === null ? "unknown" : size(machine.memory)],
+  ];
+  return html`<dl class="figures">
+    ${facts.map(([name, figure]) => html`<div key=${name} class=${name === "State" ? status.state : ""}><dt>${name}</dt><dd>${figure}</dd></div>`)}
+  </dl>`;
+}
+
+const SPANS = { hour: "Last hour", day: "Last day" };
+
+function Charts({ page }) {
+  const [span, setSpan] = useState("hour");
+  const hour = span === "hour";
+  const { value, problem } = useFetched(hour ? page.stirs : NOBODY, () => api.chart(span), hour ? EVERY : SLOWLY, [span]);
+  const chart = value?.span === span ? value : null;
+  return html`<section aria-labelledby="charts">
+    <header class="between">
+      <h2 id="charts">Over time</h2>
+      <div class="tabs" role="group" aria-label="How far back">
+        ${Object.entries(SPANS).map(([name, label]) => html`<button key=${name} type="button" aria-pressed=${String(name === span)}
+          onClick=${() => setSpan(name)}>${label}</button>`)}
+      </div>
+    </header>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${chart && html`<div class="charts">${KINDS.map((kind) => html`<${Chart} key=${kind.title} kind=${kind} chart=${chart} />`)}</div>`}
+  </section>`;
+}

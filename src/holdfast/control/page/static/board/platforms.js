@@ -1,0 +1,80 @@
+// The accounts of platforms: whether each is connected, by what proof, and who asks to be let in.
+import { api } from "../api.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { People } from "../view/people.js";
+import { iso, lasted, moment } from "../view/times.js";
+
+const EVERY = 10; // seconds; a proof grows old without a word
+
+const BACKLOG = {
+  until_acked: "keeps messages until they are taken",
+  history_since: "is asked for what was missed",
+  none: "keeps nothing while the gateway is away",
+};
+
+export function View({ page }) {
+  const { value, problem, look } = useFetched(page.stirs, api.platforms, EVERY);
+  return html`
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
+    ${value && html`<ul class="accounts" aria-label="Accounts">
+      ${value.accounts.map((account) => html`<${Account} key=${`${account.name}:${account.account}`} account=${account} look=${look} />`)}
+    </ul>`}
+    <div class="card people"><${People} page=${page} conversation=${page.stirs} /></div>`;
+}
+
+function Account({ account, look }) {
+  const { name, connected, here, error, remedy, backlog } = account;
+  const title = account.account === "default" ? name : `${name}:${account.account}`;
+  return html`<li class="card">
+    <header class="between">
+      <h2>${title}</h2>
+      <span class=${`badge ${connected ? "good" : account.state}`}>${standing(account)}</span>
+    </header>
+    ${error && html`<p class="problem">${error}</p>`}
+    ${remedy && html`<p>${remedy}</p>`}
+    <p class="facts"><span>${here ? "served by the gateway itself" : proof(account)}</span></p>
+    ${!here && html`<p class="facts"><span>${BACKLOG[backlog] ?? backlog}</span></p>`}
+    ${!here && html`<${Acts} account=${account} title=${title} look=${look} />`}
+  </li>`;
+}
+
+function standing({ state, connected }) {
+  if (state === "connected") return connected ? "connected" : "silent";
+  return { parked: "refused", away: "not connected", new: "not tried yet", closed: "closing" }[state] ?? state;
+}
+
+function proof({ proven_at, next_try, failures }) {
+  const now = Date.now() / 1000;
+  const ago = (at) => html`<time datetime=${iso(at)} title=${moment(at)}>${lasted(Math.max(0, now - at))} ago</time>`;
+  return html`${proven_at === null ? "has never answered" : html`last answered ${ago(proven_at)}`}
+    ${failures > 0 && `; ${failures} failures in a row`}
+    ${next_try !== null && `; tried again in ${lasted(Math.max(0, next_try - now))}`}`;
+}
+
+function Acts({ account, title, look }) {
+  const [acting, setActing] = useState("");
+  const [problem, setProblem] = useState("");
+  const act = async (verb) => {
+    setActing(verb);
+    try {
+      await api.account(account.name, account.account, verb);
+      setProblem("");
+    } catch (failure) {
+      setProblem(failure.message);
+    }
+    setActing("");
+    await look();
+  };
+  const button = (verb, label) => html`<button type="button" class="quiet outlined" disabled=${acting !== ""} aria-label=${`${label} ${title}`}
+    onClick=${() => act(verb)}>${acting === verb ? `${label}…` : label}</button>`;
+  const paused = account.state === "paused";
+  return html`
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <p class="acts">
+      ${!paused && button("check", "Check")}
+      ${paused || account.state === "parked" || account.state === "away" ? button("resume", "Resume") : null}
+      ${!paused && button("pause", "Pause")}
+    </p>`;
+}

@@ -1,0 +1,21 @@
+// What is wrong with the gateway, and what to do about it.
+import { html } from "../vendor/preact-htm.module.js";
+import { Icon } from "../view/icons.js";
+
+const LEVELS = { problem: "Problem", warning: "Warning" };
+
+export function Problems({ problems }) {
+  if (!problems.length) return html`<p class="all-well"><${Icon} name="check" /> Nothing is wrong.</p>`;
+  return html`<ul class="wrongs">
+    ${problems.map(({ level, code, what, remedy }) => html`<li key=${`${code} ${what}`} class=${level}>
+      <${Icon} name="shield" />
+      <div>
+        <p><strong>${LEVELS[level] ?? level}:</strong> ${what}</p>
+        ${remedy && html`<p class="remedy">${worded(remedy)}</p>`}
+      </div>
+    </li>`)}
+  </ul>`;
+}
+
+/** What stands between backticks is to be typed. */
+const worded = (text) => text.split("`").map((piece, place) => (place % 2 ? html`<code>${piece}</code>` : piece));

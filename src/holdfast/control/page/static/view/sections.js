@@ -1,0 +1,20 @@
+// The way between the chats and the dashboard, and between the views of that.
+import { html } from "../vendor/preact-htm.module.js";
+import { FIRST, VIEWS } from "../views.js";
+import { Icon } from "./icons.js";
+
+export function Sections({ page }) {
+  const board = page.view !== null;
+  return html`<div class="sections">
+    <a href=${page.chatAddress} aria-current=${board ? undefined : "true"}><${Icon} name="bubble" /> Chats</a>
+    <a href=${`#/${page.view ?? FIRST}`} aria-current=${board ? "true" : undefined}><${Icon} name="gauge" /> Dashboard</a>
+  </div>`;
+}
+
+export function Views({ page }) {
+  return html`<ul class="view-links">
+    ${Object.entries(VIEWS).map(([name, { label, icon }]) => html`<li key=${name}>
+      <a href=${`#/${name}`} class="chat-link" aria-current=${name === page.view ? "page" : undefined}><${Icon} name=${icon} /> ${label}</a>
+    </li>`)}
+  </ul>`;
+}

@@ -1,0 +1,254 @@
+"""The dashboard beside the chats: its frame, its views, and how seldom an open one asks."""
+
+import asyncio
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from tests.platforms.served import Served
+from tests.platforms.vendor import Vendor
+from tests.web.conftest import Visit, _served
+from tests.web.test_access import DESKTOP, PHONE, serious
+from tests.web.visitor import Visitor
+
+from holdfast.core.minute import MINUTE, Minute, Spread
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turn import Usage
+from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.service.paths import Paths
+from holdfast.store.sqlite import SqliteStore
+
+PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
+
+
+def past(now: int, number: int = 600) -> list[Minute]:
+    """Minutes of a gateway that had something to do, in waves."""
+    begin = now // MINUTE * MINUTE - number * MINUTE
+    return [
+        Minute(
+            at=begin + n * MINUTE,
+            accepted=n % 7,
+            turns=1 + n % 7,
+            failed=int(n % 31 == 0),
+            first=Spread(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
+            whole=Spread(count=2, total=4 + n % 11, worst=4 + n % 13),
+            used={"scripted": Usage(input_tokens=900 * (n % 9), output_tokens=80 * (n % 7))},
+            hits=n % 9,
+            misses=1,
+            lag=0.002 + n % 17 / 2000,
+            memory=84_000_000 + n * 9000,
+        )
+        for n in range(number)
+    ]
+
+
+async def lived(home: Path) -> None:
+    """An earlier life of this home: it did something, and was restarted."""
+    now = time.time()
+    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.CLI, at=now - 5000)
+    stop = StopRow(
+        id="r1", order=order, version="0.1", parked=2, stopped_at=now - 4999, ready_at=now - 4996
+    )
+    async with SqliteStore(Paths(home).db) as store:
+        for minute in past(int(now)):
+            store.keep_minute(minute, since=0)
+        await store.record_stop(stop)
+
+
+@pytest.fixture(scope="module")
+def vendor() -> Iterator[Vendor]:
+    with Vendor() as vendor:
+        yield vendor
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    tmp_path_factory: pytest.TempPathFactory, model: ModelProcess, vendor: Vendor
+) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("board") / "home"
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text(PRICES)
+    asyncio.run(lived(home))
+    where = {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": vendor.base_url}
+    with _served(home, model, **where) as served:
+        yield served
+
+
+# After the gateway: while playwright is there, an event loop of its own runs in this thread.
+@pytest.fixture(scope="module")
+def chromium(gateway: Served, chromium: Any) -> Any:
+    return chromium
+
+
+def show(visitor: Visitor, view: str) -> None:
+    """Open a view by its address, and wait until it has something to say."""
+    visitor.page.goto(f"{visitor.served.address}/#/{view}")
+    visitor.page.locator(".views .card").first.wait_for()
+    visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
+
+
+def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
+    gateway: Served, visit: Visit
+) -> None:
+    """Nothing of a view is fetched before it is opened; reload, back and keys find the place."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    visitor.ask("[text hello]")
+    chat = page.url
+    loaded = "performance.getEntriesByType('resource').filter(e => /board[./]/.test(e.name))"
+    assert page.evaluate(f"{loaded}.length") == 1, "the frame alone"
+    page.get_by_role("link", name="Dashboard").click()
+    heading = page.get_by_role("heading", level=1)
+    page.locator(".ledger").wait_for()
+    assert (heading.inner_text(), page.title()) == ("Overview", "Overview · Holdfast")
+    assert heading.evaluate("node => node === document.activeElement")
+    page.reload()
+    page.locator(".ledger").wait_for()
+    page.get_by_role("navigation").get_by_role("link", name="Restarts").click()
+    page.get_by_role("heading", name="Restarts", level=1).wait_for()
+    page.go_back()
+    page.locator(".ledger").wait_for()
+    page.go_back()
+    visitor.replies.get_by_text("hello").wait_for()
+    assert page.url == chat
+    page.go_forward()
+    page.locator(".ledger").wait_for()
+    page.keyboard.press("Control+k")
+    visitor.replies.get_by_text("hello").wait_for()
+    page.wait_for_function("document.activeElement.type === 'search'")
+    assert page.url == chat
+
+
+def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    page = visitor.page
+    show(visitor, "overview")
+    told = visitor.fetch("GET", "/api/v1/status").json()
+    figures = page.locator(".figures").inner_text()
+    assert "Running" in figures and told["version"] in figures
+    accepted = page.locator(".ledger .whole dd").inner_text()
+    assert accepted == str(told["ledger"]["accepted"])
+    assert "It balances" in page.locator(".balance.sound").inner_text()
+    assert page.get_by_text("Nothing is wrong.").is_visible()
+    charts = page.locator("figure.chart")
+    charts.first.wait_for()
+    assert charts.count() == 9
+    turns = charts.filter(has_text="Turns a minute")
+    assert re.match(r"\d+ turns, \d failed", turns.locator(".told").inner_text())
+    assert "in all" in charts.filter(has_text="Money").locator(".told").inner_text()
+
+    slider = turns.get_by_role("slider")
+    slider.focus()
+    slider.press("Home")
+    first = slider.get_attribute("aria-valuetext")
+    assert first and turns.locator(".told").inner_text() == first
+    slider.press("ArrowRight")
+    assert slider.get_attribute("aria-valuetext") != first
+    tokens = charts.filter(has_text="Tokens")
+    tokens.get_by_role("slider").hover()
+    assert "written" in tokens.locator(".told.marked").inner_text()
+    turns.locator("summary").click()
+    assert turns.locator("tbody tr").count() == 60
+    page.get_by_role("button", name="Last day").click()
+    turns.locator("tbody tr").nth(60).wait_for(state="detached")
+    assert int(slider.get_attribute("aria-valuemax")) == 95
+
+
+def test_an_account_is_paused_resumed_and_checked(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    show(visitor, "platforms")
+    account = visitor.page.get_by_label("Accounts").locator("li", has_text="simulated")
+    account.get_by_text("connected", exact=True).wait_for()
+    account.get_by_role("button", name="Pause simulated").click()
+    account.get_by_text("paused", exact=True).wait_for()
+    account.get_by_role("button", name="Resume simulated").click()
+    account.get_by_text("connected", exact=True).wait_for()
+    account.get_by_role("button", name="Check simulated").click()
+    account.get_by_text("last answered").wait_for()
+    here = visitor.page.get_by_label("Accounts").locator("li", has_text="served by the gateway")
+    assert here.first.get_by_role("button").count() == 0
+    assert visitor.page.get_by_label("Waiting to be let in").is_visible()
+
+
+def test_restarts_are_told_and_asked_for(gateway: Served, visit: Visit) -> None:
+    visitor = visit(gateway)
+    show(visitor, "restarts")
+    row = visitor.page.locator("tbody tr").inner_text()
+    assert re.search(r"Restarted, asked on the machine\s+2 left at a step\s+3 s\s+0\.1", row)
+    visitor.page.get_by_role("button", name="Restart the gateway…").click()
+    dialog = visitor.page.get_by_role("dialog", name="Restart the gateway?")
+    dialog.get_by_role("button", name="Cancel").click()
+    dialog.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(("theme", "viewport"), [("light", DESKTOP), ("dark", PHONE)])
+def test_every_view_is_for_everyone(
+    gateway: Served, visit: Visit, theme: str, viewport: dict[str, int]
+) -> None:
+    visitor = visit(gateway, color_scheme=theme, viewport=viewport)
+    page = visitor.page
+    for view in ("overview", "platforms", "restarts"):
+        show(visitor, view)
+        if view == "overview":
+            page.locator("figure.chart").first.wait_for()
+        assert serious(page, theme) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    if viewport is PHONE:
+        page.get_by_role("button", name="Open the list of views").click()
+        page.get_by_role("navigation").get_by_role("link", name="Platforms").click()
+        page.get_by_role("heading", name="Platforms", level=1).wait_for()
+        page.locator(".sidebar").wait_for(state="hidden")
+
+
+def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    page.clock.install()
+    show(visitor, "overview")
+    page.locator("figure.chart").first.wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(60_000)
+    page.wait_for_load_state("networkidle")
+    assert 2 <= len(asked) <= 14, "status and chart, every ten seconds"
+    page.evaluate(
+        """() => {
+          Object.defineProperty(document, "hidden", { value: true, configurable: true });
+          document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+    )
+    asked.clear()
+    page.clock.run_for(60_000)
+    assert asked == []
+
+
+def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit: Visit) -> None:
+    """G3: a row that was put there by hand has nobody who brings it to its end."""
+    visitor = visit(gateway)
+    visitor.ask("[text hello]")
+    db = apsw.Connection(str(gateway.paths.db))
+    db.set_busy_timeout(10_000)
+    db.execute(
+        "INSERT INTO inbox"
+        " (platform, account, event_id, route, principal, state, accepted_at, body)"
+        " SELECT platform, account, 'by hand', route, principal, 'queued', accepted_at - 300, body"
+        " FROM inbox ORDER BY id LIMIT 1"
+    )
+    show(visitor, "overview")
+    alarm = visitor.page.locator(".balance.alarm")
+    alarm.wait_for()
+    assert "nobody works on 1" in alarm.inner_text()
+    told = visitor.page.locator(".wrongs li.problem")
+    assert "1 message was accepted, is not answered" in told.inner_text()
+    assert told.locator("code").inner_text() == "holdfast gateway restart"
+    assert serious(visitor.page, "dark") == []  # of what is new here, its colours
+    db.execute("DELETE FROM inbox WHERE event_id = 'by hand'")
+    db.close()
+    visitor.page.reload()
+    visitor.page.locator(".balance.sound").wait_for()
