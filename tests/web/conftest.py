@@ -1,5 +1,6 @@
 """A real browser on a real gateway; what a page must never do fails whichever test saw it."""
 
+import asyncio
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -22,23 +23,42 @@ OPTIONS = (
 )
 
 
-# Of the module and not of the session: while it is there an event loop of its own is running
-# in this thread, and tests of other files want one too.
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
+@pytest.fixture(scope="session")
+def one_chromium() -> Iterator[tuple[Any, asyncio.AbstractEventLoop]]:
+    """The browser of all these tests, and the event loop that playwright drives it by."""
     if shutil.which(CHROMIUM) is None:
         pytest.skip("needs chromium: apt install chromium fonts-noto-core")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make test")
     with playwright.sync_playwright() as started:
+        loop = asyncio.get_running_loop()
         browser = started.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
-        yield browser
+        asyncio._set_running_loop(None)
+        yield browser, loop
+        asyncio._set_running_loop(loop)
         browser.close()
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[ModelProcess]:
+def chromium(one_chromium: tuple[Any, asyncio.AbstractEventLoop]) -> Iterator[Any]:
+    """The browser, for a file that needs one: between its calls playwright's loop passes for one
+    that runs in this thread, and files without a browser want a loop of their own."""
+    browser, loop = one_chromium
+    asyncio._set_running_loop(loop)
+    yield browser
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def one_model() -> Iterator[ModelProcess]:
     with ModelProcess() as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def model(one_model: ModelProcess) -> ModelProcess:
+    """The model, which knows nothing of the file before."""
+    one_model.reset()
+    return one_model
 
 
 @pytest.fixture(scope="module")
