@@ -3,14 +3,12 @@
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
+from tests.platforms.matrix.doors import remember
 from tests.platforms.matrix.people import Person
 from tests.platforms.matrix.secretive import Secretive
 from tests.platforms.matrix.synapse import Account, Synapse
-
-from holdfast.platforms.matrix.record import Place, Record
 
 _numbers = count(1)
 
@@ -57,6 +55,12 @@ def bot(synapse: Synapse) -> Account:
     return synapse.register(f"bot{next(_numbers)}")
 
 
+@pytest.fixture(scope="session")
+def shared(synapse: Synapse) -> tuple[Account, dict[object, str]]:
+    """The account of all checks of the suite, and the rooms that it is in."""
+    return synapse.register("regular"), {}
+
+
 @pytest.fixture
 async def client(synapse: Synapse, bot: Account) -> AsyncIterator[Person]:
     """The same account, moved by hand."""
@@ -67,8 +71,5 @@ async def client(synapse: Synapse, bot: Account) -> AsyncIterator[Person]:
 @pytest.fixture
 async def folder(tmp_path: Path, client: Person) -> Path:
     """The account was here before: what is said from now on is said to it."""
-    here = await client.call("GET", "sync", params={"timeout": "0"})
-    record = await Record.load(tmp_path / "door" / f"{quote(client.user_id, safe='')}.json")
-    record.reach(Place(number=1, since=here["next_batch"]))
-    await record.settle()
+    await remember(client, tmp_path / "door")
     return tmp_path / "door"

@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from tests.platforms.matrix.people import Person
 from tests.platforms.matrix.synapse import Account
 
 from holdfast.core.door import Opening
@@ -15,6 +17,7 @@ from holdfast.core.secret import Secret
 from holdfast.platforms.matrix.door import MatrixSettings
 from holdfast.platforms.matrix.paces import USUAL, Paces
 from holdfast.platforms.matrix.platform import MatrixPlatform
+from holdfast.platforms.matrix.record import Place, Record
 from holdfast.service.clock import SystemClock
 
 _ids = count(1)
@@ -49,6 +52,16 @@ def door_to(
     **more: Any,
 ) -> MatrixPlatform:
     return MatrixPlatform(opening_for(base_url, account, folder, **more), limit=limit, paces=paces)
+
+
+async def remember(client: Person, folder: Path) -> str:
+    """How far the stream goes now is written down in the folder of the account, as if it had been
+    connected: what is said from now on is said to it."""
+    here = await client.call("GET", "sync", params={"timeout": "0"})
+    record = await Record.load(folder / f"{quote(client.user_id, safe='')}.json")
+    record.reach(Place(number=1, since=here["next_batch"]))
+    await record.settle()
+    return str(here["next_batch"])
 
 
 def address(room_id: str, **more: Any) -> Address:

@@ -14,18 +14,26 @@ from holdfast.platforms.matrix.platform import MatrixPlatform
 
 
 class MatrixGround(Ground):
-    """Rooms are made when somebody speaks there first. In each, the account is already."""
+    """Rooms are made when somebody speaks there first, and shared by all checks: making one is the
+    most that a server has to do. What stood there before `since` is nobody's concern."""
 
     shows_answers = True
 
     def __init__(
-        self, gate: Gate, bot: Client, people: dict[Person, Client], *, door: MatrixPlatform
+        self,
+        gate: Gate,
+        bot: Client,
+        people: dict[Person, Client],
+        *,
+        door: MatrixPlatform,
+        rooms: dict[object, str],
+        since: str,
     ) -> None:
         self._gate = gate
         self._bot = bot
         self._people = people
-        self._dms: dict[Person, str] = {}
-        self._group = self._root = ""
+        self._rooms = rooms
+        self._since = since
         self._said: dict[str, tuple[Person, str]] = {}
         self.door = door
 
@@ -34,7 +42,7 @@ class MatrixGround(Ground):
         return self
 
     def address(self) -> Address:
-        return address(self._dms[Person.ANN])
+        return address(self._rooms[Person.ANN])
 
     async def say(
         self,
@@ -54,7 +62,7 @@ class MatrixGround(Ground):
             content["m.mentions"] = {"user_ids": [self._bot.user_id]}
         relation: dict[str, Any] = {"m.in_reply_to": {"event_id": answers}} if answers else {}
         if place is Place.THREAD:
-            relation |= {"rel_type": "m.thread", "event_id": self._root}
+            relation |= {"rel_type": "m.thread", "event_id": self._rooms[Place.THREAD]}
         if relation:
             content["m.relates_to"] = relation
         name = await who.send(room_id, content)
@@ -68,9 +76,9 @@ class MatrixGround(Ground):
     async def read(self) -> Sequence[Shown]:
         await asyncio.sleep(0.03)  # whoever waits asks again at once, and the server has to work
         found: dict[str, tuple[int, Shown]] = {}
-        rooms = [*self._dms.values(), *([self._group] if self._group else [])]
+        rooms = [room for place, room in self._rooms.items() if place is not Place.THREAD]
         for room_id in rooms:
-            for event in await self._bot.events(room_id, by=self._bot.user_id):
+            for event in await self._bot.events(room_id, by=self._bot.user_id, since=self._since):
                 if event["type"] == "m.room.message":
                     await self._show(event, room_id, found)
         return [shown for _, shown in sorted(found.values(), key=lambda each: each[0])]
@@ -112,7 +120,7 @@ class MatrixGround(Ground):
         content, relation = event["content"], event["content"].get("m.relates_to", {})
         when, edited = event["origin_server_ts"], relation.get("rel_type") == "m.replace"
         threaded = relation.get("rel_type") == "m.thread"
-        place = Place.DM if room_id != self._group else Place.GROUP
+        place = Place.DM if room_id != self._rooms.get(Place.GROUP) else Place.GROUP
         files = ()
         if "url" in content:
             data = await self._bot.download(content["url"])
@@ -127,18 +135,18 @@ class MatrixGround(Ground):
         found[name] = (found[name][0] if edited else when, shown)
 
     async def _dm(self, who: Person) -> str:
-        if who not in self._dms:
-            self._dms[who] = await self._people[who].room(self._bot.user_id, direct=True)
-            await self._bot.join(self._dms[who])
-        return self._dms[who]
+        if who not in self._rooms:
+            self._rooms[who] = await self._people[who].room(self._bot.user_id, direct=True)
+            await self._bot.join(self._rooms[who])
+        return self._rooms[who]
 
     async def _in_group(self) -> str:
-        if not self._group:
+        if Place.GROUP not in self._rooms:
             ann, *others = self._people.values()
-            self._group = await ann.room(*(each.user_id for each in others))
-            await asyncio.gather(*(each.join(self._group) for each in others))
+            room = self._rooms[Place.GROUP] = await ann.room(*(each.user_id for each in others))
+            await asyncio.gather(*(each.join(room) for each in others))
             # What was said before the account was invited is not said to it.
-            self._root = await ann.say(self._group, "the thread begins")
-            await ann.invite(self._group, self._bot.user_id)
-            await self._bot.join(self._group)
-        return self._group
+            self._rooms[Place.THREAD] = await ann.say(room, "the thread begins")
+            await ann.invite(room, self._bot.user_id)
+            await self._bot.join(room)
+        return self._rooms[Place.GROUP]

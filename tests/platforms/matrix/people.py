@@ -68,11 +68,13 @@ class Person:
         async with self._http.get(where) as answer:
             return await answer.read()
 
-    async def events(self, room_id: str, *, by: str = "") -> list[Json]:
+    async def events(self, room_id: str, *, by: str = "", since: str = "") -> list[Json]:
         """What was said there, oldest first."""
         where = f"rooms/{quote(room_id)}/messages"
-        page = await self.call("GET", where, params={"dir": "b", "limit": "200"})
-        said = [each for each in page["chunk"][::-1] if each["type"].startswith("m.room.")]
+        way = {"dir": "f", "from": since} if since else {"dir": "b"}
+        page = await self.call("GET", where, params={**way, "limit": "200"})
+        found = page["chunk"] if since else page["chunk"][::-1]
+        said = [each for each in found if each["type"].startswith("m.room.")]
         return [each for each in said if not by or each["sender"] == by]
 
     async def texts(self, room_id: str, *, by: str) -> list[str]:

@@ -12,6 +12,7 @@ from tests.platforms.matrix.doors import (
     door_to,
     opening_for,
     outbound,
+    remember,
     settings_for,
     until,
 )
@@ -42,18 +43,21 @@ _USUAL, _SHORT = 20.0, 2.0
 async def ground(
     check: Check,
     synapse: Synapse,
-    bot: Account,
-    client: Client,
+    shared: tuple[Account, dict[object, str]],
     ann: Client,
     bob: Client,
     program: Client,
-    folder: Path,
+    tmp_path: Path,
 ) -> AsyncIterator[MatrixGround]:
+    """A device of its own for each check: transactions are known by it."""
+    bot, rooms = synapse.log_in(shared[0]), shared[1]
     people = {Person.ANN: ann, Person.BOB: bob, Person.PROGRAM: program}
-    async with Gate(synapse.base_url).open() as gate:
+    async with Gate(synapse.base_url).open() as gate, Client(synapse.base_url, bot) as client:
+        since = await remember(client, tmp_path)
         limit = _SHORT if "only_looks_whole" in str(check) else _USUAL
-        door = door_to(gate.base_url, bot, folder, by_token=True, limit=limit, allow=("*",))
-        yield await MatrixGround(gate, client, people, door=door).begin()
+        door = door_to(gate.base_url, bot, tmp_path, by_token=True, limit=limit, allow=("*",))
+        made = MatrixGround(gate, client, people, door=door, rooms=rooms, since=since)
+        yield await made.begin()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
