@@ -7,8 +7,10 @@ from typing import Any
 from holdfast.config import load
 from holdfast.control.facts import Facts
 from holdfast.control.listener import HttpListener
+from holdfast.control.login import Login
 from holdfast.control.metrics import Metrics
 from holdfast.control.status_thread import StatusThread
+from holdfast.control.viewers import Viewers
 from holdfast.core.secret import Secret
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.lives import Lives
@@ -69,7 +71,7 @@ def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
             totals=Tally().totals,
             prices={},
         ),
-        token=Secret("t"),
+        login=Login(Secret("t"), viewers=Viewers(paths.viewers, clock=clock), clock=clock),
         ready=lambda: True,
         port_chosen=False,
     )

@@ -26,6 +26,7 @@ VENDORS = ("platforms/simulated/server.py", "models/misbehaving/", "models/local
 class Who(StrEnum):
     ANYBODY = "anybody"  # it gives nothing away, and changes nothing but for whoever knows a key
     OWNER = "owner"  # the gateway's token, or its login cookie where the page asks
+    VIEWER = "viewer"  # as the owner, or with a token of the role viewer
     SOCKET = "socket"  # whoever may open a file that is its owner's alone
     DOOR = "door"  # a credential that the platform was given; its own tests prove it
 
@@ -52,11 +53,16 @@ ROUTES: dict[str, dict[str, Who]] = {
     "control/account_desk.py": dict.fromkeys(
         ("get /platforms", "post /platforms/{name}/{account}/{do:pause|resume|check}"), Who.SOCKET
     ),
-    "control/listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.OWNER},
-    "control/login_pages.py": dict.fromkeys(("get /login", "post /logout"), Who.ANYBODY),
+    "control/viewer_desk.py": dict.fromkeys(
+        ("get /tokens", "post /tokens", "post /tokens/revoke"), Who.SOCKET
+    ),
+    "control/listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
+    "control/login_pages.py": dict.fromkeys(
+        ("get /login", "post /login", "post /logout"), Who.ANYBODY
+    ),
     "control/page/site.py": dict.fromkeys(("get /", "get /page/{name}"), Who.ANYBODY),
-    "control/v1/endpoint.py": {"route self.method": Who.OWNER},  # all of ENDPOINTS
-    "control/v1/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.OWNER},
+    "control/v1/endpoint.py": {"route self.method": Who.VIEWER},  # what each says: test_roles.py
+    "control/v1/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},
     "platforms/api/platform.py": dict.fromkeys(
         (
             "post /v1/chat/completions",
@@ -87,13 +93,13 @@ def test_every_route_of_the_program_is_in_the_table() -> None:
 
 
 def owned() -> list[tuple[str, str]]:
-    """Every address of the listener that is for the owner alone, with names filled in."""
+    """Every address of the listener that asks for a token, with names filled in."""
     listed = [(endpoint.method, PREFIX + endpoint.path) for endpoint in ENDPOINTS]
     listed += [("GET", f"{PREFIX}/nowhere"), ("GET", "/v1/nowhere")]
     for name in ("control/listener.py", "platforms/api/platform.py"):
         for route, who in ROUTES[name].items():
             verb, where = route.split()
-            if who is Who.OWNER and verb != "route":
+            if who in (Who.OWNER, Who.VIEWER) and verb != "route":
                 listed.append((verb.upper(), where))
     return [(method, re.sub(r"\{\w+\}", "x", path)) for method, path in listed]
 

@@ -12,11 +12,14 @@ import pytest
 from aiohttp import web
 
 from holdfast.control.listener import HttpListener
+from holdfast.control.login import Login
 from holdfast.control.metrics import Metrics
+from holdfast.control.viewers import Viewers
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings
 from holdfast.gateway.tally import Tally
+from holdfast.service.clock import SystemClock
 from holdfast.store.sqlite import SqliteStore
 
 
@@ -32,6 +35,7 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
     def document(snapshot: Snapshot) -> Document:
         raise AssertionError("nobody asks for figures here")
 
+    clock = SystemClock()
     return HttpListener(
         GatewaySettings(port=0),
         routes=[web.get("/name", say), web.post("/name", say)],
@@ -42,7 +46,7 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
             totals=Tally().totals,
             prices={},
         ),
-        token=Secret("t"),
+        login=Login(Secret("t"), viewers=Viewers(home / "viewers", clock=clock), clock=clock),
         ready=lambda: True,
         port_chosen=True,
         inherited=inherited,

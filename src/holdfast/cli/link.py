@@ -9,13 +9,14 @@ from holdfast.cli.output import json_option, print_json
 @click.command("link")
 @home_option
 @json_option
+@click.option("--viewer", default="", metavar="NAME", help="As who has the token NAME, to look.")
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
-def command(as_json: bool, open_it: bool) -> None:
+def command(as_json: bool, viewer: str, open_it: bool) -> None:
     """Print a link that opens the page, logged in. It works once."""
     from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
     from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
 
-    link = str(ControlClient(Paths(chosen_home())).post("/login")["link"])
+    link = str(ControlClient(Paths(chosen_home())).post("/login", {"viewer": viewer})["link"])
     if as_json:
         print_json({"link": link})
     else:

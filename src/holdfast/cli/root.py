@@ -38,7 +38,7 @@ COMMANDS = {
     "doctor": Lazy("holdfast.cli.doctor", "Say what is wrong here, and mend what can be."),
     "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
     "judge": Lazy("holdfast.cli.judge", "Say what is thought of a shell command."),
-    "token": Lazy("holdfast.cli.token", "Print the bearer token of the API."),
+    "token": Lazy("holdfast.cli.token", "Print the API's token; make others that only look."),
     "completion": Lazy("holdfast.cli.completion", "Print a completion script for your shell."),
     "version": Lazy("holdfast.cli.version", "Print the version."),
 }

@@ -1,21 +1,34 @@
-"""`holdfast token`: the bearer token of the API."""
+"""`holdfast token`: the bearer token of the API, and tokens for those who only look."""
+
+from datetime import datetime
 
 import click
 
 from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option, print_json
+from holdfast.cli.output import json_option, print_json, print_table
 
 
-@click.command("token")
+@click.group("token", invoke_without_command=True)
 @home_option
 @json_option
-def command(as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, as_json: bool) -> None:
     """Print the bearer token of the API; it is made if there is none yet.
 
     \b
     Example:
       export OPENAI_BASE_URL=http://127.0.0.1:8787/v1 OPENAI_API_KEY=$(holdfast token)
+
+    That one is the owner's. A viewer's token, for the page, /api/v1 and /metrics, sees everything
+    and changes nothing; it is kept as a digest, and shown once:
+
+    \b
+      holdfast token add --role viewer ann
+      holdfast token list
+      holdfast token revoke ann
     """
+    if context.invoked_subcommand is not None:
+        return
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
     from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
     from holdfast.service.tokens import api_token  # noqa: PLC0415 - as above
@@ -28,3 +41,64 @@ def command(as_json: bool) -> None:
         print_json({"token": token})
     else:
         click.echo(token)
+
+
+@command.command("add")
+@home_option
+@json_option
+@click.option("--role", type=click.Choice(["viewer"]), required=True, help="What it is good for.")
+@click.argument("name")
+def add(as_json: bool, role: str, name: str) -> None:
+    """Make a token for somebody, and print it: it cannot be shown again.
+
+    NAME is what you call it by, to revoke it. The running gateway is asked.
+    """
+    made = _ask("/tokens", {"name": name})
+    if as_json:
+        print_json(made)
+    else:
+        click.echo(made["token"])
+
+
+@command.command("list")
+@home_option
+@json_option
+def list_tokens(as_json: bool) -> None:
+    """Show the tokens that were made: names and roles, never the tokens."""
+    from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
+    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+
+    listed = ControlClient(Paths(chosen_home())).get("/tokens")
+    if as_json:
+        print_json(listed)
+        return
+    if not listed["tokens"]:
+        click.echo("There is none but the owner's, which `holdfast token` prints.")
+        return
+    rows = [(token["name"], token["role"], _since(token["made_at"])) for token in listed["tokens"]]
+    print_table(("name", "role", "since"), rows)
+
+
+@command.command("revoke")
+@home_option
+@json_option
+@click.argument("name")
+def revoke(as_json: bool, name: str) -> None:
+    """End a token, with every login that came of it, at once."""
+    revoked = _ask("/tokens/revoke", {"name": name})
+    if as_json:
+        print_json(revoked)
+    else:
+        click.echo(f"The token {name} is worth nothing any more.")
+
+
+def _since(made_at: float) -> str:
+    return f"{datetime.fromtimestamp(made_at).astimezone():%Y-%m-%d %H:%M}"
+
+
+def _ask(path: str, asked: dict[str, str]) -> dict[str, str]:
+    from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
+    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+
+    answer: dict[str, str] = ControlClient(Paths(chosen_home())).post(path, asked)
+    return answer

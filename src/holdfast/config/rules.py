@@ -49,11 +49,27 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
             _check_account(draft, ("platforms", name, "accounts", account), each)
     for index, host in enumerate(settings.gateway.allowed_hosts):
         _check_host(draft, ("gateway", "allowed_hosts", index), host)
+    for index, proxy in enumerate(settings.gateway.trusted_proxy):
+        _check_network(draft, ("gateway", "trusted_proxy", index), proxy)
     _check_host(draft, ("gateway", "host"), settings.gateway.host)
     _check_sessions(draft, settings.sessions)
     _check_zone(draft, ("jobs", "time_zone"), settings.jobs.time_zone)
     _check_people_and_chats(draft, settings)
     return _warnings(settings)
+
+
+def _check_network(draft: Draft, path: KeyPath, value: str) -> None:
+    from ipaddress import ip_network  # noqa: PLC0415 - most have no proxy
+
+    try:
+        ip_network(value, strict=False)
+    except ValueError:
+        raise draft.refuse(
+            path,
+            "is neither an address nor a network",
+            value=value,
+            allowed='an address like "127.0.0.1", or a network like "172.16.0.0/12"',
+        ) from None
 
 
 def _check_people_and_chats(draft: Draft, settings: Settings) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.departing import Doorway
+from holdfast.control.viewers import ViewerRefused
 from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.facts import Snapshot
 from holdfast.core.ids import SessionId
@@ -17,6 +18,11 @@ from holdfast.service.handover import NotHanded
 from holdfast.service.paths import Paths, private_dir
 
 _MOST = 1000
+
+
+class LinkAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    viewer: str = ""
+
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -30,11 +36,12 @@ class ControlSocket:
         *,
         library: Library,
         fresh: Callable[[], Awaitable[Snapshot]],
-        link: Callable[[], str],
+        link: Callable[[str], str],
         doorway: Doorway,
         more: Sequence[web.RouteDef] = (),
     ) -> None:
-        """`link` makes a one-time link that logs a browser in; `more` is what others serve here."""
+        """`link` makes a one-time link that logs a browser in, as the viewer of that name, or as
+        the owner for no name; `more` is what others serve here."""
         self._path = paths.control_socket
         self._library = library
         self._fresh = fresh
@@ -83,7 +90,11 @@ class ControlSocket:
         return _json(await self._fresh())
 
     async def _login(self, request: web.Request) -> web.Response:
-        return _json({"link": self._link()})
+        asked = _decoded(await request.read())
+        try:
+            return _json({"link": self._link(asked.viewer)})
+        except ViewerRefused as refused:
+            raise web.HTTPNotFound(text=str(refused)) from None
 
     async def _sessions(self, request: web.Request) -> web.Response:
         limit = _number(request, "limit", 50)
@@ -113,6 +124,13 @@ async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return _json({"error": str(error)}, status=409)
     except StoreError as error:
         return _json({"error": f"the store cannot be read: {error}"}, status=503)
+
+
+def _decoded(body: bytes) -> LinkAsked:
+    try:
+        return msgspec.json.decode(body or b"{}", type=LinkAsked)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
 
 
 def _number(request: web.Request, name: str, default: int) -> int:

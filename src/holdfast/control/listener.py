@@ -8,23 +8,35 @@ from typing import Self
 from aiohttp import hdrs, web
 
 from holdfast.control.exposition import CONTENT_TYPE
+from holdfast.control.forwarding import Forwarding
 from holdfast.control.headers import secure
+from holdfast.control.login import Login
 from holdfast.control.metrics import Metrics
+from holdfast.control.patience import retry_after
 from holdfast.control.places import listening
 from holdfast.core.errors import StoreError
-from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings
-from holdfast.platforms.api.bearer import bears
+from holdfast.platforms.api.bearer import borne
 from holdfast.service.sockets import place
 
 _LARGEST_BODY = 32 * 1024 * 1024
 _BACKLOG = 1024
 _READS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD, hdrs.METH_OPTIONS})
+_TOKENS_ARE_OURS = ("/api/v1/", "/v1/", "/metrics", "/login")  # elsewhere they are a door's
 _RESTARTING = {
     "error": {
         "message": "the gateway is restarting, and nothing of this was done; send it again.",
         "type": "server_error",
         "code": "restarting",
+        "param": None,
+    }
+}
+
+_TOO_MANY = {
+    "error": {
+        "message": "too many wrong tokens came from here; none is looked at before Retry-After.",
+        "type": "rate_limit_error",
+        "code": "too_many_tries",
         "param": None,
     }
 }
@@ -46,14 +58,15 @@ class HttpListener:
         *,
         routes: Iterable[web.RouteDef],
         metrics: Metrics,
-        token: Secret,
+        login: Login,
         ready: Callable[[], bool],
         port_chosen: bool,
         inherited: Sequence[socket.socket] = (),
     ) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._token = token
+        self._login = login
+        self._forwarding = Forwarding(settings.trusted_proxy)
         self._ready = ready
         self._port_chosen = port_chosen
         self._inherited = tuple(inherited)
@@ -136,11 +149,33 @@ class HttpListener:
         # Browsers always say a name; a probe that says none is no page, and may ask.
         host = request.headers.get("Host")
         if host is not None and not self._answers_to(_name(host), request):
-            text = f"this gateway does not answer to {host!r}; see gateway.allowed_hosts\n"
-            return web.Response(status=421, text=text)
+            return _misdirected(host)
+        # Behind a proxy its own name for us must be ours, and the one that it was asked for too.
+        outer = self._forwarding.outer(request)
+        if outer is not request and not self._answers_to(_name(outer.host), request):
+            return _misdirected(outer.host)
         if self._leaving and request.method not in _READS:
             return web.json_response(_RESTARTING, status=503, headers={hdrs.RETRY_AFTER: "1"})
-        return await handler(request)
+        token = borne(outer)
+        if token and outer.path.startswith(_TOKENS_ARE_OURS):
+            return await self._with_patience(outer, handler, token=token)
+        return await handler(outer)
+
+    async def _with_patience(
+        self, request: web.Request, handler: Handler, *, token: str
+    ) -> web.StreamResponse:
+        """A token can be a word that somebody chose: who guesses is not even told of a right one
+        until they have waited. Nothing is awaited between the question and the count but what
+        was let in, so guesses that come all at once are counted like others."""
+        patience = self._login.patience
+        if held := patience.held(request.remote):
+            return web.json_response(_TOO_MANY, status=429, headers=retry_after(held))
+        response = await handler(request)
+        if response.status == 401:
+            patience.wrong(request.remote, token)
+        else:
+            patience.right(request.remote)
+        return response
 
     def _answers_to(self, name: str, request: web.Request) -> bool:
         return name in self._hosts or (name != "" and name == _address_reached(request))
@@ -150,14 +185,19 @@ class HttpListener:
         return web.json_response({"ready": ready}, status=200 if ready else 503)
 
     async def _measures(self, request: web.Request) -> web.Response:
-        if not bears(request, self._token):
-            text = "metrics need the gateway's token: `holdfast token` prints it\n"
+        if self._login.bearer(request) is None:
+            text = "metrics need the gateway's token (`holdfast token` prints it) or a viewer's\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
         try:
             text = await self._metrics.render()
         except StoreError as error:
             return web.Response(status=503, text=f"the store cannot be read: {error}\n")
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _misdirected(host: str) -> web.Response:
+    text = f"this gateway does not answer to {host!r}; see gateway.allowed_hosts\n"
+    return web.Response(status=421, text=text)
 
 
 def _name(host: str) -> str:

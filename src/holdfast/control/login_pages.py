@@ -1,10 +1,11 @@
-"""The login's two routes, and the few words for whoever comes with a link that is used up."""
+"""The login's routes, and the few words for whoever comes with a link that is used up."""
 
 from html import escape
 
 from aiohttp import web
 
 from holdfast.control.login import Login, from_own_page
+from holdfast.control.patience import retry_after
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -26,33 +27,54 @@ class LoginPages:
         # HEAD is not the link's use: programs that look at links before people do send it.
         return [
             web.get("/login", self._enter, allow_head=False),
+            web.post("/login", self._present),
             web.post("/logout", self._leave),
         ]
 
     async def _enter(self, request: web.Request) -> web.Response:
-        throttled = self._login.throttled()
+        held = self._login.links_patience.held(request.remote)
         key = request.query.get("key")
-        if key is not None and self._login.redeem(key):
+        visitor = None if key is None else self._login.redeem(key)
+        if visitor is not None:
             response = _to_the_page()
-            self._login.set_cookie(response)
+            self._login.set_cookie(response, visitor, secure=request.secure)
             return response
         if self._login.knows(request):
             return _to_the_page()
         if key is None:
             return _page(401, "Please log in", "The page opens with a link that works once.")
         # Only wrong keys are held off: no page of elsewhere can lock the owner out by trying.
-        if throttled:
-            return _page(429, "Too many tries", "Wait a minute, then try again.")
+        if held:
+            page = _page(429, "Too many tries", "Wait a few seconds, then try again.")
+            page.headers.update(retry_after(held))
+            return page
+        self._login.links_patience.wrong(request.remote, key)
         return _page(
             403, "This link does not work any more", "A link works once, within ten minutes."
         )
 
+    async def _present(self, request: web.Request) -> web.Response:
+        """A token in the place of a link, as the page's form sends it."""
+        if not from_own_page(request):
+            return _foreign()
+        visitor = self._login.bearer(request)
+        if visitor is None:
+            text = "this is no token of this gateway, or it was revoked\n"
+            return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
+        response = web.Response(status=204, headers={"Cache-Control": "no-store"})
+        self._login.set_cookie(response, visitor, secure=request.secure)
+        return response
+
     async def _leave(self, request: web.Request) -> web.Response:
         if not from_own_page(request):
-            return web.Response(status=403, text="this must come from the gateway's own page\n")
+            return _foreign()
         response = web.Response(status=204)
         response.del_cookie(self._login.cookie_name, path="/", httponly=True, samesite="Strict")
         return response
+
+
+def _foreign() -> web.Response:
+    return web.Response(status=403, text="this must come from the gateway's own page\n")
 
 
 def _to_the_page() -> web.Response:

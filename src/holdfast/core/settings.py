@@ -57,6 +57,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     host: str = "127.0.0.1"
     port: Port = 8787
     allowed_hosts: tuple[str, ...] = ()  # names besides loopback that a request may ask for
+    trusted_proxy: tuple[str, ...] = ()  # addresses or networks whose X-Forwarded-… is believed
     restart_drain_timeout: Seconds = 0
     park_timeout: Seconds = 10
     busy_mode: BusyMode = BusyMode.INTERRUPT

@@ -14,6 +14,7 @@ from holdfast.control.facts import Facts
 from holdfast.control.heartbeat import Heartbeat
 from holdfast.control.login import Login
 from holdfast.control.progress import Progress
+from holdfast.control.viewers import Viewers
 from holdfast.core.errors import RestartRefused
 from holdfast.core.settings import SupervisorChoice
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
@@ -33,6 +34,7 @@ from holdfast.service.crashing import crash_at
 from holdfast.service.garbage import rarely_collected
 from holdfast.service.ids import Ids
 from holdfast.service.notify import Feeding, Notifier, feeding_time
+from holdfast.service.paths import Paths
 from holdfast.service.stalling import stall_at
 
 log = logging.getLogger(__name__)
@@ -218,6 +220,10 @@ class Life:
             "supervisor": self._heritage.supervisor.value,
         }
 
+    def _login(self) -> Login:
+        viewers = Viewers.read(Paths(self._config.home).viewers, clock=self._clock)
+        return Login(self._footing.token, viewers=viewers, clock=self._clock)
+
     def _wiring(self) -> Wiring:
         return Wiring(
             config=self._config,
@@ -229,6 +235,6 @@ class Life:
             status=self._footing.status,
             lifecycle=self._lifecycle,
             progress=self._enter,
-            login=Login(self._footing.token, clock=self._clock),
+            login=self._login(),
             log=self._footing.log,
         )

@@ -137,7 +137,9 @@ class Start:
     def _address(self) -> str:
         return self.begun.listener.address if self.begun.listener is not None else ""
 
-    def _link(self) -> str:
-        """One that opens on this machine, also where the gateway listens on every address."""
+    def _link(self, viewer: str = "") -> str:
+        """One that opens on this machine, also where the gateway listens on every address; for
+        the owner, or as who has that viewer's token."""
         here = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        return self.wiring.login.link(here)
+        login = self.wiring.login
+        return login.link(here, viewer=login.viewers.named(viewer) if viewer else None)

@@ -32,6 +32,7 @@ from holdfast.control.v1 import mount
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
+from holdfast.control.viewer_desk import ViewerDesk
 from holdfast.core.crash import Crash
 from holdfast.core.ports import Clock, HttpPlatform, Lifecycle, NewId, Platform
 from holdfast.core.secret import Secret
@@ -209,7 +210,7 @@ class Wiring:
             self.config.settings.gateway,
             routes=self._routes(room, api),
             metrics=self._metrics(room),
-            token=self.token,
+            login=self.login,
             ready=room.ready,
             port_chosen="gateway.port" in self.config.origins,
             inherited=inherited,
@@ -256,7 +257,7 @@ class Wiring:
         gateway: Gateway,
         store: SqliteStore,
         *,
-        link: Callable[[], str],
+        link: Callable[[str], str],
         doorway: Doorway,
         shelf_changed: Callable[[], Awaitable[None]],
     ) -> ControlSocket:
@@ -270,6 +271,7 @@ class Wiring:
                 *Copying(store, shelf_changed=shelf_changed).routes(),
                 *PairingDesk(gateway.pairing, ready=lambda: self.facts.running).routes(),
                 *self._account_desk(gateway).routes(),
+                *ViewerDesk(self.login.viewers).routes(),
             ],
         )
 

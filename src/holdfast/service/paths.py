@@ -77,6 +77,11 @@ class Paths:
         return self.secrets / "api_token"
 
     @property
+    def viewers(self) -> Path:
+        """The digests of the tokens of those who may look."""
+        return self.secrets / "viewers.json"
+
+    @property
     def run(self) -> Path:
         """Where the sockets are. A home too deep for a socket's address has them elsewhere."""
         inside = self.home / "run"

@@ -13,6 +13,7 @@ from aiohttp import web
 from holdfast.control.login import from_own_page
 from holdfast.control.v1.refusals import Refused, bad, not_found
 from holdfast.control.v1.room import Room
+from holdfast.control.visitor import Visitor, VisitorRole
 from holdfast.core.errors import IntakeClosed, NotAllowed, RunnerError, StoreError
 
 PREFIX = "/api/v1"
@@ -40,6 +41,7 @@ class Call(Generic[Q, B]):
     """A request that was let in, with what it asks for read and checked."""
 
     request: web.Request
+    visitor: Visitor
     query: Q
     body: B
 
@@ -56,12 +58,17 @@ Handler = Callable[[Room, Call[Any, Any]], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """`gives` None: no body. `statuses`: those besides errors that every endpoint can give."""
+    """`gives` None: no body. `statuses`: those besides errors that every endpoint can give.
+
+    `looks`: it changes nothing, and a viewer may use it. One that does not say is the owner's
+    alone, and a test asks for the word.
+    """
 
     method: str
     path: str
     about: str
     handler: Handler
+    looks: bool | None = None
     query: type[msgspec.Struct] = NoQuery
     takes: Any = None
     takes_media: Media = Media.JSON
@@ -72,26 +79,38 @@ class Endpoint:
 
     def mount(self, room: Room) -> web.RouteDef:
         async def serve(request: web.Request) -> web.StreamResponse:
-            return await guarded(room, request, lambda: self._serve(room, request))
+            async def answer(visitor: Visitor) -> web.StreamResponse:
+                return await self._serve(room, request, visitor)
+
+            return await guarded(room, request, answer, looks=self.looks is True)
 
         return web.route(self.method, PREFIX + self.path, serve)
 
-    async def _serve(self, room: Room, request: web.Request) -> web.StreamResponse:
+    async def _serve(
+        self, room: Room, request: web.Request, visitor: Visitor
+    ) -> web.StreamResponse:
         if not room.ready():
             raise Refused(503, "the gateway is starting or stopping; try again.", code="not_ready")
         query = _query(request, self.query)
         reads = self.takes is not None and self.takes_media is Media.JSON
         body = await _body(request, self.takes) if reads else None
-        return await self.handler(room, Call(request, query, body))
+        return await self.handler(room, Call(request, visitor, query, body))
 
 
 async def guarded(
-    room: Room, request: web.Request, serve: Callable[[], Awaitable[web.StreamResponse]]
+    room: Room,
+    request: web.Request,
+    serve: Callable[[Visitor], Awaitable[web.StreamResponse]],
+    *,
+    looks: bool,
 ) -> web.StreamResponse:
     """Let the request in, or say why not; and say what went wrong where something does."""
     try:
-        authenticate(room, request)
-        return await serve()
+        visitor = authenticate(room, request)
+        if not looks:
+            _only_for_the_owner(visitor)
+        with room.login.viewers.here(visitor, lambda: _hang_up(request)):
+            return await serve(visitor)
     except Refused as refused:
         return refused.reply()
     except web.HTTPRequestEntityTooLarge:
@@ -107,10 +126,12 @@ async def guarded(
         return Refused(502, str(error), code="workbench").reply()
 
 
-def authenticate(room: Room, request: web.Request) -> None:
-    if room.login.bears_token(request):
-        return
-    if not room.login.knows(request):
+def authenticate(room: Room, request: web.Request) -> Visitor:
+    visitor = room.login.bearer(request)
+    if visitor is not None:
+        return visitor
+    visitor = room.login.knows(request)
+    if visitor is None:
         raise Refused(
             401,
             "this needs the gateway's token as `Authorization: Bearer …` (`holdfast token` prints "
@@ -124,6 +145,22 @@ def authenticate(room: Room, request: web.Request) -> None:
             "differ.",
             code="foreign_origin",
         )
+    return visitor
+
+
+def _only_for_the_owner(visitor: Visitor) -> None:
+    if visitor.role is not VisitorRole.OWNER:
+        raise Refused(
+            403,
+            f"this needs the role {VisitorRole.OWNER}, and {visitor.name!r} has the role "
+            f"{visitor.role}, which sees everything and changes nothing.",
+            code="role",
+        )
+
+
+def _hang_up(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.close()
 
 
 def _query(request: web.Request, kind: type[msgspec.Struct]) -> Any:

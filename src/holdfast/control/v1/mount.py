@@ -8,6 +8,7 @@ from holdfast.control.v1.endpoint import PREFIX, Endpoint, guarded
 from holdfast.control.v1.refusals import Refused, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.table import ENDPOINTS
+from holdfast.control.visitor import Visitor
 
 
 def routes(room: Room) -> list[web.RouteDef]:
@@ -15,10 +16,10 @@ def routes(room: Room) -> list[web.RouteDef]:
     ordered = sorted(ENDPOINTS, key=lambda endpoint: endpoint.path.count("{"))
 
     async def nowhere(request: web.Request) -> web.StreamResponse:
-        async def refuse() -> web.StreamResponse:
+        async def refuse(visitor: Visitor) -> web.StreamResponse:
             raise _missed(request, ENDPOINTS)
 
-        return await guarded(room, request, refuse)
+        return await guarded(room, request, refuse, looks=True)
 
     mounted = [endpoint.mount(room) for endpoint in ordered]
     return [*mounted, web.route("*", f"{PREFIX}/{{rest:.*}}", nowhere)]

@@ -9,6 +9,7 @@ import msgspec
 from holdfast import __version__
 from holdfast.control.v1.endpoint import PREFIX, Endpoint, Media
 from holdfast.control.v1.views import Error
+from holdfast.control.visitor import VisitorRole
 
 _REF = "#/components/schemas/{name}"
 _MEANING = {
@@ -18,10 +19,11 @@ _MEANING = {
     204: "Done; there is nothing to say.",
     400: "A parameter or the body is wrong; `param` names it.",
     401: "Neither the token nor a login.",
-    403: "A login cookie from a foreign page, or somebody who may not do this.",
+    403: "A login cookie from a foreign page, or somebody whose role does not allow this.",
     404: "There is no such thing.",
     409: "It cannot be done to this now.",
     413: "Too large.",
+    429: "Too many wrong tokens from this address; none is looked at before `Retry-After`.",
     502: "The workbench failed.",
     503: "The gateway starts, stops or cannot reach its store; try again.",
 }
@@ -59,6 +61,7 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": endpoint.about,
+        "x-role": VisitorRole.VIEWER if endpoint.looks else VisitorRole.OWNER,
         "operationId": endpoint.handler.__name__,
         "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
         "responses": {
@@ -74,7 +77,7 @@ def _operation(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _refusals(endpoint: Endpoint) -> list[int]:
     """What any endpoint may answer, what its parts add, and what it says of itself."""
-    found = {400, 401, 403, 503, *endpoint.refuses}
+    found = {400, 401, 403, 429, 503, *endpoint.refuses}
     if "{" in endpoint.path:
         found |= {404}
     if endpoint.takes is not None:

@@ -1,4 +1,4 @@
-"""The bearer token: whether a request brought the gateway's own."""
+"""The bearer token: what a request brought as one, and whether it is the gateway's own."""
 
 from aiohttp import web
 
@@ -6,5 +6,11 @@ from holdfast.core.secret import Secret
 
 
 def bears(request: web.Request, token: Secret) -> bool:
+    given = borne(request)
+    return given is not None and token.matches(given)
+
+
+def borne(request: web.Request) -> str | None:
+    """The token that the request brings, whoever's it is; None: it brings none."""
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
-    return kind.lower() == "bearer" and token.matches(given.strip())
+    return given.strip() if kind.lower() == "bearer" else None

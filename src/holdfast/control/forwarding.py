@@ -1,0 +1,97 @@
+"""Forwarding: who asks, and for what, where a proxy that is trusted asks on their behalf."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+FOR, PROTO, HOST = "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"
+_SCHEMES = ("http", "https")
+
+Address = IPv4Address | IPv6Address
+
+
+class Forwarding:
+    """Owns which proxies are believed (`gateway.trusted_proxy`), and whether others were told of.
+
+    `Forwarded` (RFC 7239) is read from nobody: a proxy that writes the one kind of header hands
+    the other through as its client sent it, and only one kind can be believed.
+    """
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self._trusted = tuple(ip_network(each, strict=False) for each in trusted)
+        self._told = False
+
+    def outer(self, request: web.Request) -> web.Request:
+        """The request as the first machine that is not one of ours made it."""
+        if not any(name in request.headers for name in (FOR, PROTO, HOST)):
+            return request
+        if not self._trusts(_address(request.remote)):
+            self._tell(request.remote)
+            return request
+        remote, hops = self._client(_listed(request, FOR))
+        schemes, hosts = _listed(request, PROTO), _listed(request, HOST)
+        scheme = _at(schemes, hops).lower()
+        return request.clone(
+            remote=remote or request.remote or "",
+            scheme=scheme if scheme in _SCHEMES else request.scheme,
+            host=_at(hosts, hops) or request.host,
+        )
+
+    def _client(self, hops: Sequence[str]) -> tuple[str, int]:
+        """From the right, for each proxy appends whom it heard: the first that is not trusted, and
+        how many were passed. What stands left of it, that client could have written itself."""
+        last = ""
+        for passed, named in enumerate(reversed(hops)):
+            address = _address(named)
+            if address is None:
+                return last, max(passed - 1, 0)
+            last = str(address)
+            if not self._trusts(address):
+                return last, passed
+        return last, max(len(hops) - 1, 0)
+
+    def _trusts(self, address: Address | None) -> bool:
+        return address is not None and any(address in network for network in self._trusted)
+
+    def _tell(self, remote: str | None) -> None:
+        if self._told:
+            return
+        self._told = True
+        log.warning(
+            "Headers of a proxy (X-Forwarded-…) came from %s and are not believed; if that is a "
+            "proxy of yours, name it in gateway.trusted_proxy. This is said once.",
+            remote,
+            extra={"action": "proxy_not_trusted"},
+        )
+
+
+def _listed(request: web.Request, name: str) -> list[str]:
+    values = ",".join(request.headers.getall(name, ()))
+    return [value.strip() for value in values.split(",") if value.strip()]
+
+
+def _at(values: Sequence[str], hops: int) -> str:
+    """What the proxy said that heard the client. Some write only one for all of them."""
+    if not values:
+        return ""
+    return values[-1 - hops] if hops < len(values) else values[0]
+
+
+def _address(text: str | None) -> Address | None:
+    """With or without a port; an IPv4 address that came over IPv6 is the same address."""
+    bare = (text or "").strip()
+    if bare.startswith("["):
+        bare = bare[1:].partition("]")[0]
+    elif bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        found = ip_address(bare.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
