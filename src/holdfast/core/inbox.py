@@ -119,6 +119,22 @@ class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
 
 
+class InboxGist(msgspec.Struct, frozen=True, kw_only=True):
+    """A row as it is listed: the beginning of its words, and nothing that came with them."""
+
+    id: InboxId
+    platform: str
+    account: str
+    principal: PrincipalId
+    state: InboxState
+    session_id: SessionId | None
+    turn_id: TurnId | None
+    reason: str
+    text: str
+    accepted_at: float
+    ended_at: float | None
+
+
 class InboxEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of one row, written in the same commit as what brought it about."""
 

@@ -25,7 +25,7 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.minute import Minute
-from holdfast.core.outbox import DeliveryState, NewDelivery, Part
+from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
 from holdfast.core.saying import Said
@@ -239,6 +239,11 @@ class Journal(Protocol):
         platform_message_id: str | None = None,
         error: str = "",
     ) -> Awaitable[None]: ...
+    def owe_again(self, delivery_id: DeliveryId, *, at: float) -> Awaitable[DeliveryRow | None]:
+        """One that failed, or was for good unknown, is pending again, with whatever doubt there
+        was; as it stands then, with its parts. None: it was neither."""
+        ...
+
     def save_runner(self, runner: RunnerRow) -> Awaitable[None]: ...
     def end_runner(self, session_id: SessionId) -> Awaitable[None]: ...
     def save_process(self, process: ProcessRow) -> Awaitable[None]: ...

@@ -15,7 +15,7 @@ from holdfast.core.ids import (
     SessionKey,
     TurnId,
 )
-from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
+from holdfast.core.inbox import BusyMode, InboxGist, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import (
@@ -159,12 +159,22 @@ class Library(Protocol):
         """Rows that no turn has taken yet, in the order of acceptance."""
         ...
 
+    async def inbox(self, *, state: InboxState | None, offset: int, limit: int) -> list[InboxGist]:
+        """The newest first; None: those that have not ended."""
+        ...
+
     async def inbox_row(self, inbox_id: InboxId) -> InboxRow | None: ...
     async def answers(self, inbox_id: InboxId) -> list[DeliveryRow]:
         """What was owed to the sender of this message, oldest first."""
         ...
 
     async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None: ...
+    async def outbox(
+        self, *, state: DeliveryState | None, before: int | None, limit: int
+    ) -> list[DeliveryRow]:
+        """The newest first, without their parts; `before` is a `seq`."""
+        ...
+
     async def undelivered(self) -> list[DeliveryRow]:
         """Pending, sending and unknown rows, in the order in which they were committed."""
         ...

@@ -137,6 +137,11 @@ class Delivery:
                 )
             )
 
+    def holds(self, delivery_id: DeliveryId) -> bool:
+        """Whether it is on its way here, or waits to be."""
+        parcels = (parcel for chat in self._chats.values() for parcel in chat.parcels)
+        return any(isinstance(each, Parcel) and each.id == delivery_id for each in parcels)
+
     def connected(self, platform: Platform) -> None:
         """Begin to send to this account.
 

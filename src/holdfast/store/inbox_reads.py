@@ -3,18 +3,45 @@
 from collections.abc import Mapping
 
 import apsw
+import msgspec
 
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.inbox import InboxRow, InboxState
+from holdfast.core.inbox import OPEN as OPEN_STATES
+from holdfast.core.inbox import InboxGist, InboxRow, InboxState
 from holdfast.store import rows
 
 # Named, because the planner would rather walk all that was ever accepted than sort a few.
 OPEN = "inbox INDEXED BY inbox_open WHERE ended_at IS NULL"
 
+_SHOWN = 300  # characters of what was said
+_FIELDS = InboxGist.__struct_fields__
+_GIST = ", ".join(
+    f"substr(json_extract(body, '$.text'), 1, {_SHOWN})" if field == "text" else field
+    for field in _FIELDS
+)
+
 
 def queued(cursor: apsw.Cursor) -> list[InboxRow]:
     found = cursor.execute(f"SELECT {rows.INBOX} FROM {OPEN} AND state = 'queued' ORDER BY id")
     return [rows.inbox_row(row) for row in found]
+
+
+def listed(
+    cursor: apsw.Cursor, *, state: InboxState | None, offset: int, limit: int
+) -> list[InboxGist]:
+    """By the two partial indexes: of the open ones there are few, of the ended ones only those of
+    one state are asked for."""
+    if state is None or state in OPEN_STATES:
+        which = f"{OPEN} AND (?1 IS NULL OR state = ?1) ORDER BY id DESC"
+    else:
+        which = (
+            "inbox INDEXED BY inbox_ended WHERE state = ?1 AND ended_at IS NOT NULL"
+            " ORDER BY ended_at DESC, id DESC"
+        )
+    found = cursor.execute(
+        f"SELECT {_GIST} FROM {which} LIMIT ?2 OFFSET ?3", (state, limit, offset)
+    )
+    return [msgspec.convert(dict(zip(_FIELDS, row, strict=True)), InboxGist) for row in found]
 
 
 def row(cursor: apsw.Cursor, inbox_id: InboxId) -> InboxRow | None:

@@ -27,7 +27,7 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.minute import Minute
-from holdfast.core.outbox import DeliveryState, NewDelivery, Part
+from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery, Part
 from holdfast.core.pairing import PairingChange, TurnAway
 from holdfast.core.reset import Opening
 from holdfast.core.saying import Said
@@ -292,6 +292,9 @@ class SqliteJournal:
 
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Future[None]:
         return self._submit(partial(outbox.begin_attempt, delivery_id=delivery_id, at=at))
+
+    def owe_again(self, delivery_id: DeliveryId, *, at: float) -> Future[DeliveryRow | None]:
+        return self._submit(partial(outbox.owe_again, delivery_id=delivery_id, at=at))
 
     def settle_delivery(
         self,

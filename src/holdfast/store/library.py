@@ -15,7 +15,7 @@ from holdfast.core.ids import (
     SessionKey,
     TurnId,
 )
-from holdfast.core.inbox import BusyMode, InboxRow, InboxState, Pointed
+from holdfast.core.inbox import BusyMode, InboxGist, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import Record
@@ -180,6 +180,11 @@ class SqliteLibrary:
     async def queued(self) -> list[InboxRow]:
         return await self._read(inbox_reads.queued)
 
+    async def inbox(self, *, state: InboxState | None, offset: int, limit: int) -> list[InboxGist]:
+        return await self._read(
+            partial(inbox_reads.listed, state=state, offset=offset, limit=limit)
+        )
+
     async def inbox_row(self, inbox_id: InboxId) -> InboxRow | None:
         return await self._read(partial(inbox_reads.row, inbox_id=inbox_id))
 
@@ -188,6 +193,13 @@ class SqliteLibrary:
 
     async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None:
         return await self._read(partial(outbox_reads.delivery, delivery_id=delivery_id))
+
+    async def outbox(
+        self, *, state: DeliveryState | None, before: int | None, limit: int
+    ) -> list[DeliveryRow]:
+        return await self._read(
+            partial(outbox_reads.listed, state=state, before=before, limit=limit)
+        )
 
     async def undelivered(self) -> list[DeliveryRow]:
         return await self._read(outbox_reads.undelivered)

@@ -12,6 +12,8 @@ from holdfast.core.outbox import Begun, DeliveryRow, DeliveryState
 from holdfast.store import inbox_reads, outbox_rows
 from holdfast.store.writes import streams
 
+_BEYOND = 2**62  # past every seq
+
 
 def answers(cursor: apsw.Cursor, inbox_id: InboxId) -> list[DeliveryRow]:
     """A row that was merged shares the answers of the row, or else the turn, it went into."""
@@ -40,6 +42,18 @@ def delivery(cursor: apsw.Cursor, delivery_id: DeliveryId) -> DeliveryRow | None
 
 def of_turn(cursor: apsw.Cursor, turn_id: TurnId, *, limit: int) -> list[DeliveryRow]:
     return _deliveries(cursor, "turn_id = ?", turn_id)[:limit]
+
+
+def listed(
+    cursor: apsw.Cursor, *, state: DeliveryState | None, before: int | None, limit: int
+) -> list[DeliveryRow]:
+    which = "seq < ?" if state is None else "state = ? AND seq < ?"
+    named = () if state is None else (state.value,)
+    found = cursor.execute(
+        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE {which} ORDER BY seq DESC LIMIT ?",
+        (*named, before or _BEYOND, limit),
+    )
+    return [outbox_rows.delivery_row(row) for row in found]
 
 
 def undelivered(cursor: apsw.Cursor) -> list[DeliveryRow]:

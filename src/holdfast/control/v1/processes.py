@@ -1,19 +1,49 @@
-"""Background processes of a session over HTTP: listed, looked at and ended."""
+"""Background processes over HTTP: a session's or everybody's, listed, looked at and ended."""
 
+import asyncio
+import logging
+from itertools import chain
+
+import msgspec
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import ProcessView
+from holdfast.control.v1.views import ProcessLine, ProcessView
 from holdfast.core.bench import BenchRefused, ProcessInfo
+from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
 from holdfast.core.session import ProcessRow
+
+log = logging.getLogger(__name__)
+
+_TOGETHER = 8  # workbenches that are asked at once
+_PATIENCE = 5.0  # seconds that each of them has
+_ABOUT = {"action": "processes"}
 
 
 async def list_processes(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row = await room.session(call.part("id"))
     return room.say([_view(process) for process in await room.runners.processes(row.id)])
+
+
+async def list_all(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    """Of the sessions that have a workbench now; one that says nothing in time is left out."""
+    asked = asyncio.Semaphore(_TOGETHER)
+
+    async def those_of(session_id: SessionId) -> list[ProcessRow]:
+        try:
+            async with asked, asyncio.timeout(_PATIENCE):
+                return await room.runners.processes(session_id)
+        except (RunnerError, TimeoutError, OSError) as error:
+            log.warning("What runs in %s is not known: %s", session_id, error, extra=_ABOUT)
+            return []
+
+    known = await room.store.runners()
+    found = await asyncio.gather(*(those_of(runner.session_id) for runner in known))
+    rows = sorted(chain.from_iterable(found), key=lambda row: row.started_at, reverse=True)
+    return room.say([_line(row) for row in rows])
 
 
 async def read_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
@@ -42,6 +72,10 @@ async def _found(room: Room, call: Call[NoQuery, None]) -> tuple[SessionId, Proc
         if process.id == name:
             return row.id, process
     raise not_found(f"session {row.id} has no process {name!r}.")
+
+
+def _line(row: ProcessRow) -> ProcessLine:
+    return ProcessLine(session_id=row.session_id, **msgspec.structs.asdict(_view(row)))
 
 
 def _view(process: ProcessInfo | ProcessRow, output: str = "") -> ProcessView:

@@ -12,6 +12,7 @@ from holdfast.control.v1 import (
     logs,
     memory,
     messages,
+    outbox,
     overall,
     pairing,
     platforms,
@@ -28,6 +29,7 @@ from holdfast.control.v1.chart_views import Chart
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.log_views import LogPage
+from holdfast.control.v1.outbox_views import InboxList, OwedList, OwedView
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
 from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
 from holdfast.control.v1.turn_views import Timeline, TurnList
@@ -46,6 +48,7 @@ from holdfast.control.v1.views import (
     NotebookChange,
     NotebookList,
     NotebookView,
+    ProcessLine,
     ProcessView,
     RestartAsked,
     RuleView,
@@ -313,6 +316,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         method="GET",
+        path="/processes",
+        about="The background processes of all conversations, the newest first.",
+        handler=processes.list_all,
+        looks=True,
+        gives=list[ProcessLine],
+    ),
+    Endpoint(
+        method="GET",
         path=_PROCESS,
         about="One process, with the end of its output.",
         handler=processes.read_process,
@@ -478,6 +489,34 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         looks=True,
         query=sending.ReceiptQuery,
         gives=DeliveryView,
+    ),
+    Endpoint(
+        method="GET",
+        path="/outbox",
+        about="What is owed to chats, or was, the newest first.",
+        handler=outbox.list_outbox,
+        looks=True,
+        query=outbox.OutboxQuery,
+        gives=OwedList,
+    ),
+    Endpoint(
+        method="POST",
+        path="/deliveries/{id}/retry",
+        about="Send again what failed, or what may have arrived; the latter is marked.",
+        handler=outbox.retry_delivery,
+        looks=False,
+        gives=OwedView,
+        statuses=(202,),
+        refuses=(404, 409),
+    ),
+    Endpoint(
+        method="GET",
+        path="/inbox",
+        about="The messages that have not ended, or those that ended so, the newest first.",
+        handler=outbox.list_inbox,
+        looks=True,
+        query=outbox.InboxQuery,
+        gives=InboxList,
     ),
     Endpoint(
         method="GET",

@@ -233,6 +233,12 @@ class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""  # its end, when one process is asked for
 
 
+class ProcessLine(ProcessView, frozen=True, kw_only=True):
+    """A process in a list of everybody's, with the session that it belongs to."""
+
+    session_id: str
+
+
 class FileView(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     size: int

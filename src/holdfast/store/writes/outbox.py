@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 
 import apsw
+import msgspec
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import DeliveryState, NewDelivery
-from holdfast.store import rows
+from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery
+from holdfast.store import outbox_rows, rows
 from holdfast.store.writes import streams
 
 
@@ -70,6 +71,29 @@ def settle(
         (state.value, error, at, platform_message_id, delivery_id),
     )
     _must_have_been_owed(cursor, delivery_id)
+
+
+def owe_again(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) -> DeliveryRow | None:
+    """What is known of it stays known: a doubt is told with the next attempt, which counts as the
+    first one behind it. A part that stands somewhere is changed there, and not said again."""
+    cursor.execute(
+        "UPDATE outbox SET state = 'pending', error = '', resends = 0, updated_at = ?"
+        " WHERE id = ? AND state IN ('failed', 'unknown')",
+        (at, delivery_id),
+    )
+    if not cursor.connection.changes():
+        return None
+    cursor.execute(
+        "UPDATE parts SET state = iif(platform_message_id IS NULL, 'pending', 'sent'), error = '',"
+        " resends = 0, updated_at = ?, final = 0 WHERE delivery_id = ?"
+        " AND state IN ('failed', 'unknown')",
+        (at, delivery_id),
+    )
+    found = cursor.execute(
+        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE id = ?", (delivery_id,)
+    ).fetchall()
+    row = outbox_rows.delivery_row(found[0])
+    return msgspec.structs.replace(row, parts=streams.read(cursor, delivery_id))
 
 
 def _must_have_been_owed(cursor: apsw.Cursor, delivery_id: DeliveryId) -> None:

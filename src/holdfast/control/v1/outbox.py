@@ -1,0 +1,67 @@
+"""The two boxes over HTTP: what is owed to chats and what came of it, and what was accepted."""
+
+from typing import Annotated
+
+import msgspec
+from aiohttp import web
+
+from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.outbox_views import (
+    InboxLine,
+    InboxList,
+    OwedList,
+    owed_view,
+)
+from holdfast.control.v1.refusals import conflict, not_found
+from holdfast.control.v1.room import Room
+from holdfast.core.ids import DeliveryId
+from holdfast.core.inbox import InboxState
+from holdfast.core.outbox import DeliveryState
+from holdfast.gateway.resending import NotResent, resend
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class OutboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`state`: only those that stand so. `before`: those that were owed before that `seq`."""
+
+    state: DeliveryState | None = None
+    before: Number | None = None
+    limit: Limit = 50
+
+
+class InboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`state`: only those that stand so; without it, those that have not ended."""
+
+    state: InboxState | None = None
+    offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
+    limit: Limit = 50
+
+
+async def list_outbox(room: Room, call: Call[OutboxQuery, None]) -> web.Response:
+    asked = call.query
+    rows = await room.store.outbox(state=asked.state, before=asked.before, limit=asked.limit + 1)
+    views = [owed_view(row) for row in rows[: asked.limit]]
+    return room.say(OwedList(deliveries=views, more=len(rows) > asked.limit))
+
+
+async def retry_delivery(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    delivery_id = DeliveryId(call.part("id"))
+    row = await room.store.delivery(delivery_id)
+    if row is None:
+        raise not_found(f"there is no delivery {delivery_id!r}, or it was forgotten since.")
+    try:
+        owed = await resend(room.gateway.house, room.gateway.delivery, row)
+    except NotResent as why:
+        raise conflict(
+            f"delivery {delivery_id} is not sent again: {why}", code="not_sent"
+        ) from None
+    return room.say(owed_view(owed), status=202)
+
+
+async def list_inbox(room: Room, call: Call[InboxQuery, None]) -> web.Response:
+    asked = call.query
+    rows = await room.store.inbox(state=asked.state, offset=asked.offset, limit=asked.limit + 1)
+    lines = [InboxLine(**msgspec.structs.asdict(row)) for row in rows[: asked.limit]]
+    return room.say(InboxList(messages=lines, more=len(rows) > asked.limit))
