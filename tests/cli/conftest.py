@@ -121,8 +121,8 @@ class Typist:
     """Somebody at a terminal: types, and reads what is on it as plain text."""
 
     def __init__(self, *args: str, environ: dict[str, str], columns: int = 100) -> None:
-        self._fd, theirs = pty.openpty()
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        self.fd, theirs = pty.openpty()
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.process = subprocess.Popen(
             [HOLDFAST, *args],
             env={"TERM": "xterm", **environ},
@@ -141,7 +141,7 @@ class Typist:
         return _ESCAPES.sub("", self.raw)
 
     def types(self, keys: str) -> None:
-        os.write(self._fd, keys.encode())
+        os.write(self.fd, keys.encode())
 
     def says(self, line: str) -> None:
         self.types(line + "\r")
@@ -166,13 +166,13 @@ class Typist:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        os.close(self._fd)
+        os.close(self.fd)
 
     def _read(self, timeout: float) -> bool:
-        if timeout <= 0 or not select.select([self._fd], [], [], timeout)[0]:
+        if timeout <= 0 or not select.select([self.fd], [], [], timeout)[0]:
             return False
         try:
-            data = os.read(self._fd, 65536)
+            data = os.read(self.fd, 65536)
         except OSError:  # the other end is gone
             return False
         self.raw += data.decode("utf-8", "replace")

@@ -89,19 +89,22 @@ _ASK_AND_LIST_MODULES = """
 import sys
 from holdfast.cli.root import cli
 try:
-    cli(["status"], prog_name="holdfast")
+    cli(sys.argv[1:], prog_name="holdfast")
 except SystemExit as done:
     assert not done.code
 print(*sys.modules, sep="\\n", file=sys.stderr)
 """
 
 
-def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(paths: Paths) -> None:
+@pytest.mark.parametrize("asked", [("status",), ("top", "--once")])
+def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
+    paths: Paths, asked: tuple[str, ...]
+) -> None:
     """A person waits for these imports on every call, and a health check pays for them."""
     with StatusThread(paths, clock=SystemClock()) as status:
         status.publish(Snapshot(state="running", address="http://127.0.0.1:8787"))
         run = subprocess.run(
-            [sys.executable, "-c", _ASK_AND_LIST_MODULES],
+            [sys.executable, "-c", _ASK_AND_LIST_MODULES, *asked],
             env=environment(paths.home.parent),
             capture_output=True,
             text=True,
@@ -362,5 +365,5 @@ def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
     )
     told = click.unstyle(shown(document(pace=pace), now=NOW))
     assert "7 turns in the last hour, 1 failed; 2 in the last whole minute" in told
-    assert "first word after 0.8 s (worst 3.1 s), answer after 4.2 s (worst 21.0 s)" in told
+    assert "first word 0.8 s (worst 3.1 s), answer 4.2 s (worst 21.0 s)" in told
     assert "214.0 k in (50% cached), 930 out, cost 0.31" in told

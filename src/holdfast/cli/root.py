@@ -18,6 +18,7 @@ COMMANDS = {
     "link": Lazy("holdfast.cli.link", "Print a link that opens the page, logged in."),
     "setup": Lazy("holdfast.cli.setup", "Choose a model, try its key, and write it down."),
     "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
+    "top": Lazy("holdfast.cli.top.command", "Watch the gateway at work, live."),
     "sessions": Lazy(
         "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
     ),

@@ -90,7 +90,7 @@ def _pace(pace: PaceFacts) -> str:
 
 def _latency(pace: PaceFacts) -> str:
     told = [
-        f"{what} after {duration(mean)} (worst {duration(worst)})"
+        f"{what} {duration(mean)} (worst {duration(worst)})"
         for what, mean, worst in (
             ("first word", pace.first, pace.first_worst),
             ("answer", pace.whole, pace.whole_worst),

@@ -1,0 +1,1 @@
+"""`holdfast top`: a gateway at work, live on a terminal."""

@@ -1,0 +1,91 @@
+"""`holdfast top`: what the gateway is doing, live."""
+
+import sys
+import time
+
+import click
+
+from holdfast.cli.able import is_coloured, is_dumb
+from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.output import json_option
+from holdfast.cli.status_looked import look as look_once
+from holdfast.cli.top.frame import frame, whole
+from holdfast.cli.top.ink import painted
+from holdfast.cli.top.keys import Key
+from holdfast.cli.top.sight import Sight, look
+from holdfast.cli.top.terminal import Terminal
+from holdfast.cli.top.view import View, pressed
+from holdfast.service.paths import Paths
+
+
+@click.command("top")
+@home_option
+@json_option
+@click.option("--once", is_flag=True, help="Look once, print it, and exit as `status` does.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.2, max=3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait between two looks.",
+)
+def command(as_json: bool, once: bool, every: float) -> None:
+    """Watch the gateway at work.
+
+    How it is, what it did in the last hour, and the turns that are open, with their session,
+    step and tools. It waits for a gateway that is down, and stays across restarts. Keys: q quits,
+    arrows or j and k choose a turn, enter shows all of it, p pauses the screen, ? helps. Where
+    there is no terminal to draw on, it looks once.
+
+    \b
+    Examples:
+      holdfast top
+      holdfast top --every 0.5
+      holdfast top --once
+      holdfast top --json
+    """
+    paths = Paths(chosen_home())
+    if as_json:
+        _documents(paths, once=once, every=every)
+    elif once or is_dumb(sys.stdout) or not sys.stdin.isatty():
+        _print(look(paths, now=time.time()))
+    else:
+        with Terminal(coloured=is_coloured(sys.stdout)) as terminal:
+            _live(paths, terminal, every=every)
+
+
+def _print(sight: Sight) -> None:
+    coloured = is_coloured(sys.stdout)
+    for line in whole(sight):
+        click.echo(painted(line, coloured=coloured), err=sight.document is None)
+    sys.exit(sight.code)
+
+
+def _documents(paths: Paths, *, once: bool, every: float) -> None:
+    """What `status --json` prints, one document a line."""
+    try:
+        while True:
+            text, code = look_once(paths, as_json=True)
+            click.echo(text)
+            if once:
+                sys.exit(code)
+            time.sleep(every)
+    except KeyboardInterrupt:
+        return
+
+
+def _live(paths: Paths, terminal: Terminal, *, every: float) -> None:
+    view, sight = View(), look(paths, now=time.time())
+    due = time.monotonic() + every
+    while True:
+        terminal.draw(frame(sight, view, terminal.size))
+        left = None if view.paused else max(0.0, due - time.monotonic())
+        typed = terminal.wait(left)
+        if Key.QUIT in typed:
+            return
+        for key in typed:
+            view = pressed(view, key, sight.turns)
+        if Key.LOOK in typed or (not view.paused and time.monotonic() >= due):
+            sight = look(paths, now=time.time())
+            due = time.monotonic() + every

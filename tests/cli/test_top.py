@@ -1,0 +1,262 @@
+"""`holdfast top`: what stands on the screen, how keys change it, and that a terminal gets back what
+it was."""
+
+import fcntl
+import itertools
+import json
+import os
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.cli.conftest import Typist
+
+from holdfast.cli.top.frame import frame, whole
+from holdfast.cli.top.ink import Ink, Line, fitted, length, line, painted
+from holdfast.cli.top.keys import Key, keys
+from holdfast.cli.top.sight import Sight
+from holdfast.cli.top.view import Page, View, pressed
+from holdfast.control.status_thread import StatusThread
+from holdfast.core.account import AccountState
+from holdfast.core.facts import (
+    Document,
+    Level,
+    PaceFacts,
+    PlatformFacts,
+    Problem,
+    Snapshot,
+    TurnFacts,
+)
+from holdfast.service import exits
+from holdfast.service.clock import SystemClock
+from holdfast.service.paths import Paths
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+NOW = 1_000_000.0
+USUAL, WIDE = os.terminal_size((80, 24)), os.terminal_size((200, 50))
+
+
+def turn(number: int, **more: Any) -> TurnFacts:
+    told = {"platform": "simulated", "chat": f"chat{number}", "started_at": NOW - 12, "step": 3}
+    return TurnFacts(session=f"s_{number}", turn=f"t_{number}", state="running", **(told | more))
+
+
+def turns(*numbers: int) -> tuple[TurnFacts, ...]:
+    return tuple(turn(number) for number in numbers)
+
+
+def sight(*, problems: Sequence[Problem] = (), **snapshot: Any) -> Sight:
+    document = Document(
+        state="running",
+        pid=7,
+        version="1.2",
+        home="/h",
+        started_at=NOW - 7200,
+        uptime=7200,
+        problems=tuple(problems),
+        snapshot=Snapshot(**{"state": "running", "turns": {"running": 1}, **snapshot}),
+    )
+    return Sight(at=NOW, document=document)
+
+
+def text(lines: Sequence[Line]) -> str:
+    return "\n".join("".join(piece.text for piece in each) for each in lines)
+
+
+def seen(what: Sight, view: View | None = None, size: os.terminal_size = USUAL) -> str:
+    return text(frame(what, view or View(), size))
+
+
+FULL = sight(
+    problems=[Problem(level=Level.PROBLEM, code="x", what="It is on fire. " * 20)] * 4,
+    open_turns=tuple(turn(n, chat="家族" * 40) for n in range(100)),
+    more_turns=900,
+    phase="draining",
+    pace=PaceFacts(turns=tuple(range(60)), first=1.0, whole=2.0, input_tokens=10**9, cost=1.0),
+    platforms=tuple(
+        PlatformFacts(name="p" * 30, account=f"a{n}", backlog="none") for n in range(40)
+    ),
+    ledger={"accepted": 5, "answered": 5},
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "lines"),
+    [*itertools.product((80, 139, 140, 200), (24, 50)), (20, 5), (1, 1), (300, 3), (40, 200)],
+)
+@pytest.mark.parametrize("page", Page)
+def test_a_screen_has_the_lines_of_its_terminal_and_none_is_longer(
+    columns: int, lines: int, page: Page
+) -> None:
+    size = os.terminal_size((columns, lines))
+    for what in (FULL, sight(), Sight(at=NOW, why="No gateway is running. " * 30)):
+        drawn = frame(what, View(page=page, place=99), size)
+        assert len(drawn) == lines
+        assert max(length(each) for each in drawn) <= columns
+
+
+def test_all_that_an_operator_asks_about_stands_on_an_ordinary_terminal() -> None:
+    told = seen(
+        sight(
+            open_turns=(turn(1, tools=("terminal",), queued=2),),
+            pace=PaceFacts(turns=(*[0] * 58, 1, 4), first=0.5, whole=2.0, input_tokens=10),
+            ledger={"accepted": 9, "answered": 7, "running": 2},
+            platforms=(PlatformFacts(name="api", account="a", backlog="none", here=True),),
+        )
+    )
+    head, *rest = told.splitlines()
+    assert head.startswith("holdfast 1.2 is running (process 7, up 2 h)")
+    for wanted in (
+        "turns      1 running",
+        "5 turns in the last hour",
+        "first word 0.5 s",
+        "10 in (0% cached)",
+        "9 accepted: 7 answered, 2 running",
+        "outbox     empty",
+        "● api:a here",
+        "1 of 1",
+    ):
+        assert wanted in told
+    row = next(row for row in rest if "s_1" in row)
+    assert " ".join(row.split()) == "s_1 running 12.0 s 3 terminal 2 simulated chat1"
+
+
+def test_a_wide_terminal_shows_more_beside_and_a_low_one_keeps_room_for_turns() -> None:
+    assert "address    http://x" not in seen(sight(address="http://x"))
+    assert "address    http://x" in seen(sight(address="http://x"), size=WIDE)
+    low = seen(FULL, size=os.terminal_size((80, 12))).splitlines()
+    assert sum("s_" in row for row in low) >= 4
+
+
+def test_the_chart_has_a_bar_for_each_minute() -> None:
+    told = seen(sight(pace=PaceFacts(turns=(*[0] * 57, 1, 4, 8))))
+    assert "·" * 57 + "▂▅█ 8" in told
+
+
+def test_an_account_that_is_away_comes_first() -> None:
+    here = PlatformFacts(name="api", account="a", backlog="none", here=True)
+    away = PlatformFacts(
+        name="b", account="x", backlog="none", state=AccountState.AWAY, error="nobody there"
+    )
+    told = seen(sight(platforms=(here, away)))
+    assert told.index("nobody there") < told.index("api:a here")
+
+
+def test_nothing_that_a_terminal_would_obey_comes_from_elsewhere() -> None:
+    bad = "\x1b[2J\x07"
+    what = sight(
+        problems=[Problem(level=Level.WARNING, code="x", what=bad)],
+        open_turns=(turn(1, chat=bad, tools=(bad,)),),
+        platforms=(PlatformFacts(name=bad, account=bad, backlog=bad, error=bad),),
+        phase=bad,
+    )
+    for told in (seen(what), seen(what, View(page=Page.DETAILS)), text(whole(what))):
+        assert "\x1b" not in told and "\x07" not in told
+
+
+def test_the_chosen_turn_stays_chosen_while_others_come_and_go() -> None:
+    view = View()
+    for key in keys(b"jj\x1b[B\x1bOA"):
+        view = pressed(view, key, turns(1, 2, 3, 4))
+    assert view.turn == "t_3"
+    assert view.chosen(turns(0, 3, 9)) == 1
+    assert view.chosen(turns(7, 8, 9, 10)) == 2, "it has ended: whichever stands there now"
+    assert view.chosen(()) == 0
+    assert pressed(view, Key.LAST, turns(1, 2)).turn == "t_2"
+    assert pressed(view, Key.UP, ()).turn == ""
+
+
+def test_a_list_longer_than_the_screen_scrolls_to_the_chosen_turn() -> None:
+    what = sight(open_turns=turns(*range(100)), more_turns=5)
+    view = pressed(View(), Key.LAST, what.turns)
+    told = seen(what, view)
+    assert "chat99 " not in told and "chat99" in told and "SESSION" in told
+    assert "chat1\n" not in told
+    assert "100 of 105" in told
+    [chosen] = [each for each in frame(what, view, USUAL) if each and each[0].ink is Ink.CHOSEN]
+    assert "s_99" in chosen[0].text
+
+
+def test_pages_open_and_close_and_pausing_is_shown() -> None:
+    what = sight(open_turns=(turn(1, tools=("terminal", "fetch")),))
+    view = pressed(View(), Key.OPEN, what.turns)
+    told = seen(what, view)
+    assert "holdfast sessions follow s_1" in told and "terminal, fetch" in told
+    assert pressed(view, Key.BACK, what.turns).page is Page.TURNS
+    assert pressed(view, Key.OPEN, what.turns).page is Page.TURNS
+    helped = pressed(view, Key.HELP, what.turns)
+    assert "quit" in seen(what, helped) and pressed(helped, Key.HELP, ()).page is Page.TURNS
+    assert "PAUSED" in seen(what, pressed(view, Key.PAUSE, what.turns))
+    assert pressed(View(), Key.OPEN, ()).page is Page.TURNS
+
+
+def test_what_was_cut_says_so_and_a_chosen_line_is_seen_without_colours() -> None:
+    assert text([fitted(line("家族会議"), 5)]) == "家族…"
+    assert painted(line("x", Ink.BAD), coloured=False) == "x"
+    assert painted(line("x", Ink.BAD), coloured=True) == "\x1b[31mx\x1b[0m"
+    assert painted(line("x", Ink.CHOSEN), coloured=False) == "\x1b[7mx\x1b[0m"
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    (tmp_path / "home").mkdir(mode=0o700)
+    return Paths(tmp_path / "home")
+
+
+def test_where_nothing_can_be_drawn_it_looks_once_and_exits_like_status(
+    cli: Cli, paths: Paths
+) -> None:
+    down = cli("top")
+    assert down.returncode == exits.GATEWAY_DOWN and "No gateway is running" in down.stderr
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(Snapshot(state="running", open_turns=turns(1)))
+        run = cli("top", "--once")
+        document = json.loads(cli("top", "--once", "--json").stdout)
+    assert run.returncode == exits.OK and "chat1" in run.stdout
+    assert "\x1b" not in run.stdout
+    assert msgspec.convert(document, Document).snapshot.open_turns == turns(1)
+
+
+def test_at_a_terminal_it_waits_follows_obeys_and_puts_all_back(
+    paths: Paths, typist: Callable[..., Typist]
+) -> None:
+    person = typist("top", "--every", "0.2")
+    person.sees("holdfast does not answer")
+    person.sees("It is waited for")
+    with StatusThread(paths, clock=SystemClock()) as status:
+        status.publish(Snapshot(state="running", turns={"running": 2}, open_turns=turns(1, 2)))
+        person.sees("is running")
+        person.sees("1 of 2")
+        person.types("\x1b[B")
+        person.sees("2 of 2")
+        person.types("\r")
+        person.sees("holdfast sessions follow s_2")
+        person.types("p")
+        person.sees("PAUSED")
+        fcntl.ioctl(person.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+        person.sees("PAUSED")  # drawn anew, though nothing is asked
+        person.types("p")
+        person.sees("up ")
+    person.sees("holdfast does not answer")
+    person.types("q")
+    assert person.leaves() == 0
+    assert person.raw.startswith("\x1b[?1049h") and person.raw.endswith("\x1b[?25h\x1b[?1049l")
+    assert "\x1b[31mholdfast does not answer" in person.raw
+    assert person.raw.count("\x1b[2J") == 1, "it is never cleared, or it would flicker"
+
+
+def test_without_colours_there_are_none_and_a_signal_leaves_the_terminal_as_it_was(
+    paths: Paths, typist: Callable[..., Typist]
+) -> None:
+    person = typist("top", NO_COLOR="1")
+    person.sees("holdfast does not answer")
+    person.process.terminate()
+    assert person.leaves() == 0
+    assert person.raw.endswith("\x1b[?1049l")
+    assert set(re.findall(r"\x1b\[([0-9;]*)m", person.raw)) <= {"0"}
