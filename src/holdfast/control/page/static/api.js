@@ -57,6 +57,7 @@ const query = (pairs) => {
 
 export const api = {
   status: () => call("GET", "/status"),
+  whoami: () => call("GET", "/whoami"),
   chart: (span) => call("GET", "/chart" + query({ span })),
   platforms: () => call("GET", "/platforms"),
   account: (name, account, act) => call("POST", at("platforms", name, account, act)),
@@ -86,6 +87,20 @@ export const api = {
   sendAway: (who) => call("DELETE", "/pairing/people" + query({ who })),
   files: (id) => call("GET", at("sessions", id, "files")),
 };
+
+/** A token in the place of a link: the browser is remembered from then on. */
+export async function logIn(token) {
+  let response;
+  try {
+    response = await fetch("/login", { method: "POST", headers: { Authorization: `Bearer ${token}` }, cache: "no-store" });
+  } catch {
+    throw new Failure("The gateway cannot be reached, or this is no token.");
+  }
+  if (response.status === 429) {
+    throw new Failure(`Too many tries. Wait ${response.headers.get("Retry-After")} seconds, then try again.`, { status: 429 });
+  }
+  if (!response.ok) throw new Failure("This is no token of this gateway, or it was revoked.", { status: response.status });
+}
 
 export const address = {
   events: () => ROOT + "/events",

@@ -14,6 +14,7 @@ export class Page extends Observed {
   constructor() {
     super();
     this.status = null;
+    this.role = null; // "owner", or "viewer", who changes nothing
     this.commands = [];
     this.stranger = false; // no cookie: nothing can be shown
     this.conversation = null;
@@ -58,6 +59,10 @@ export class Page extends Observed {
     return ![...this.#states.values()].includes("waiting");
   }
 
+  get viewer() {
+    return this.role === "viewer";
+  }
+
   get place() {
     return this.conversation?.id ?? "new";
   }
@@ -84,6 +89,7 @@ export class Page extends Observed {
   }
 
   async stop() {
+    if (this.viewer) return;
     try {
       await this.conversation?.stop();
     } catch (failure) {
@@ -199,7 +205,7 @@ export class Page extends Observed {
 
   /** A command has led from one chat to another: whoever gave it goes along, and so does its answer. */
   async #goAlong({ id, platform, chat }, answer) {
-    if (platform !== "web") return; // only of these the name opens the same place
+    if (platform !== "web" || this.viewer) return; // only of these the name opens the same place
     const session = await api.open(chat);
     this.chats.put(session);
     if (this.conversation?.id !== id || session.id === id) return;
@@ -241,6 +247,7 @@ export class Page extends Observed {
 
   async #look() {
     try {
+      if (!this.role) this.#enter(await api.whoami());
       this.status = await api.status();
       const parked = this.status.problems.filter(({ code }) => code === "platform_parked");
       this.status.refused = parked.map(({ what }) => what);
@@ -249,6 +256,12 @@ export class Page extends Observed {
     } catch (failure) {
       if (failure.unknownVisitor) this.#leave();
     }
+  }
+
+  /** What would change something is hidden by the style from who may not; the gateway refuses it, too. */
+  #enter({ role }) {
+    this.role = role;
+    document.documentElement.dataset.role = role;
   }
 
   #leave() {

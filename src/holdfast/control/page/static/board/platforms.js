@@ -72,7 +72,7 @@ function Acts({ account, title, look }) {
   const paused = account.state === "paused";
   return html`
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <p class="acts">
+    <p class="acts" data-changes>
       ${!paused && button("check", "Check")}
       ${paused || account.state === "parked" || account.state === "away" ? button("resume", "Resume") : null}
       ${!paused && button("pause", "Pause")}

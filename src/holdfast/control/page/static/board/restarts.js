@@ -24,7 +24,7 @@ export function View({ page }) {
     <section class="card" aria-labelledby="now">
       <header class="between">
         <h2 id="now">Now</h2>
-        ${standing(page) === "running" && html`<button type="button" class="quiet outlined"
+        ${standing(page) === "running" && html`<button type="button" class="quiet outlined" data-changes
           onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart the gateway…</button>`}
       </header>
       <${Now} page=${page} status=${status} />

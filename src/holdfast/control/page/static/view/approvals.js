@@ -40,7 +40,7 @@ function Card({ approval, conversation }) {
   }}>
     <p class="asks"><strong>May this run?</strong> ${why}</p>
     <pre tabindex="0"><${Code} text=${command} language="bash" /></pre>
-    <div class="buttons">
+    <div class="buttons" data-changes>
       <button type="button" class="primary" disabled=${sending} onClick=${yes("once")}>Run once</button>
       ${rule && html`
         <button type="button" class="quiet" disabled=${sending} onClick=${yes("session")}

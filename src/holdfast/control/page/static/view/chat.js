@@ -27,20 +27,21 @@ function Opened({ page, conversation }) {
   if (conversation.problem && !conversation.problem.passing) {
     return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.message}</p></div>`;
   }
-  const closed = conversation.session && whyClosed(conversation.session);
+  const closed = page.viewer ? LOOKING : conversation.session && whyClosed(conversation.session);
   return html`
     <${Transcript} conversation=${conversation} seek=${page.seek} />
     <${Approvals} conversation=${conversation} />
     ${closed
       ? html`<div class="closed">
           <p>${closed}</p>
-          <button type="button" class="primary" onClick=${() => page.goTo(null)}>New chat</button>
+          <button type="button" class="primary" data-changes onClick=${() => page.goTo(null)}>New chat</button>
         </div>`
       : html`<${Composer} page=${page} place=${conversation.id} running=${conversation.running}
           onSend=${(message) => page.send(message)} onStop=${() => page.stop()} />`}
   `;
 }
 
+const LOOKING = "You see everything here as a viewer, and change nothing.";
 const OURS = ["web", "api"]; // platforms whose chats can be spoken to from here
 
 function whyClosed({ current, suspended, platform }) {
@@ -51,6 +52,7 @@ function whyClosed({ current, suspended, platform }) {
 
 function Beginning({ page }) {
   useObserved(page.outbox);
+  if (page.viewer) return html`<div class="missing"><h2>Choose a chat</h2><p>${LOOKING}</p></div>`;
   const waiting = page.outbox.of(null, page.newName);
   return html`
     <div class="transcript">

@@ -12,7 +12,7 @@ export function Footer({ page }) {
       ${status.sandboxed === false && html`<span class="warn" title=${status.why_unsandboxed}>
         <${Icon} name="shield" /> Not sandboxed <span class="why">${status.why_unsandboxed}</span>
       </span>`}
-      ${!going && html`<button type="button" class="link" onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart…</button>`}
+      ${!going && html`<button type="button" class="link" data-changes onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart…</button>`}
       <span class="version">Holdfast ${status.version}</span>
     `}
   </footer>`;

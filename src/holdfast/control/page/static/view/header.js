@@ -24,9 +24,10 @@ export function DrawerButton({ page, label }) {
 }
 
 function Actions({ page, session }) {
-  const items = [
+  const exported = { label: "Export", icon: "download", href: address.export(session.id), download: `${session.id}.jsonl` };
+  const items = page.viewer ? [exported] : [
     { label: "Rename", icon: "pencil", act: () => page.set({ dialog: { kind: "rename", session } }) },
-    { label: "Export", icon: "download", href: address.export(session.id), download: `${session.id}.jsonl` },
+    exported,
     { label: "Delete", icon: "trash", danger: true, act: () => page.set({ dialog: { kind: "delete", session } }) },
   ];
   const panel = (name, icon, label) => html`<button type="button" class="round" title=${label} aria-label=${label}

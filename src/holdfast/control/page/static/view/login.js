@@ -1,5 +1,6 @@
 // What somebody sees whom the gateway does not know yet.
-import { html } from "../vendor/preact-htm.module.js";
+import { logIn } from "../api.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
 import { CopyButton } from "./copy.js";
 import { Logo } from "./icons.js";
 
@@ -10,5 +11,27 @@ export function Login() {
     <p>This page opens with a one-time link. On the machine that runs the gateway, say:</p>
     <div class="command"><code>holdfast link</code><${CopyButton} text="holdfast link" /></div>
     <p class="quiet-text">Open the address that it prints in this browser. The browser is remembered from then on.</p>
+    <${Token} />
   </main>`;
+}
+
+/** For who was given a token, and cannot ask the machine for a link. */
+function Token() {
+  const [problem, setProblem] = useState("");
+  const submit = async (event) => {
+    event.preventDefault();
+    const token = event.target.elements.token.value.trim();
+    if (!token) return;
+    try {
+      await logIn(token);
+      location.reload();
+    } catch (failure) {
+      setProblem(failure.message);
+    }
+  };
+  return html`<form class="note-field" onSubmit=${submit}>
+      <input name="token" type="password" aria-label="A token" placeholder="Or a token" autocomplete="current-password" spellcheck=${false} />
+      <button type="submit" class="quiet">Log in</button>
+    </form>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}`;
 }

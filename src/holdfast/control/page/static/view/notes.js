@@ -39,7 +39,7 @@ function Notebook({ page, notebook, look }) {
   return html`<section class="notebook" aria-label=${`Notes of ${owner}`}>
     <header>
       <h2>${owner === OWN ? "About you" : owner.replace(/^\w+:/, "")}</h2>
-      <button type="button" class="link" aria-pressed=${String(off)} onClick=${() => change(() => api.switchMemory(owner, !off))}>${off ? "Turn on" : "Turn off"}</button>
+      <button type="button" class="link" data-changes aria-pressed=${String(off)} onClick=${() => change(() => api.switchMemory(owner, !off))}>${off ? "Turn on" : "Turn off"}</button>
     </header>
     ${off && html`<p class="quiet-text">Memory is off: new chats begin without these, and nothing is added.</p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
@@ -65,8 +65,8 @@ function Note({ page, note, onKeep, onForget }) {
     <p class="facts">
       <span>${note.id} · ${note.about}</span>
       <time datetime=${iso(note.changed_at)} title=${moment(note.changed_at)}>${when(note.changed_at)}</time>
-      <button type="button" class="round" aria-label=${`Edit note ${note.id}`} onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>
-      <button type="button" class="round" aria-label=${`Forget note ${note.id}`}
+      <button type="button" class="round" data-changes aria-label=${`Edit note ${note.id}`} onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>
+      <button type="button" class="round" data-changes aria-label=${`Forget note ${note.id}`}
         onClick=${() => page.set({ dialog: { kind: "forget", note, act: onForget } })}><${Icon} name="trash" /></button>
     </p>
   </li>`;
@@ -87,7 +87,7 @@ function Field({ label, verb, text = "", onSay, onLeave }) {
     event.stopPropagation();
     onLeave();
   };
-  return html`<form class="note-field" onSubmit=${submit} onKeyDown=${onKey}>
+  return html`<form class="note-field" data-changes onSubmit=${submit} onKeyDown=${onKey}>
     <input name="text" aria-label=${label} placeholder=${label} maxlength="1000" autocomplete="off" value=${text} />
     <button type="submit" class="quiet">${verb}</button>
   </form>`;

@@ -41,7 +41,7 @@ function Code({ locked, look }) {
     }
     await look();
   };
-  return html`<form class="note-field" onSubmit=${submit}>
+  return html`<form class="note-field" data-changes onSubmit=${submit}>
       <input name="code" aria-label="The code they tell you" placeholder="The code they tell you" maxlength="40" autocomplete="off" spellcheck=${false} />
       <button type="submit" class="quiet">Let in</button>
     </form>
@@ -55,7 +55,7 @@ function Request({ request: { principal, user_name, asked_at, expires_at }, look
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">
       <span>asked <time datetime=${iso(asked_at)} title=${moment(asked_at)}>${when(asked_at)}</time>, ${lasted(expires_at - Date.now() / 1000)} left</span>
-      <button type="button" class="link" aria-label=${`Deny ${principal}`} onClick=${deny}>Deny</button>
+      <button type="button" class="link" data-changes aria-label=${`Deny ${principal}`} onClick=${deny}>Deny</button>
     </p>
   </li>`;
 }
@@ -67,7 +67,7 @@ function Person({ page, person, look }) {
     <p>${user_name && html`<strong>${user_name}</strong> `}${principal}</p>
     <p class="facts">
       <span>since <time datetime=${iso(since)} title=${moment(since)}>${when(since)}</time></span>
-      <button type="button" class="round" aria-label=${`Send ${principal} away`}
+      <button type="button" class="round" data-changes aria-label=${`Send ${principal} away`}
         onClick=${() => page.set({ dialog: { kind: "revoke", person, act } })}><${Icon} name="trash" /></button>
     </p>
   </li>`;

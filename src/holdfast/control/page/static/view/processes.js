@@ -36,7 +36,7 @@ function Process({ page, process, conversation, look }) {
     <p class="facts">
       <span>${process.id}</span>
       <span>${process.running ? "running" : ended(process)} · ${lasted(took)}</span>
-      ${process.running && html`<button type="button" class="link danger" onClick=${() => page.set({ dialog: { kind: "kill", process, act: end } })}>End</button>`}
+      ${process.running && html`<button type="button" class="link danger" data-changes onClick=${() => page.set({ dialog: { kind: "kill", process, act: end } })}>End</button>`}
     </p>
   </li>`;
 }

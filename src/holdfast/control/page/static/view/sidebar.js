@@ -29,7 +29,7 @@ function Chats({ page }) {
   const { chats } = page;
   useObserved(chats);
   return html`
-    <button type="button" class="new" onClick=${() => page.goTo(null)} title="New chat (Alt+N)">
+    <button type="button" class="new" data-changes onClick=${() => page.goTo(null)} title="New chat (Alt+N)">
       <${Icon} name="plus" /> New chat
     </button>
     <${Search} chats=${chats} />

@@ -1,0 +1,55 @@
+"""A viewer on the page: they see what the owner sees, and are offered nothing that changes it."""
+
+from typing import Any
+
+from tests.platforms.served import Served
+from tests.web.conftest import Visit
+
+from holdfast.control.client import ControlClient
+
+
+def offered(page: Any) -> list[str]:
+    """What the page shows that would change something."""
+    found: list[str] = page.evaluate(
+        "[...document.querySelectorAll('[data-changes]')].filter((e) => e.checkVisibility())"
+        ".map((e) => e.outerHTML)"
+    )
+    return found
+
+
+def test_a_viewer_logs_in_by_their_token_reads_along_and_is_offered_no_change(
+    gateway: Served, visit: Visit
+) -> None:
+    owner = visit(gateway)
+    owner.ask("[text for all to see]")
+    chat = owner.page.url
+    assert offered(owner.page)
+
+    token = ControlClient(gateway.paths).post("/tokens", {"name": "ann"})["token"]
+    ann = visit(gateway, login=False)
+    ann.page.get_by_label("A token").fill("no-such-token")
+    ann.page.get_by_role("button", name="Log in").click()
+    assert "no token of this gateway" in ann.page.get_by_role("alert").inner_text()
+    ann.page.get_by_label("A token").fill(token)
+    ann.page.get_by_role("button", name="Log in").click()
+    ann.page.get_by_role("heading", name="Choose a chat").wait_for()
+    assert offered(ann.page) == []
+
+    ann.page.goto(chat)
+    ann.replies.first.wait_for()
+    assert ann.replies.first.inner_text() == owner.replies.first.inner_text()
+    assert ann.page.locator(".composer").count() == 0
+    assert "change nothing" in ann.page.locator(".closed").inner_text()
+    ann.page.get_by_role("button", name="More", exact=True).click()
+    assert ann.page.get_by_role("menuitem").all_inner_texts() == ["Export"]
+    ann.page.keyboard.press("Escape")
+    for panel in ("Memory", "People", "Processes"):
+        ann.page.get_by_role("button", name=panel, exact=True).first.click()
+        ann.page.get_by_role("complementary", name=panel).wait_for()
+        assert offered(ann.page) == []
+
+    owner.ask("[text and this one live]")
+    ann.replies.nth(1).wait_for()
+
+    ControlClient(gateway.paths).post("/tokens/revoke", {"name": "ann"})
+    ann.page.locator(".login").wait_for()
