@@ -12,7 +12,7 @@ from tests.contract.stops import begun, come_back, leave, notes, only, windows
 from holdfast.core.message import UserMessage
 from holdfast.core.stopping import LeftAs, StopKind
 from holdfast.core.tool import Replay
-from holdfast.core.turn import LaneState
+from holdfast.core.turn import LaneState, TurnState
 from holdfast.gateway.cut_notes import cut_note
 from holdfast.store.sqlite import SqliteStore
 
@@ -128,3 +128,19 @@ async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(
         request = await hushed.model.asked(number)
         assert notes(request.messages) == []
         assert isinstance(request.messages[0], UserMessage)
+
+
+async def test_a_turn_that_went_on_has_no_time_to_its_first_word(
+    hushed: World, call: Call, until: Until
+) -> None:
+    """H6: that was said in an earlier life, or is said after a stop that nobody waited out."""
+    await parked(hushed, call)
+    await come_back(hushed)
+    hushed.model.say("so much for that")
+    await hushed.sent(1)
+    hushed.model.say("and this is new")
+    hushed.say("more")
+    await hushed.sent(2)
+    tally = hushed.gateway.house.tally
+    await until(lambda: tally.totals().ends[TurnState.ANSWERED] == 2)
+    assert (tally.totals().first.count, tally.totals().whole.count) == (1, 2)

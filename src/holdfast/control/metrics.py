@@ -135,7 +135,9 @@ def _store(now: Snapshot) -> Iterator[str]:
 def _process(document: Document) -> Iterator[str]:
     machine, loop = document.machine, document.loop
     lag, worst = (0.0, 0.0) if loop is None else (loop.lag, loop.worst_minute)
-    yield from samples("holdfast_build_info", "1.", [({"version": document.version}, 1)])
+    yield from samples(
+        "holdfast_build_info", "1, with the version.", [({"version": document.version}, 1)]
+    )
     yield from single("holdfast_loop_lag_seconds", "Lateness of the loop's tick.", lag)
     text = "The worst of that within the last minute."
     yield from single("holdfast_loop_lag_worst_seconds", text, worst)

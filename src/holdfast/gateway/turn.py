@@ -212,9 +212,9 @@ class Turn:
     def _when_ended(self, end: EndTurn) -> None:
         """That it has ended is durable."""
         self._house.memory.turn_ended(self.rows, end)
-        self._house.tally.ended(
-            end, started_at=self._log.started_at, first_at=self._screen.first_at
-        )
+        # Of one that goes on from before, the first word was said then, and nobody noted when.
+        first_at = self._screen.first_at if self.resumed is None else None
+        self._house.tally.ended(end, started_at=self._log.started_at, first_at=first_at)
 
     async def ended(self) -> None:
         """Returns once what closed the turn is durable. After a failure, asking writes again."""
