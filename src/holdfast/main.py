@@ -12,6 +12,7 @@ from holdfast.agent.memory.providers import BadProvider
 from holdfast.config import Config
 from holdfast.control.status_thread import StatusThread
 from holdfast.core.errors import HoldfastError
+from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Broken
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.target import BadTarget
@@ -72,6 +73,7 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
         _warned(config),
         StatusThread(paths, clock=clock, drift=_drift(config)) as status,
         Watchdog(flush=flush) as watchdog,
+        _traced(config) as spans,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
     ):
         footing = Footing(
@@ -83,6 +85,7 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
             before=before,
             token=token,
             log=recent,
+            spans=spans,
         )
         return runner.run(Life(config, footing=footing).live())
 
@@ -102,6 +105,31 @@ def _drift(config: Config) -> Callable[[], Sequence[str]]:
         return watch.drift()
 
     return drift
+
+
+@contextmanager
+def _traced(config: Config) -> Iterator[Spans | None]:
+    """Where spans go while this is open; a gateway that cannot trace runs all the same."""
+    settings = config.settings.otel
+    if not settings.endpoint:
+        yield None
+        return
+    try:
+        from holdfast.control.otel.sender import Sender, otlp  # noqa: PLC0415 - heavy, and an extra
+    except ImportError as error:
+        log.error(
+            "There are no traces, since %s is not installed: pip install 'holdfast[otel]'.",
+            error.name,
+            extra={"action": "otel_missing"},
+        )
+        yield None
+        return
+    exporter = otlp(settings, secret=config.secret("otel.header_secret"))
+    sender = Sender(exporter, service=settings.service)
+    try:
+        yield sender
+    finally:
+        sender.close()
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from holdfast.core.session import ProcessRow, RunnerRow
 from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import ChatType, Source
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.tracing import Spans
 from holdfast.gateway.backoff import USUAL_PATIENCE
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.outgoing import ReadFile
@@ -173,6 +174,7 @@ class World:
         self.patience = USUAL_PATIENCE  # with accounts that do not answer
         self.put_file: PutFile | None = None  # where files of messages go
         self.read_file: ReadFile | None = None  # where files for people come from
+        self.spans: Spans | None = None  # who collects traces
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
@@ -207,6 +209,7 @@ class World:
                 patience=self.patience,
                 put_file=self.put_file,
                 read_file=self.read_file,
+                spans=self.spans,
             )
         )
         await self._open.enter_async_context(self.gateway)

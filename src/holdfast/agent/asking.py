@@ -75,6 +75,7 @@ async def _call(agent: Agent, work: Work, *, last_chance: bool, spare: int) -> C
         else:
             _show(work, event)
     assert completed is not None, "the port promises that a stream ends with Completed"
+    work.heard(completed)
     if not spare:
         agent.context.measured(completed.usage.input_tokens)
     return completed

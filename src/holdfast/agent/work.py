@@ -22,7 +22,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import FellBack
+from holdfast.core.model import Completed, FellBack
 from holdfast.core.tool import ToolOutput
 from holdfast.core.turn import Usage
 
@@ -100,6 +100,10 @@ class Work(Protocol):
     def emit(self, event: Event) -> None: ...
     def asking(self) -> None:
         """The model is asked now, with everything that was kept so far."""
+        ...
+
+    def heard(self, completed: Completed) -> None:
+        """It has answered; nothing of that is kept yet."""
         ...
 
     def replied(self, message: AssistantMessage, usage: Usage) -> Awaitable[None]: ...

@@ -74,6 +74,9 @@ def _entries(settings: Settings) -> Iterator[_Entry]:
     for index, fallback in enumerate(model.fallbacks):
         path: KeyPath = ("model", "fallbacks", index, "api_key")
         entries.append(_Entry(path=path, reference=fallback.api_key, enabled=_asks(fallback)))
+    otel = settings.otel
+    path = ("otel", "header_secret")
+    entries.append(_Entry(path=path, reference=otel.header_secret, enabled=bool(otel.endpoint)))
     for name, platform in settings.platforms.items():
         entries += _of_account(("platforms", name), platform)
         for account, each in platform.accounts.items():

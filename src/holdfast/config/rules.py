@@ -41,6 +41,7 @@ def check_rules(draft: Draft, settings: Settings) -> list[str]:
         _check_model(draft, ("model", "fallbacks", index), fallback)
     for index, address in enumerate(settings.model.discover):
         _check_url(draft, ("model", "discover", index), address)
+    _check_url(draft, ("otel", "endpoint"), settings.otel.endpoint)
     for index, toolset in enumerate(settings.agent.toolsets):
         _check_name(draft, ("agent", "toolsets", index), toolset, TOOLSETS)
     for name, platform in settings.platforms.items():

@@ -290,6 +290,16 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     files: Annotated[int, msgspec.Meta(ge=0)] = 5
 
 
+class OtelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[otel]`: traces, for whoever collects them."""
+
+    endpoint: str = ""  # where OTLP is spoken over HTTP; "": no traces
+    header: str = "Authorization"  # that a collector knows its senders by
+    header_secret: str = ""  # the whole of it, as a reference: "env:NAME" or "file:path"
+    sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0  # the share of messages
+    service: str = "holdfast"  # what this gateway is called there
+
+
 class Answers(StrEnum):
     """What is answered in a group."""
 
@@ -348,6 +358,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approvals: ApprovalSettings = ApprovalSettings()
     send: SendSettings = SendSettings()
     log: LogSettings = LogSettings()
+    otel: OtelSettings = OtelSettings()
     prices: dict[str, Price] = {}  # by model; "name-*": of all whose names begin so
     platforms: dict[str, PlatformSettings] = {}
 

@@ -17,6 +17,7 @@ from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.parcel import Parcel
 from holdfast.gateway.receipts import Receipts
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.traces import Traces
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,9 @@ class Attempts:
         outgoing: OutgoingFiles,
         receipts: Receipts,
         failed: Callable[[DeliveryId], None],
+        traces: Traces | None = None,
     ) -> None:
+        self._traces = traces
         self._doors = doors
         self._journal = journal
         self._clock = clock
@@ -120,6 +123,8 @@ class Attempts:
                 about = {"action": "outbox", "session": parcel.session_id}
                 log.error("A receipt waits for the store: %s", failure, extra=about)
                 await asyncio.sleep(FIRST_WAIT)
+        if self._traces is not None:
+            self._traces.settled(parcel, state)
         self._receipts.settled(parcel.id)
         if state is DeliveryState.FAILED:
             self._failed(parcel.id)

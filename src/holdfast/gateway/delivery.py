@@ -32,6 +32,7 @@ from holdfast.gateway.reach import Reach
 from holdfast.gateway.receipts import Receipts
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.reply_stream import ReplyStream
+from holdfast.gateway.traces import Traces
 from holdfast.gateway.way import Way
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,9 @@ class Delivery:
         outgoing: OutgoingFiles,
         receipts: Receipts | None = None,
         failed: Callable[[DeliveryId], None] = lambda _: None,
+        traces: Traces | None = None,
     ) -> None:
+        self._traces = traces
         self._doors = doors
         self._clock = clock
         self._receipts = receipts or Receipts()
@@ -79,6 +82,7 @@ class Delivery:
             outgoing=outgoing,
             receipts=self._receipts,
             failed=failed,
+            traces=traces,
         )
         self._posting = Posting(doors, journal=journal, clock=clock, crash=crash, redact=redact)
         self._completing = Completing(self._posting, redact=redact)
@@ -206,6 +210,8 @@ class Delivery:
         chat = self._chats.get(key)
         if chat is None:
             chat = self._chats[key] = _Chat(self._clock)
+        if self._traces is not None and isinstance(parcel, Parcel):
+            self._traces.owed(parcel)
         chat.parcels.append(parcel)
         if chat.task is None:
             chat.task = asyncio.create_task(self._drain(key, chat), name=f"deliver {key[2]}")
@@ -219,7 +225,9 @@ class Delivery:
                 log.error("A delivery waits for the store: %s", error, extra={"action": "outbox"})
                 await asyncio.sleep(FIRST_WAIT)
                 continue
-            chat.parcels.popleft()
+            brought = chat.parcels.popleft()
+            if self._traces is not None and isinstance(brought, Parcel):
+                self._traces.over(brought.id)
             chat.since = self._clock.now()
         del self._chats[key]  # no await since the queue was seen empty: nobody added to it
 

@@ -29,6 +29,7 @@ from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
 from holdfast.gateway.tally import Tally
 from holdfast.gateway.titles import Titles
+from holdfast.gateway.traces import Traces
 from holdfast.gateway.watchers import Watchers
 
 
@@ -44,6 +45,7 @@ class Built:
     auxiliary: Auxiliary
     tasks: asyncio.TaskGroup
     close: Callable[[SessionId], Awaitable[None]]  # the hard end of a session
+    traces: Traces | None
 
 
 def furnish(parts: Parts, built: Built) -> House:
@@ -110,6 +112,20 @@ def furnish(parts: Parts, built: Built) -> House:
             redact=built.redact,
         ),
         outreach=Outreach(NamedChats(built.doors)),
+        traces=built.traces,
+    )
+
+
+def traces_of(parts: Parts) -> Traces | None:
+    if parts.spans is None:
+        return None
+    return Traces(
+        parts.spans,
+        key=parts.trace_key,
+        ratio=parts.settings.otel.sample,
+        model=parts.model,
+        clock=parts.clock,
+        new_id=parts.new_id,
     )
 
 

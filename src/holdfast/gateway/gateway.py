@@ -23,7 +23,7 @@ from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.documents.documents import Documents
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
-from holdfast.gateway.furnishing import Built, furnish
+from holdfast.gateway.furnishing import Built, furnish, traces_of
 from holdfast.gateway.groups import Groups
 from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
@@ -88,6 +88,7 @@ class Gateway:
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
         self._outgoing = OutgoingFiles(parts.read_file, redact=self._redact, drop=parts.drop_file)
         self.receipts = Receipts()
+        self._traces = traces_of(parts)
         self.delivery = Delivery(
             self._doors,
             journal=parts.store,
@@ -97,6 +98,7 @@ class Gateway:
             outgoing=self._outgoing,
             receipts=self.receipts,
             failed=self._unheard,
+            traces=self._traces,
         )
         self._auxiliary = Auxiliary(parts.settings, lease=parts.lease, model=parts.model.name)
         self.house = furnish(parts, self._built())
@@ -222,6 +224,7 @@ class Gateway:
             auxiliary=self._auxiliary,
             tasks=self._tasks,
             close=self._close_session,
+            traces=self._traces,
         )
 
     async def __aenter__(self) -> Self:

@@ -29,6 +29,7 @@ from holdfast.gateway.replies import Replies
 from holdfast.gateway.streaming import Streaming
 from holdfast.gateway.tally import Tally
 from holdfast.gateway.titles import Titles
+from holdfast.gateway.traces import Traces
 from holdfast.gateway.watchers import Watchers
 
 
@@ -64,6 +65,7 @@ class House:
     tally: Tally
     messenger: Messenger
     outreach: Outreach
+    traces: Traces | None = None  # None: nobody wants any
 
     def busy_mode(self, source: Source) -> BusyMode:
         """What a message from there does to a running turn, where it does not say so itself."""

@@ -84,6 +84,8 @@ class Gatehouse:
 
     def kept(self, accepted: Accepted) -> None:
         """A row has come into the log just now, by whatever commit."""
+        if self._house.traces is not None and not accepted.duplicate:
+            self._house.traces.accepted(accepted.row)
         child = accepted.row.inbound.child is not None
         if not accepted.duplicate and (self._open or (child and not self._shut)):
             self.admit(accepted)

@@ -17,6 +17,7 @@ from holdfast.core.ports import Alarm, Clock, Lifecycle, ModelClient, NewId, Pla
 from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
+from holdfast.core.tracing import Spans
 from holdfast.gateway.backoff import USUAL_PATIENCE, Patience
 from holdfast.gateway.closing import Holder
 from holdfast.gateway.connection import NO_CLAIMS, Claims
@@ -75,3 +76,5 @@ class Parts:
     claims: Claims = NO_CLAIMS  # on the credentials of accounts
     patience: Patience = USUAL_PATIENCE  # with accounts that do not answer
     random: Callable[[], float] = random  # from 0 to 1
+    spans: Spans | None = None  # None: nobody traces messages
+    trace_key: str = ""  # tells the traces of this gateway from those of others

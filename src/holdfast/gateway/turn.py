@@ -11,6 +11,7 @@ from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.message import ToolMessage
 from holdfast.core.model import Completed, FellBack
+from holdfast.core.projection import open_calls
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
 from holdfast.gateway.house import House
@@ -21,6 +22,7 @@ from holdfast.gateway.steers import Steers
 from holdfast.gateway.streaming import ended
 from holdfast.gateway.transcribing import cut_results
 from holdfast.gateway.turn_log import TurnLog
+from holdfast.gateway.turn_trace import TurnTrace
 from holdfast.gateway.turn_work import TurnWork
 from holdfast.gateway.waiting import TurnApprovals
 
@@ -67,6 +69,7 @@ class Turn:
             begun=resumed.stream if resumed else None,
         )
         self._screen = Screen(agent.session_id, last, house=house, stream=self._stream)
+        self._trace = self._traced()
         self.work = TurnWork(
             agent,
             self.rows,
@@ -76,8 +79,27 @@ class Turn:
             screen=self._screen,
             approvals=approvals,
             fallen=fallen,
+            trace=self._trace,
         )
         self._task: asyncio.Task[Completed] | None = None
+
+    def _traced(self) -> TurnTrace | None:
+        """One for this process's part of it, behind what people took their time for."""
+        traces, resumed = self._house.traces, self.resumed
+        if traces is None:
+            return None
+        if resumed is not None:
+            unsettled = {call.id for call in open_calls(self.agent.messages)}
+            asked = (each for each in self._approvals.all if each.call_id in unsettled)
+            answered = [each for each in asked if not each.pending]
+            traces.waited_for_people(self.inbox_ids[-1], answered)
+        return TurnTrace(
+            traces,
+            self.rows,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            resumed=resumed is not None and not resumed.set_aside,
+        )
 
     @property
     def task(self) -> asyncio.Task[Completed] | None:
@@ -142,6 +164,8 @@ class Turn:
     def begin(self, begin: BeginTurn) -> None:
         """Open the turn, and do not wait for that; see `has_begun`."""
         self._log.begin(begin)
+        if self._house.traces is not None:
+            self._house.traces.waited(self.rows, until=begin.at)
 
     async def has_begun(self) -> bool:
         """Whether the beginning is in the log."""
@@ -199,6 +223,8 @@ class Turn:
             self._log.leave(how)
         else:
             self._log.cut()
+        if self._trace is not None and self.closed:
+            self._trace.left(how)
 
     def end(self, end: EndTurn) -> None:
         """Close the turn: `end` is on its way to the log, with the end of what it began to show."""
@@ -211,6 +237,8 @@ class Turn:
 
     def _when_ended(self, end: EndTurn) -> None:
         """That it has ended is durable."""
+        if self._trace is not None:
+            self._trace.ended(end)
         self._house.memory.turn_ended(self.rows, end)
         # Of one that goes on from before, the first word was said then, and nobody noted when.
         first_at = self._screen.first_at if self.resumed is None else None
@@ -227,6 +255,8 @@ class Turn:
             writing = self._log.called(result)
             writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._log.cut()
+        if self._trace is not None:
+            self._trace.left("cut")
         self.agent.interrupt(reason)
 
     def set_aside(self) -> OpenTurn:
@@ -234,6 +264,8 @@ class Turn:
         log, stream = self._log, self._stream
         if stream is not None:
             stream.close()
+        if self._trace is not None:
+            self._trace.left("waiting")
         row = TurnRow(
             id=self.turn_id,
             session_id=self.session_id,

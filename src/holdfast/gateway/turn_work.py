@@ -23,7 +23,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import FellBack
+from holdfast.core.model import Completed, FellBack
 from holdfast.core.tool import ToolOutput
 from holdfast.core.turn import NO_USAGE, Usage
 from holdfast.gateway.asking import Permission
@@ -34,6 +34,7 @@ from holdfast.gateway.scheduling import TurnJobs
 from holdfast.gateway.screen import Screen
 from holdfast.gateway.steers import Steers
 from holdfast.gateway.turn_log import TurnLog
+from holdfast.gateway.turn_trace import TurnTrace
 from holdfast.gateway.waiting import TurnApprovals
 
 
@@ -52,7 +53,9 @@ class TurnWork:
         screen: Screen,
         approvals: TurnApprovals,
         fallen: FellBack | None,
+        trace: TurnTrace | None = None,
     ) -> None:
+        self._trace = trace
         self.parking = False
         self.compacting = False
         self.fallen = fallen  # why, and to whom, the first model gave the turn
@@ -135,10 +138,18 @@ class TurnWork:
         return self._house.redact(text)
 
     def emit(self, event: Event) -> None:
+        if self._trace is not None:
+            self._trace.saw(event)
         self._screen.show(event)
 
     def asking(self) -> None:
+        if self._trace is not None:
+            self._trace.asking()
         self._steers.told()
+
+    def heard(self, completed: Completed) -> None:
+        if self._trace is not None:
+            self._trace.heard(completed)
 
     def next_steer(self) -> tuple[UserMessage, Awaitable[None]] | None:
         return self._steers.take()

@@ -6,6 +6,7 @@ from holdfast.control.control_socket import ControlSocket
 from holdfast.control.listener import HttpListener
 from holdfast.control.status_thread import StatusThread
 from holdfast.core.secret import Secret
+from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Gateway
 from holdfast.models.pool import ModelPool
 from holdfast.process.upkeep import Upkeep
@@ -29,6 +30,7 @@ class Footing:
     before: Intent | None  # what the intent was when this process came
     token: Secret
     log: RecentLog
+    spans: Spans | None = None  # None: nobody collects traces
 
     @property
     def ran(self) -> bool:

@@ -237,4 +237,5 @@ class Life:
             progress=self._enter,
             login=self._login(),
             log=self._footing.log,
+            spans=self._footing.spans,
         )

@@ -37,6 +37,7 @@ from holdfast.core.crash import Crash
 from holdfast.core.ports import Clock, HttpPlatform, Lifecycle, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
+from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
@@ -77,6 +78,7 @@ class Wiring:
     progress: Callable[[str], None]
     login: Login
     log: RecentLog
+    spans: Spans | None = None
 
     @property
     def paths(self) -> Paths:
@@ -156,6 +158,8 @@ class Wiring:
                 put_file=files.put,
                 read_file=files.read,
                 drop_file=files.drop,
+                spans=self.spans,
+                trace_key=f"{config.home}:{self.token.reveal()}",
             )
         )
 

@@ -1,0 +1,1 @@
+"""OpenTelemetry: spans as its SDK knows them, sent by OTLP over HTTP."""

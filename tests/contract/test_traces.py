@@ -1,0 +1,177 @@
+"""Traces: the way of a message as spans, over restarts, and nothing of what was said in them."""
+
+import subprocess
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
+from tests.contract.conftest import World
+
+from holdfast.control.otel.sender import Sender
+from holdfast.core.settings import OtelSettings
+from holdfast.core.tool import Replay
+from holdfast.core.tracing import Span, is_sampled, root_of
+from holdfast.platforms.simulated.wire import Faults
+
+
+class Collected:
+    """A collector that has everything at once."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+
+    def take(self, span: Span) -> None:
+        self.spans.append(span)
+
+    def named(self, beginning: str) -> list[Span]:
+        return [span for span in self.spans if span.name.startswith(beginning)]
+
+    def one(self, beginning: str) -> Span:
+        (span,) = self.named(beginning)
+        return span
+
+    def are_one_trace(self) -> bool:
+        """All below one root, which is there."""
+        root = self.one("accept").place
+        ids = {span.place.span for span in self.spans}
+        whole = all(span.parent in ids for span in self.spans if span.place != root)
+        return whole and {span.place.trace for span in self.spans} == {root.trace}
+
+
+@pytest.fixture
+async def traced(world: World) -> World:
+    await world.stop()
+    world.spans = Collected()
+    await world.start()
+    return world
+
+
+def collected(world: World) -> Collected:
+    assert isinstance(world.spans, Collected)
+    return world.spans
+
+
+async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
+    traced: World, until: Any
+) -> None:
+    traced.model.say("a secret answer")
+    traced.say("a private question")
+    await traced.sent(1)
+    found = collected(traced)
+    await until(lambda: bool(found.named("deliver")))
+    turn, call, delivery = found.one("invoke_agent"), found.one("chat"), found.one("deliver")
+    root = found.one("accept simulated")
+    assert found.are_one_trace() and root.parent is None
+    assert (turn.parent, call.parent, delivery.parent) == (
+        root.place.span,
+        turn.place.span,
+        root.place.span,
+    )
+    assert root.began_at <= found.one("wait").ended_at <= turn.ended_at <= delivery.ended_at
+    asked = call.attributes
+    assert asked["gen_ai.operation.name"] == "chat" and asked["gen_ai.provider.name"] == "local"
+    assert asked["gen_ai.response.finish_reasons"] == ("end",)
+    assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= asked.keys()
+    assert turn.attributes["gen_ai.conversation.id"] == await traced.only_session()
+    assert turn.attributes["holdfast.turn.state"] == "answered"
+    assert delivery.attributes["holdfast.delivery.state"] == "sent"
+    told = repr(found.spans)
+    assert "secret answer" not in told and "private question" not in told
+
+
+async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: Any) -> None:
+    traced.model.say([call("safe")])
+    traced.model.say("done")
+    await traced.end_of(await traced.accept("go"))
+    found = collected(traced)
+    turn, tool = found.one("invoke_agent"), found.one("execute_tool safe")
+    assert tool.parent == turn.place.span and not tool.error
+    assert tool.attributes["gen_ai.operation.name"] == "execute_tool"
+    assert tool.attributes["gen_ai.tool.name"] == "safe"
+    reasons = [each.attributes["gen_ai.response.finish_reasons"] for each in found.named("chat")]
+    assert len(reasons) == 2 and reasons[1] == ("end",)
+    assert found.are_one_trace()
+
+
+async def test_a_turn_that_was_cut_goes_on_in_the_same_trace(traced: World, call: Any) -> None:
+    lever = traced.levers[Replay.ATTACH]
+    lever.go.clear()
+    traced.model.say([call("attach")])
+    accepted = await traced.accept("go")
+    await lever.was_pulled(1)
+    await traced.die()
+    lever.known[lever.pulled[0]] = "the true result"
+    lever.go.set()
+    traced.model.say("done")
+    await traced.start()
+    await traced.end_of(accepted)
+    found = collected(traced)
+    first, second = found.named("invoke_agent")
+    assert [part.attributes["holdfast.turn.resumed"] for part in (first, second)] == [False, True]
+    assert first.attributes["holdfast.turn.state"] != "answered"
+    assert second.attributes["holdfast.turn.state"] == "answered"
+    assert first.place.trace == second.place.trace and first.place != second.place
+    cut, settled = found.named("execute_tool attach")
+    assert cut.error and not settled.error
+    assert found.are_one_trace()
+
+
+async def test_each_attempt_at_a_delivery_in_doubt_is_told(traced: World, until: Any) -> None:
+    """I2: the first has an unknown outcome, the second is marked and arrives."""
+    traced.service.set_faults(Faults(lost_receipts=1))
+    traced.model.say("hello")
+    traced.say("hi")
+    await traced.sent(2)
+    found = collected(traced)
+    await until(lambda: len(found.named("deliver")) == 2)
+    first, second = (span.attributes for span in found.named("deliver"))
+    states = [each["holdfast.delivery.state"] for each in (first, second)]
+    assert states == ["unknown", "sent"]
+    assert [each["holdfast.delivery.doubtful"] for each in (first, second)] == [False, True]
+    assert [bool(span.error) for span in found.named("deliver")] == [True, False]
+    assert found.are_one_trace()
+
+
+async def test_a_share_of_messages_is_traced_whole_or_not_at_all(traced: World) -> None:
+    await traced.stop()
+    traced.settings = msgspec.structs.replace(traced.settings, otel=OtelSettings(sample=0.0))
+    await traced.start()
+    traced.model.say("hello")
+    await traced.end_of(await traced.accept("hi"))
+    assert collected(traced).spans == []
+    traces = [root_of(number, key="a gateway").trace for number in range(1, 2001)]  # type: ignore[arg-type]
+    assert 800 < sum(is_sampled(trace, ratio=0.5) for trace in traces) < 1200
+    assert all(is_sampled(trace, ratio=1.0) for trace in traces)
+
+
+async def test_the_sdk_is_given_what_the_gateway_told(world: World) -> None:
+    await world.stop()
+    exporter = InMemorySpanExporter()
+    world.spans = sender = Sender(exporter, service="a test")
+    await world.start()
+    world.model.say("hello")
+    accepted = await world.accept("hi")
+    await world.end_of(accepted)
+    await world.stop()
+    sender.close()
+    spans = {span.name.partition(" ")[0]: span for span in exporter.get_finished_spans()}
+    assert set(spans) == {"accept", "wait", "invoke_agent", "chat"}
+    root = root_of(accepted.row.id, key="")
+    assert {span.context.trace_id for span in spans.values() if span.context} == {root.trace}
+    turn, call = spans["invoke_agent"], spans["chat"]
+    assert call.parent is not None and turn.context is not None
+    assert call.parent.span_id == turn.context.span_id
+    assert turn.parent is not None and turn.parent.span_id == root.span
+    assert turn.resource.attributes["service.name"] == "a test"
+    assert turn.status.status_code is StatusCode.UNSET
+    assert call.start_time and call.end_time and call.start_time <= call.end_time
+    await world.start()
+
+
+def test_without_an_endpoint_nothing_of_it_is_imported() -> None:
+    code = "import holdfast.main, sys; print([n for n in sys.modules if 'opentelemetry' in n])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
