@@ -14,8 +14,9 @@ from holdfast.control.listener import HttpListener
 from holdfast.control.login import Login
 from holdfast.control.login_pages import LoginPages
 from holdfast.control.metrics import Metrics
-from holdfast.control.patience import BURST
+from holdfast.control.patience import BURST, EVERY
 from holdfast.control.viewers import Viewers
+from holdfast.control.visitor import OWNER
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.secret import Secret
 from holdfast.core.settings import GatewaySettings
@@ -193,3 +194,16 @@ async def test_guesses_hold_up_the_client_behind_the_proxy_and_nobody_else(house
         assert await status("203.0.113.99", "t") == (200, None)
         here.clock.at += 6
         assert await status(CLIENT, "t") == (200, None)
+
+
+async def test_a_guess_counts_wherever_it_is_tried_and_whatever_is_answered(house: Open) -> None:
+    """What is not there answers 404 and a cookie answers 200: neither makes the token right."""
+    here = house("127.0.0.1")
+    cookie = f"{here.login.cookie_name}={here.login.cookie(OWNER)}"
+    async with here.asked() as http:
+        for n in range(BURST):
+            headers = {"Authorization": f"Bearer guess{n}", "X-Forwarded-For": CLIENT}
+            path = "/v1/nowhere" if n % 2 else "/login"
+            async with http.get(path, headers={**headers, "Cookie": cookie}) as response:
+                assert response.status != 429
+        assert here.login.patience.held(CLIENT) == EVERY

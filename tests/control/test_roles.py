@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
+import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 from tests.control.v1 import PREFIX
 from tests.platforms.served import Served
 
+from holdfast.cli.link import command as link
+from holdfast.cli.token import command as tokens
 from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.control.v1.table import ENDPOINTS
 from holdfast.control.viewers import Viewer, ViewerRefused, Viewers
@@ -176,3 +180,18 @@ def test_a_file_of_tokens_that_makes_no_sense_is_not_begun_anew(tmp_path: Path) 
     path.write_text("[{")
     with pytest.raises(HoldfastError, match=r"viewers\.json cannot be read.*revokes"):
         Viewers.read(path, clock=SystemClock())
+
+
+def test_the_commands_make_list_and_revoke_a_token(served: Served) -> None:
+    def said(command: click.Command, *args: str) -> str:
+        done = CliRunner().invoke(command, [*args, "--home", str(served.home)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    made = said(tokens, "add", "--role", "viewer", "carol").strip()
+    assert made.startswith("hfv_")
+    assert made not in said(tokens, "list") and "carol" in said(tokens, "list")
+    assert "/login?key=" in said(link, "--viewer", "carol")
+    said(tokens, "revoke", "carol")
+    assert said(tokens, "list").startswith("There is none but the owner's")
+    assert said(tokens).strip() == served.token

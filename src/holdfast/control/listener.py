@@ -165,17 +165,17 @@ class HttpListener:
         self, request: web.Request, handler: Handler, *, token: str
     ) -> web.StreamResponse:
         """A token can be a word that somebody chose: who guesses is not even told of a right one
-        until they have waited. Nothing is awaited between the question and the count but what
-        was let in, so guesses that come all at once are counted like others."""
+        until they have waited. Nothing is awaited between the question and the count, so guesses
+        that come all at once are counted like others; and the count goes by the token, for an
+        answer can be good for another reason, or bad."""
         patience = self._login.patience
         if held := patience.held(request.remote):
             return web.json_response(_TOO_MANY, status=429, headers=retry_after(held))
-        response = await handler(request)
-        if response.status == 401:
+        if self._login.bearer(request) is None:
             patience.wrong(request.remote, token)
         else:
             patience.right(request.remote)
-        return response
+        return await handler(request)
 
     def _answers_to(self, name: str, request: web.Request) -> bool:
         return name in self._hosts or (name != "" and name == _address_reached(request))

@@ -1,11 +1,15 @@
 """The login's routes, and the few words for whoever comes with a link that is used up."""
 
+import logging
 from html import escape
 
 from aiohttp import web
 
 from holdfast.control.login import Login, from_own_page
 from holdfast.control.patience import retry_after
+from holdfast.control.visitor import Visitor
+
+log = logging.getLogger(__name__)
 
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -36,9 +40,7 @@ class LoginPages:
         key = request.query.get("key")
         visitor = None if key is None else self._login.redeem(key)
         if visitor is not None:
-            response = _to_the_page()
-            self._login.set_cookie(response, visitor, secure=request.secure)
-            return response
+            return self._let_in(request, visitor, _to_the_page())
         if self._login.knows(request):
             return _to_the_page()
         if key is None:
@@ -62,7 +64,18 @@ class LoginPages:
             text = "this is no token of this gateway, or it was revoked\n"
             return web.Response(status=401, text=text, headers={"WWW-Authenticate": "Bearer"})
         response = web.Response(status=204, headers={"Cache-Control": "no-store"})
+        return self._let_in(request, visitor, response)
+
+    def _let_in(
+        self, request: web.Request, visitor: Visitor, response: web.Response
+    ) -> web.Response:
         self._login.set_cookie(response, visitor, secure=request.secure)
+        log.info(
+            "A browser at %s has logged in: %s",
+            request.remote,
+            visitor.name or visitor.role,
+            extra={"action": "logged_in"},
+        )
         return response
 
     async def _leave(self, request: web.Request) -> web.Response:

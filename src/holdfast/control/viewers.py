@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ports import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms import kept_file
+
+log = logging.getLogger(__name__)
 
 MOST = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -96,6 +99,7 @@ class Viewers:
                 made_at=self._clock.now(),
             )
             await self._keep({**self._by_name, name: viewer})
+        log.info("A viewer's token was made: %s", name, extra={"action": "token_made"})
         return Secret(token)
 
     async def revoke(self, name: str) -> None:
@@ -103,6 +107,7 @@ class Viewers:
         async with self._changing:
             viewer = self.named(name)
             await self._keep({n: v for n, v in self._by_name.items() if n != name})
+        log.info("A viewer's token was revoked: %s", name, extra={"action": "token_revoked"})
         for send_away in self._here.pop(viewer.id, ()):
             send_away()
 
