@@ -23,6 +23,13 @@ def test_what_is_written_is_read_as_it_was_meant(tag: str, last: str) -> None:
     assert heard.tags == {"+note": tag, "label": "x"}
 
 
+@pytest.mark.parametrize("ending", ["\r", "\n", "\x00"])
+def test_what_would_be_a_second_command_is_written_in_no_line(ending: str) -> None:
+    for params in (("#team", f"hi{ending}QUIT :bye"), (f"#team{ending}", "hi")):
+        with pytest.raises(ValueError, match="nowhere else"):
+            written("PRIVMSG", *params)
+
+
 @given(st.binary(max_size=80))
 def test_no_bytes_of_a_server_are_beyond_reading(raw: bytes) -> None:
     heard = read(raw)

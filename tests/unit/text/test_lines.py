@@ -38,6 +38,15 @@ def test_without_its_codes_it_is_what_a_reader_of_the_markdown_sees(text: str, l
     assert signs(shown) == seen(text, addresses=True)
 
 
+@pytest.mark.parametrize(
+    "text", ["hi&#13;QUIT", "hi&#x0D;QUIT", "**hi&#13;QUIT**", "hi&#13;&#10;QUIT", "hi&#12;QUIT"]
+)
+def test_a_line_end_that_is_spelt_by_its_number_ends_a_line_and_no_command(text: str) -> None:
+    """Whatever an agent was made to say, none of it becomes a command of the protocol."""
+    assert [re.sub(f"[{CODES}]", "", line) for line in irc.render(text)] == ["hi", "QUIT"]
+    assert not re.search("[\r\x0c]", irc.render("| a |\n|---|\n| b&#13;c ![d&#13;e](f) |")[-1])
+
+
 def test_what_becomes_of_what_on_irc() -> None:
     assert irc.render("**b** and *i* and `c`\n\n- [s](https://e.org)\n\n> q") == (
         "\x02b\x02 and \x1di\x1d and c",

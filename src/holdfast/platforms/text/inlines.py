@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from holdfast.platforms.text.marks import cleaned
 from holdfast.platforms.text.tree import (
     Break,
     Code,
@@ -89,7 +90,7 @@ def _alt(image: "Token") -> str:
         if token.type == "image":
             found.append(_alt(token))
         elif token.type in ("text", "code_inline"):
-            found.append(token.content)
+            found.append(cleaned(token.content))
         elif token.type in ("softbreak", "hardbreak"):
             found.append(" ")
     return "".join(found)
@@ -115,8 +116,9 @@ def _code_span(text: str) -> Iterator[Inline]:
 
 
 def _words(text: str) -> Iterator[Inline]:
-    """Line ends are often written as HTML where Markdown has no room for them: in tables."""
-    for number, piece in enumerate(_HTML_BREAK.split(text)):
+    """Line ends are often written as HTML where Markdown has no room for them: in tables. What
+    was written by its number (`&#13;`) is a sign only now, and no better than any other."""
+    for number, piece in enumerate(_HTML_BREAK.split(cleaned(text))):
         if number:
             yield Break()
         if piece:
