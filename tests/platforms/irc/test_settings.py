@@ -31,12 +31,20 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
         (f'{TABLE}ca_file = "server.pem"\n', "whole path"),
         (f'{TABLE}[platforms.irc.locked."#ops"]\nkey = "plain"\n', "key"),
         (f'{TABLE}people = "anybody"\n', "people"),
+        (f'{TABLE}allow = ["Ann!~a@Host"]\n', "write 'ann!~a@host' instead"),
+        (f'{TABLE}people = "nicks"\noperators = ["Ann"]\n', "operators: write 'ann'"),
+        (f'{TABLE}[platforms.irc.chats."#Team"]\n', "write '#team' instead"),
         (f'{TABLE}chanels = ["#a"]\n', "channels"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load(written(tmp_path / "home", text), {"PW": "x"})
+
+
+def test_an_account_is_written_as_it_was_registered(tmp_path: Path) -> None:
+    """A network tells accounts with their large letters, and there they count."""
+    load(written(tmp_path / "home", f'{TABLE}allow = ["Ann"]\n'), {})
 
 
 def test_each_account_is_a_nick_of_its_own(tmp_path: Path) -> None:

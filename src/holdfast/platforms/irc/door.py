@@ -67,6 +67,20 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
                 "without tls the password would cross the network for everybody to read: set "
                 "tls = true"
             )
+        self._check_letters()
+
+    def _check_letters(self) -> None:
+        """Servers take large letters for small ones, and tell of names in either; here they are
+        compared sign by sign, as small ones. An account is told as it was registered."""
+        for key, names in (
+            ("allow", self.allow),
+            ("operators", self.operators),
+            ("chats", tuple(self.chats)),
+        ):
+            for name in names:
+                folds = self.people is KnownBy.NICKS or "!" in name or _CHANNEL.fullmatch(name)
+                if folds and name != (small := _small(name)):
+                    raise ValueError(f"{key}: write {small!r} instead of {name!r}")
 
     @property
     def every_channel(self) -> tuple[str, ...]:
@@ -75,6 +89,10 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     @property
     def address(self) -> tuple[str, int]:
         return self.host, self.port or (TLS_PORT if self.tls else PLAIN_PORT)
+
+
+def _small(name: str) -> str:
+    return "".join(sign.lower() if sign.isascii() else sign for sign in name)
 
 
 def _open(opening: Opening[IrcSettings]) -> Platform:
@@ -131,6 +149,9 @@ DOOR = Door(
             optional=True,
         ),
     ),
-    people="your account on that network; without one, nick!user@host as /whois shows them",
+    people=(
+        "your account on that network; without one, nick!user@host as /whois shows them, in small "
+        "letters"
+    ),
     check=_check,
 )
