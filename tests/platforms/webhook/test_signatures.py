@@ -1,5 +1,6 @@
 """Signatures: what vendors document of theirs, word for word, and what is none."""
 
+import base64
 import hashlib
 import hmac
 from typing import Any
@@ -104,6 +105,16 @@ def test_the_signature_that_svix_documents_holds_and_is_what_we_sign_with() -> N
         Secret(SVIX_SECRET), name=SVIX["svix-id"], at=SVIX_AT + 0.7, body=SVIX_BODY
     )
     assert list(ours.values()) == list(SVIX.values())
+
+
+def test_a_secret_that_spells_no_key_is_a_secret_all_the_same() -> None:
+    """With an empty key anybody could sign, who knows nothing."""
+    headers = standard_headers(Secret("whsec_"), name="msg_1", at=SVIX_AT, body=b"{}")
+    empty = hmac.new(b"", f"msg_1.{SVIX_AT}.{{}}".encode(), hashlib.sha256).digest()
+    forged = {**headers, "webhook-signature": f"v1,{base64.b64encode(empty).decode()}"}
+    one = seal(Scheme.STANDARD, "whsec_", now=SVIX_AT)
+    assert is_signed(one, headers, b"{}")
+    assert not is_signed(one, forged, b"{}")
 
 
 def test_who_changes_the_secret_signs_with_both_for_a_while() -> None:
