@@ -150,6 +150,21 @@ async def test_of_a_mail_that_is_too_large_the_beginning_is_read(box: Box) -> No
     assert intake.reasons == ("plän.png: the mail that it came with is too large",)
 
 
+async def test_a_mail_of_headers_alone_is_passed_over_and_no_other(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Bombs: of headers, too, only so many are asked for."""
+    caplog.set_level("INFO")
+    bomb = mail("boom", by=box.ann, to=box.bot)
+    for number in range(400):
+        bomb[f"X-Filler-{number}"] = "x" * 900
+    async with box.connected():
+        await box.gets(bomb)
+        await box.gets("hello")
+        await box.heard("hello")
+    assert "more headers than any program writes" in caplog.text
+
+
 async def test_one_who_writes_too_much_is_not_answered_and_others_are(
     box: Box, caplog: pytest.LogCaptureFixture
 ) -> None:

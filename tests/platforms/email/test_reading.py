@@ -165,6 +165,14 @@ def test_what_must_not_be_answered_is_not(headers: dict[str, str], why: str) -> 
         ),
         ("mx.localhost; dmarc=pass header.from=evil.org", False),
         ("mx.localhost; dmarc=pass", False),
+        ("mx.localhost; dmarc=fail header.from=example.org; dkim=pass header.d=example.org", False),
+        (
+            "mx.localhost; dmarc=bestguesspass header.from=example.org; "
+            "dkim=pass header.d=example.org",
+            True,
+        ),
+        # MAIL FROM:<"x smtp.mailfrom=ann@example.org y"@evil.org>, and its quotes left out.
+        ("mx.localhost; spf=pass smtp.mailfrom=x smtp.mailfrom=ann@example.org y@evil.org", False),
         ("mx.localhost; none", False),
         ("", False),
     ],
@@ -234,3 +242,54 @@ def test_no_bytes_are_too_broken_to_be_read() -> None:
 
 def test_a_charset_that_is_no_name_at_all_is_read_as_well_as_it_can_be() -> None:
     assert read_mail(b'Content-Type: text/plain; charset="\x00"\n\ngr\xfc\xdfe').text == "grüße"
+
+
+@pytest.mark.parametrize(
+    ("charset", "body"), [("utf-7", b"+2AA-"), ("unicode_escape", b"\\ud800"), ("utf-7", b"+3/8-")]
+)
+def test_half_a_character_ends_no_mail(charset: str, body: bytes) -> None:
+    """Nothing can keep one: a mail that has it would be tried again for ever, and hold up all that
+    has come behind it (G1)."""
+    head = f"Subject: =?{charset}?q?{body.decode()}?=\nContent-Type: text/plain; charset={charset}"
+    name = f"Content-Disposition: attachment; filename*={charset}''{body.decode()}"
+    read_text = read_mail(f"{head}\n\n".encode() + body).text
+    headers = message_from_string(f"{head}\nFrom: {ANN}\nTo: {BOT}\n\n")
+    sender = Reader(msgspec.structs.replace(SETTINGS, trust_from=True), account="default").sender
+    letter = READER.letter(headers, sender(headers), read_text, cursor="")
+    assert letter.inbound.text.encode() and letter.known.subject.encode()
+    assert read_mail(f"{name}\n\n".encode()).files[0].name.encode()
+
+
+PAGES = (
+    "<!--", "<!", "<a ", "<a x='", "</", "</a ", "<?", "<![CDATA[", "<![x>", "<", "<script>", "&#",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", PAGES)
+def test_a_page_that_ends_nothing_that_it_begins_is_read_in_one_go(piece: str) -> None:
+    """Bombs: the parser of the library would look for the end of each through all that follows."""
+    assert read_mail(b"Content-Type: text/html\n\n<p>hello" + piece.encode() * 60_000).text
+
+
+def test_a_page_is_read_with_all_its_oddities() -> None:
+    page = (
+        '<p title="a > b">one < two <!-- <p>no --> &amp; <b>three</b></p><!doctype html>'
+        f'<img src="data:{"A" * 9000}"> <a href="https://x.test/?a=1&amp;b">here</a> <3'
+    )
+    text = read_mail(b"Content-Type: text/html\n\n" + page.encode()).text
+    assert text == "one < two & three\n\nhere (https://x.test/?a=1&b) <3"
+
+
+def test_of_a_mail_of_nothing_but_lines_and_parts_the_beginning_is_read() -> None:
+    """Bombs: the library looks at each line once for every part that is open."""
+    opening = "".join(
+        f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for n in range(90)
+    )
+    for source in (opening.encode() + b"\nhello\n" * 300_000, b"A: b\n\nhello" + b"\n" * 3_000_000):
+        text = read_mail(source).text
+        assert text.strip().startswith("hello") and text.endswith("this is its beginning]")
+
+
+def test_a_charset_that_takes_for_ever_is_not_read_by() -> None:
+    text = b"a" * 1000 + b"-" + b"b9" * 300_000
+    assert read_mail(b"Content-Type: text/plain; charset=punycode\n\n" + text).text == text.decode()

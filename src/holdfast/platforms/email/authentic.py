@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.platforms.email.headers import every
 
-_SAID = re.compile(r'"(?:\\.|[^"\\])*"?|.', re.DOTALL)  # a quoted string, or one sign
+_SIGN = re.compile(r'"(?:\\.|[^"\\])*"?|.', re.DOTALL)  # a quoted string, or one sign
 _WORD = re.compile(r'((?:"(?:\\.|[^"\\])*"?|[^\s;"])+)|(;)')
 
 
@@ -29,8 +29,16 @@ def is_authentic(headers: Message, *, domain: str, by: str) -> bool:
     for value in every(headers, "Authentication-Results"):
         name, *clauses = _clauses(value)
         if name and name[0].lower() == by.lower():
-            return any(_vouches(each, domain) for each in map(_finding, clauses) if each)
+            return _is_vouched([each for each in map(_finding, clauses) if each], domain)
     return False
+
+
+def _is_vouched(findings: list[Finding], domain: str) -> bool:
+    """What DMARC says of From goes before what it is made of: a domain may ask for more, so that
+    nobody below it writes as another."""
+    if any(each.method == "dmarc" and each.result == "fail" for each in findings):
+        return False
+    return any(_vouches(each, domain) for each in findings)
 
 
 def _vouches(finding: Finding, domain: str) -> bool:
@@ -59,12 +67,17 @@ def _finding(words: list[str]) -> Finding | None:
     method, sign, result = words[0].partition("=") if words else ("", "", "")
     if not sign:
         return None
-    properties = [word.partition("=") for word in words[1:]]
     return Finding(
-        method=method.partition("/")[0].lower(),
-        result=result.lower(),
-        properties={name.lower(): value for name, _, value in properties},
+        method=method.partition("/")[0].lower(), result=result.lower(), properties=_said(words[1:])
     )
+
+
+def _said(words: list[str]) -> dict[str, str]:
+    """No server says one thing twice. A sender may have said it the second time, in an address
+    that the server wrote down without its quotes: then nothing of it is believed."""
+    pairs = [(name.lower(), value) for name, _, value in (word.partition("=") for word in words)]
+    said = dict(pairs)
+    return said if len(said) == len(pairs) else {}
 
 
 def _clauses(value: str) -> list[list[str]]:
@@ -85,7 +98,7 @@ def _uncommented(value: str) -> str:
         if value[at] == "(":
             kept, at = f"{kept} ", _behind_comment(value, at)
         else:
-            said = _SAID.match(value, at)
+            said = _SIGN.match(value, at)
             assert said is not None, "it matches any sign"
             kept, at = kept + said[0], said.end()
     return kept

@@ -1,5 +1,6 @@
 """Headers of a mail in words: decoded, unfolded, whatever its writer's program made of them."""
 
+import codecs
 import re
 from email.errors import HeaderParseError
 from email.header import Header, decode_header
@@ -10,6 +11,9 @@ import msgspec
 
 _ID = re.compile(r"<[^<>\s]{1,250}>")  # one that is longer is no help to anybody
 _ADDRESS = re.compile(r"[^@\s<>,;:\"()]+@[^@\s<>,;:\"()]+")
+
+# No mail is written in these, and to read a long text by them takes for ever.
+_OF_DOMAINS = frozenset({"idna", "punycode"})
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,14 +43,16 @@ def words(value: str | Header) -> str:
     text = "".join(
         piece if isinstance(piece, str) else in_letters(piece, charset) for piece, charset in pieces
     )
-    return " ".join(text.split())
+    return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
 def in_letters(data: bytes, charset: str | None) -> str:
-    """By the charset that it names, if there is such; else by the two that it mostly is."""
+    """By the charset that it names, if there is such; else by the two that it mostly is. Whole
+    characters only: some charsets can spell halves, which nothing can keep."""
     for name in (charset or "utf-8", "utf-8"):
         try:
-            return data.decode(name)
+            if codecs.lookup(name).name not in _OF_DOMAINS:
+                return data.decode(name).encode("utf-8", "replace").decode()
         except (LookupError, ValueError):  # no such charset, or not that
             continue
     return data.decode("latin-1")

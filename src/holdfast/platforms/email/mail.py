@@ -1,5 +1,6 @@
 """A mail, read: its text and its files, whatever its writer's program made of the form."""
 
+import re
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.message import Message
@@ -10,6 +11,13 @@ from holdfast.platforms.email.headers import in_letters, words
 from holdfast.platforms.email.page import text_of
 
 _MOST_PARTS = 200
+# The library asks of every line whether it is the end of one of the parts that are open, so a mail
+# of nothing but lines and parts would keep it busy for hours. No program writes such.
+_MOST_LINES, _USUAL_LINE = 200_000, 50  # and one more for so many bytes: files have longer lines
+_MOST_BOUNDARIES = 50
+_BOUNDARY = re.compile(rb"boundary\s*=", re.IGNORECASE)
+_BEGINNING = 64 * 1024  # bytes of it that are read
+_ODD = "\n\n[This mail has too many lines or parts to be read: this is its beginning]"
 _SMALL_PICTURE = 4096  # bytes: a smaller one within a text is a dot that tells who reads, or a logo
 
 
@@ -27,6 +35,18 @@ def read_mail(source: bytes) -> Mail:
     """The plain text where there is one, else that of the HTML. No mail has a zero byte in it (RFC
     3501 4.3), and the library stumbles over one."""
     source = source.replace(b"\x00", b"")
+    if _is_odd(source):
+        return Mail(text=_read(source[:_BEGINNING]).text.rstrip() + _ODD)
+    return _read(source)
+
+
+def _is_odd(source: bytes) -> bool:
+    lines = source.count(b"\n")
+    boundaries = sum(1 for _ in _BOUNDARY.finditer(source))
+    return lines > _MOST_LINES + len(source) // _USUAL_LINE or boundaries > _MOST_BOUNDARIES
+
+
+def _read(source: bytes) -> Mail:
     plain: list[str] = []
     pages: list[str] = []
     files: list[File] = []

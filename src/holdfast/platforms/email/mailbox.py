@@ -25,6 +25,7 @@ from holdfast.platforms.email.line import BROKEN, Box, hang_up, log_in, reached
 _WITHOUT_IDLE = 60.0  # seconds between two looks at a server that says nothing by itself
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SENT = ("Sent", "INBOX.Sent", "Sent Items", "Sent Messages")
+_MOST_HEADERS = 256 * 1024  # bytes that are asked for: anybody may send megabytes of them
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 T = TypeVar("T")
@@ -34,6 +35,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a mail before it is fetched."""
 
     headers: Message
+    whole: bool  # whether those are all of its headers
     size: int  # bytes of the whole
     arrived: float | None  # by the clock of the server
 
@@ -86,12 +88,14 @@ class Mailbox:
 
     async def head(self, uid: int) -> Head | None:
         """None: somebody has taken it away meanwhile."""
-        found = await self._fetch(uid, "(INTERNALDATE RFC822.SIZE BODY.PEEK[HEADER])")
+        asked = f"BODY.PEEK[HEADER]<0.{_MOST_HEADERS}>"
+        found = await self._fetch(uid, f"(INTERNALDATE RFC822.SIZE {asked})")
         if found is None:
             return None
         size, arrived = _SIZE.search(found[0]), imaplib.Internaldate2tuple(found[0])
         return Head(
             headers=BytesHeaderParser().parsebytes(found[1]),
+            whole=len(found[1]) < _MOST_HEADERS,
             size=int(size[1]) if size else 0,
             arrived=mktime(arrived) if arrived else None,
         )

@@ -61,6 +61,8 @@ class Taking:
     async def _looked_at(self, head: Head, mark: Mark) -> Sender | None:
         uid, at = mark.uid, head.arrived or mark.at
         try:
+            if not head.whole:
+                raise NotAnswered("it has more headers than any program writes")
             sender = await _read(lambda: self._reader.sender(head.headers), uid)
         except NotAnswered as why:
             log.info("Mail %d is not answered: %s.", uid, why, extra={"action": "mail_passed"})
