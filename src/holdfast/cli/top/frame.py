@@ -8,7 +8,7 @@ from os import terminal_size
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment
 from holdfast.cli.status_shown import turn_table
-from holdfast.cli.top.ink import EMPTY, Ink, Line, Piece, apart, fitted, line
+from holdfast.cli.top.ink import EMPTY, Ink, Line, Piece, apart, fitted, length, line
 from holdfast.cli.top.sight import Sight
 from holdfast.cli.top.summary import headline, summary
 from holdfast.cli.top.view import Page, View
@@ -31,7 +31,14 @@ def frame(sight: Sight, view: View, size: terminal_size) -> list[Line]:
     room = max(1, size.lines - 1)
     lines = lines[:room] + [EMPTY] * (room - len(lines))
     lines.append(_foot(sight, view, size.columns))
-    return [fitted(each, size.columns) for each in lines[-size.lines :]]
+    return [_across(fitted(each, size.columns), size.columns) for each in lines[-size.lines :]]
+
+
+def _across(pieces: Line, columns: int) -> Line:
+    """A line that is chosen is so to the edge, whatever stands in it."""
+    if not pieces or pieces[0].ink is not Ink.CHOSEN:
+        return pieces
+    return (*pieces, Piece(" " * (columns - length(pieces)), Ink.CHOSEN))
 
 
 def whole(sight: Sight) -> list[Line]:

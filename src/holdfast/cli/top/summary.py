@@ -12,6 +12,7 @@ from holdfast.core.facts import Document, Level, PaceFacts, PlatformFacts
 BESIDE = 140  # columns from which on there is room for two rows beside each other
 
 _NAME = 9  # columns of a row's name
+_PLATFORMS = 6  # lines of them, where other rows and the turns stand below
 _LEFT = 84  # columns of the left one of two
 _FIRST = ("turns", "pace")
 _THEN = ("messages", "latency", "tokens", "outbox", "jobs", "agents")
@@ -41,6 +42,7 @@ def summary(document: Document, *, columns: int, now: float) -> list[Line]:
     first = [*_picked(known, _FIRST), *chart, *_picked(known, _THEN)]
     platforms = list(_platforms(document.snapshot.platforms, now))
     if columns < BESIDE:
+        platforms = _at_most(platforms, _PLATFORMS)
         return [*top, *first, *platforms, *_picked(known, _LAST)]
     left = [*first, *_picked(known, _LAST)]
     return [*top, *_beside(left, [*_picked(known, _BESIDE), *platforms], columns)]
@@ -77,6 +79,12 @@ def _platforms(platforms: Iterable[PlatformFacts], now: float) -> Iterator[Line]
         ink = Ink.GOOD if each.connected(now) else Ink.BAD
         told = Piece(safe(platform_told(each, now)))
         yield _row("platforms" if index == 0 else "", Piece("● ", ink), told)
+
+
+def _at_most(lines: list[Line], most: int) -> list[Line]:
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], _row("", Piece(f"… and {len(lines) - most + 1} more"))]
 
 
 def _beside(left: Sequence[Line], right: Sequence[Line], columns: int) -> Iterator[Line]:
