@@ -36,7 +36,11 @@ def otlp(settings: OtelSettings, *, secret: Secret | None) -> SpanExporter:
 class Sender:
     """Owns the queue and its thread. What the queue has no room for is dropped, by the SDK."""
 
-    def __init__(self, exporter: SpanExporter, *, service: str) -> None:
+    def __init__(
+        self, exporter: SpanExporter, *, service: str, patience: float = _PATIENCE
+    ) -> None:
+        self._exporter = exporter
+        self._patience = patience
         self._resource = Resource({"service.name": service, "service.version": __version__})
         self._scope = InstrumentationScope("holdfast", __version__)
         self._processor = BatchSpanProcessor(exporter)
@@ -67,7 +71,10 @@ class Sender:
         collector that does not answer, and a stop has other things to do."""
         closing = Thread(target=self._processor.shutdown, name="last spans", daemon=True)
         closing.start()
-        closing.join(_PATIENCE)
+        closing.join(self._patience)
+        if closing.is_alive():
+            self._exporter.shutdown()  # which wakes it where it rests between two tries
+            closing.join(self._patience)
 
 
 def _context(place: tracing.SpanPlace) -> SpanContext:

@@ -1,0 +1,83 @@
+"""The sender of spans, to a collector on this machine: what it is asked, and one that is gone."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from queue import Queue
+from threading import Thread
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from holdfast.control.otel.sender import Sender, otlp
+from holdfast.core.ids import InboxId
+from holdfast.core.secret import Secret
+from holdfast.core.settings import OtelSettings
+from holdfast.core.tracing import Span, SpanKind, root_of
+
+SPAN = Span(
+    place=root_of(InboxId(7), key="a gateway"),
+    parent=None,
+    name="accept irc",
+    kind=SpanKind.CONSUMER,
+    began_at=1000.0,
+    ended_at=1000.5,
+    attributes={"holdfast.inbox.id": 7},
+    error="failed",
+)
+Posted = tuple[str, str | None, bytes]
+
+
+@contextmanager
+def collector() -> Iterator[tuple[str, Queue[Posted]]]:
+    posted: Queue[Posted] = Queue()
+
+    class Taking(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            posted.put((self.path, self.headers["X-Team"], body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Its lines are nobody's."""
+
+    with HTTPServer(("127.0.0.1", 0), Taking) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1/traces", posted
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_was_told_arrives_with_the_header_that_is_asked_for() -> None:
+    with collector() as (address, posted):
+        settings = OtelSettings(endpoint=address, header="X-Team", service="here")
+        sender = Sender(otlp(settings, secret=Secret("let me in")), service=settings.service)
+        sender.take(SPAN)
+        sender.close()
+        path, team, body = posted.get(timeout=20)
+    assert (path, team) == ("/v1/traces", "let me in")
+    (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+    named = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert named["service.name"] == "here"
+    (span,) = resource.scope_spans[0].spans
+    assert span.name == "accept irc" and not span.parent_span_id
+    assert int.from_bytes(span.trace_id, "big") == SPAN.place.trace
+    assert span.end_time_unix_nano - span.start_time_unix_nano == 500_000_000
+    told = {each.key for each in span.attributes}
+    assert told == {"holdfast.inbox.id", "error.type"}
+
+
+def test_a_collector_that_is_not_there_holds_nobody_up() -> None:
+    with collector() as (address, _):
+        pass  # nobody listens there any more
+    exporter = otlp(OtelSettings(endpoint=address), secret=None)
+    sender = Sender(exporter, service="here", patience=0.2)
+    began = time.monotonic()
+    for _ in range(5_000):  # more than the queue has room for
+        sender.take(SPAN)
+    sender.close()
+    assert time.monotonic() - began < 30
