@@ -50,6 +50,21 @@ def test_a_program_gets_one_json_object_a_line(tmp_path: Path) -> None:
     assert lines((tmp_path / "logs" / "g.log").read_text()) == [line]
 
 
+def test_no_terminal_obeys_what_a_log_quotes(tmp_path: Path) -> None:
+    """Whoever kicks a bot out of a channel says why, and the log says it after them."""
+    stream = Terminal()
+    with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):
+        logger.warning("Kicked: %s", "\x1b]0;owned\x07\x9b2J", extra={"by": "\x1b[2J"})
+        try:
+            raise ValueError("\x1b[1A")
+        except ValueError:
+            logger.exception("Failed.")
+    shown = stream.getvalue().replace("\033[33m", "").replace("\033[31m", "")
+    shown = shown.replace("\033[2m", "").replace("\033[0m", "")
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+    assert r"Kicked: \x1b]0;owned\x07\x9b2J" in shown and "\nTraceback" in shown
+
+
 def test_a_person_gets_a_sentence(tmp_path: Path) -> None:
     stream = Terminal()
     with logging_to(tmp_path / "g.log", LogSettings(), redact=redact, stream=stream):

@@ -9,6 +9,9 @@ from typing import Any
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _COLOURS = {"DEBUG": "\033[2m", "WARNING": "\033[33m", "ERROR": "\033[31m", "CRITICAL": "\033[31m"}
 _DIM, _PLAIN = "\033[2m", "\033[0m"
+# A record may quote what a stranger wrote, or a server: no terminal is to obey that.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+del _CONTROLS[ord("\n")], _CONTROLS[ord("\t")]
 
 
 class JsonLines(logging.Formatter):
@@ -46,12 +49,16 @@ class HumanLines(logging.Formatter):
         colour = _COLOURS.get(record.levelname, "")
         fields = _extra(record).items()
         extra = " ".join(f"{name}={value}" for name, value in fields if not isinstance(value, dict))
-        line = f"{_DIM}{time}{_PLAIN} {colour}{record.getMessage()}{_PLAIN}"
+        line = f"{_DIM}{time}{_PLAIN} {colour}{_shown(record.getMessage())}{_PLAIN}"
         if extra:
-            line += f"  {_DIM}{extra}{_PLAIN}"
+            line += f"  {_DIM}{_shown(extra)}{_PLAIN}"
         if trace := _trace(self, record):
-            line += "\n" + trace
+            line += "\n" + _shown(trace)
         return self._redact(line)
+
+
+def _shown(text: str) -> str:
+    return text.translate(_CONTROLS)
 
 
 def session_of(record: logging.LogRecord) -> str:
