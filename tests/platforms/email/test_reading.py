@@ -290,6 +290,14 @@ def test_of_a_mail_of_nothing_but_lines_and_parts_the_beginning_is_read() -> Non
         assert text.strip().startswith("hello") and text.endswith("this is its beginning]")
 
 
+def test_a_subject_without_end_is_no_way_to_say_more_than_a_mail() -> None:
+    """A server would refuse the answer, whose subject it is."""
+    headers = message_from_string(f"From: {ANN}\nSubject: {'x' * 99_000}\n\n")
+    sender = Reader(msgspec.structs.replace(SETTINGS, trust_from=True), account="default").sender
+    letter = READER.letter(headers, sender(headers), "hello", cursor="")
+    assert len(letter.known.subject) == 500 and len(letter.inbound.text) < 600
+
+
 def test_a_charset_that_takes_for_ever_is_not_read_by() -> None:
     text = b"a" * 1000 + b"-" + b"b9" * 300_000
     assert read_mail(b"Content-Type: text/plain; charset=punycode\n\n" + text).text == text.decode()

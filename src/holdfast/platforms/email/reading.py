@@ -19,6 +19,7 @@ from holdfast.platforms.email.words import parted
 PLATFORM = "email"
 
 _LONGEST = 100_000  # characters of one mail that the agent is given
+_LONGEST_SUBJECT = 500  # characters of it that are read, and said in an answer
 
 
 class Sender(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +93,7 @@ class Reader:
             quoted=self._quoted(before, written.quoted, thread),
             cursor=Cursor(name=self.cursor, value=cursor),
         )
-        known = Thread(subject=decoded(headers, "Subject"), references=(*before, name))
+        known = Thread(subject=_subject(headers), references=(*before, name))
         return Letter(inbound=inbound, thread=thread, known=known)
 
     def _source(self, headers: Message, sender: Sender, thread: str) -> Source:
@@ -143,8 +144,12 @@ def _event(headers: Message) -> str:
     return digest(*(first(headers, each) for each in ("Message-ID", "From", "Date", "Subject")))
 
 
+def _subject(headers: Message) -> str:
+    return decoded(headers, "Subject")[:_LONGEST_SUBJECT]
+
+
 def _is_forwarded(headers: Message) -> bool:
-    subject = decoded(headers, "Subject").lower()
+    subject = _subject(headers).lower()
     return subject.startswith(("fwd:", "fw:", "wg:", "tr:", "rv:", "i:"))
 
 
@@ -152,7 +157,7 @@ def _shown(headers: Message, words: str, *, opens: bool) -> str:
     """The subject is part of what the first mail of a thread says, unless that is a command."""
     if len(words) > _LONGEST:
         words = f"{words[:_LONGEST]}\n\n[The mail goes on: {len(words) - _LONGEST} characters more]"
-    subject = decoded(headers, "Subject")
+    subject = _subject(headers)
     if not opens or not subject or words.startswith("/"):
         return words
     return f"Subject: {subject}\n\n{words}" if words.strip() else subject
