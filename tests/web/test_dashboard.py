@@ -13,6 +13,7 @@ from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
 from tests.web.conftest import Visit, _served
 from tests.web.test_access import DESKTOP, PHONE, serious
+from tests.web.test_pictures import VIEWS, album, take
 from tests.web.visitor import Visitor
 
 from holdfast.core.minute import MINUTE, Minute, Spread
@@ -22,7 +23,10 @@ from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service.paths import Paths
 from holdfast.store.sqlite import SqliteStore
 
+__all__ = ["album"]
+
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
+ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3), ("failed", 2)]
 
 
 def past(now: int, number: int = 600) -> list[Minute]:
@@ -36,7 +40,7 @@ def past(now: int, number: int = 600) -> list[Minute]:
             failed=int(n % 31 == 0),
             first=Spread(count=2, total=0.5 + n % 5 / 5, worst=0.4 + n % 5 / 4),
             whole=Spread(count=2, total=4 + n % 11, worst=4 + n % 13),
-            used={"scripted": Usage(input_tokens=900 * (n % 9), output_tokens=80 * (n % 7))},
+            used={"scripted": _used(n)},
             hits=n % 9,
             misses=1,
             lag=0.002 + n % 17 / 2000,
@@ -44,6 +48,11 @@ def past(now: int, number: int = 600) -> list[Minute]:
         )
         for n in range(number)
     ]
+
+
+def _used(n: int) -> Usage:
+    read = 900 * (n % 9)
+    return Usage(input_tokens=read, output_tokens=80 * (n % 7), cached_tokens=read * (n % 5) // 5)
 
 
 async def lived(home: Path) -> None:
@@ -57,6 +66,9 @@ async def lived(home: Path) -> None:
         for minute in past(int(now)):
             store.keep_minute(minute, since=0)
         await store.record_stop(stop)
+    with apsw.Connection(str(Paths(home).db)) as db:
+        db.executemany("INSERT OR REPLACE INTO pruned (state, count) VALUES (?, ?)", ENDED)
+    db.close()
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +135,13 @@ def test_the_way_to_the_dashboard_and_back_is_one_of_addresses(
     assert page.url == chat
 
 
+def test_a_picture_is_taken_of_the_dashboard(gateway: Served, visit: Visit, album: Path) -> None:
+    visitor = visit(gateway, **VIEWS["light"])
+    show(visitor, "overview")
+    visitor.page.locator("figure.chart").nth(8).wait_for()
+    take(visitor, album / "dashboard.png")
+
+
 def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page
@@ -131,7 +150,7 @@ def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Vi
     figures = page.locator(".figures").inner_text()
     assert "Running" in figures and told["version"] in figures
     accepted = page.locator(".ledger .whole dd").inner_text()
-    assert accepted == str(told["ledger"]["accepted"])
+    assert accepted == f"{told['ledger']['accepted']:,}"
     assert "It balances" in page.locator(".balance.sound").inner_text()
     assert page.get_by_text("Nothing is wrong.").is_visible()
     charts = page.locator("figure.chart")

@@ -3,7 +3,9 @@ import { html } from "../vendor/preact-htm.module.js";
 import { when } from "../view/times.js";
 import { roundAbove } from "./scale.js";
 
-const LEFT = 46;
+export const WIDTH = 340;
+export const HEIGHT = 132;
+const LEFT = 50;
 const RIGHT = 334;
 const TOP = 8;
 const BOTTOM = 110;
@@ -17,13 +19,19 @@ export function Area({ kind, chart, points, mark }) {
   return html`
     ${[0, top / 2, top].map((figure) => html`<g key=${figure} class="grid">
       <line x1=${LEFT} x2=${RIGHT} y1=${place.y(figure)} y2=${place.y(figure)} />
-      <text x=${LEFT - 5} y=${place.y(figure) + 3.5} text-anchor="end">${kind.show(figure)}</text>
+      <text x=${LEFT - 5} y=${place.y(figure) + 4} text-anchor="end">${kind.show(figure)}</text>
     </g>`)}
     ${moments(chart, points.length).map(({ index, anchor, text }) => html`<text key=${index} class="moment"
       x=${LEFT + index * wide} y="126" text-anchor=${anchor}>${text}</text>`)}
     ${mark !== null && html`<rect class="mark" x=${place.x(mark)} y=${TOP} width=${wide} height=${BOTTOM - TOP} />`}
     ${kind.shape === "bars" ? bars(rows, place) : rows.map((row) => line(row, place))}
   `;
+}
+
+/** The stretch of time that a share of the width is in. */
+export function placeAt(share, number) {
+  const place = Math.floor(((share * WIDTH - LEFT) / (RIGHT - LEFT)) * number);
+  return Math.max(0, Math.min(number - 1, place));
 }
 
 const known = (figure) => figure !== null;

@@ -2,7 +2,7 @@
 // arrow keys move over time, and the same as a table.
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { when } from "../view/times.js";
-import { Area } from "./area.js";
+import { Area, HEIGHT, WIDTH, placeAt } from "./area.js";
 import { stretches } from "./scale.js";
 
 /**
@@ -22,13 +22,13 @@ export function Chart({ kind, chart }) {
     event.preventDefault();
     setPlace(Math.max(0, Math.min(last, to)));
   };
-  const onPoint = (event) => setPlace(placeUnder(event, last));
+  const onPoint = (event) => setPlace(placeUnder(event, points.length));
   return html`<figure class="chart">
     <figcaption>
       <h3>${kind.title}</h3>
       <p class=${at === null ? "told" : "told marked"}>${at === null ? kind.told(points.filter(Boolean)) : say(at)}</p>
     </figcaption>
-    <svg viewBox="0 0 340 132" role="slider" tabindex="0" aria-label=${`${kind.title}, moment`} aria-orientation="horizontal"
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="slider" tabindex="0" aria-label=${`${kind.title}, moment`} aria-orientation="horizontal"
       aria-valuemin="0" aria-valuemax=${last} aria-valuenow=${at ?? last} aria-valuetext=${say(at ?? last)}
       onKeyDown=${onKey} onFocus=${() => setPlace(at ?? last)} onBlur=${() => setPlace(null)}
       onPointerMove=${onPoint} onPointerDown=${onPoint} onPointerLeave=${() => setPlace(null)}>
@@ -39,13 +39,9 @@ export function Chart({ kind, chart }) {
   </figure>`;
 }
 
-const LEFT = 46 / 340; // of the width: as in area.js
-const RIGHT = 334 / 340;
-
-function placeUnder(event, last) {
+function placeUnder(event, number) {
   const { left, width } = event.currentTarget.getBoundingClientRect();
-  const share = ((event.clientX - left) / width - LEFT) / (RIGHT - LEFT);
-  return Math.max(0, Math.min(last, Math.floor(share * (last + 1))));
+  return placeAt((event.clientX - left) / width, number);
 }
 
 function sentence(kind, { since, per }, points, index) {

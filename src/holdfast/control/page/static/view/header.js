@@ -12,7 +12,7 @@ export function ChatHeader({ page, narrow }) {
   const session = known ?? conversation?.session ?? null;
   return html`<header class="head">
     ${narrow && html`<${DrawerButton} page=${page} label="Open the list of chats" />`}
-    <h1>${session ? session.title || "New chat" : conversation ? "" : "New chat"}</h1>
+    <h1>${session ? session.title || "New chat" : conversation ? "" : page.viewer ? "Chats" : "New chat"}</h1>
     ${session && html`<${Actions} page=${page} session=${session} />`}
     <${Theme} page=${page} />
   </header>`;
