@@ -75,7 +75,7 @@ async def test_a_plain_turn_is_followed_from_its_acceptance_to_its_receipt(
     assert root.began_at <= found.one("wait").ended_at <= turn.ended_at <= delivery.ended_at
     asked = call.attributes
     assert asked["gen_ai.operation.name"] == "chat" and asked["gen_ai.provider.name"] == "local"
-    assert asked["gen_ai.response.finish_reasons"] == ("end",)
+    assert asked["gen_ai.response.finish_reasons"] == ("stop",)
     assert {"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"} <= asked.keys()
     assert turn.attributes["gen_ai.conversation.id"] == await traced.only_session()
     assert turn.attributes["holdfast.turn.state"] == "answered"
@@ -94,7 +94,7 @@ async def test_tools_stand_below_the_turn_that_called_them(traced: World, call: 
     assert tool.attributes["gen_ai.operation.name"] == "execute_tool"
     assert tool.attributes["gen_ai.tool.name"] == "safe"
     reasons = [each.attributes["gen_ai.response.finish_reasons"] for each in found.named("chat")]
-    assert len(reasons) == 2 and reasons[1] == ("end",)
+    assert reasons == [("tool_call",), ("stop",)]
     assert found.are_one_trace()
 
 

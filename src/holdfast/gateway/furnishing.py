@@ -116,7 +116,7 @@ def furnish(parts: Parts, built: Built) -> House:
     )
 
 
-def traces_of(parts: Parts) -> Traces | None:
+def traces_of(parts: Parts, *, redact: Redaction) -> Traces | None:
     if parts.spans is None:
         return None
     return Traces(
@@ -126,6 +126,7 @@ def traces_of(parts: Parts) -> Traces | None:
         model=parts.model,
         clock=parts.clock,
         new_id=parts.new_id,
+        redact=redact,
     )
 
 

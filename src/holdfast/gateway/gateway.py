@@ -88,7 +88,7 @@ class Gateway:
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
         self._outgoing = OutgoingFiles(parts.read_file, redact=self._redact, drop=parts.drop_file)
         self.receipts = Receipts()
-        self._traces = traces_of(parts)
+        self._traces = traces_of(parts, redact=self._redact)
         self.delivery = Delivery(
             self._doors,
             journal=parts.store,

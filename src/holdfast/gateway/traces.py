@@ -19,6 +19,7 @@ from holdfast.core.tracing import (
     span_id,
 )
 from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.redaction import Redaction
 
 
 class Traces:
@@ -37,8 +38,10 @@ class Traces:
         model: ModelChoice,
         clock: Clock,
         new_id: NewId,
+        redact: Redaction,
     ) -> None:
         self.model = model
+        self.redact = redact
         self.clock = clock
         self._spans = spans
         self._key = key

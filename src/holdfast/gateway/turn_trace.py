@@ -6,13 +6,20 @@ from collections.abc import Mapping, Sequence
 from holdfast.core.events import Event, ToolBegan, ToolEnded
 from holdfast.core.ids import CallId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
-from holdfast.core.message import Outcome
+from holdfast.core.message import Outcome, StopReason
 from holdfast.core.model import Completed
 from holdfast.core.tracing import Span, SpanKind, Value
 from holdfast.core.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.traces import Traces
 
 _FAILED = frozenset({Outcome.ERROR, Outcome.UNKNOWN})
+_REASONS = {  # in the words of the conventions
+    StopReason.END: "stop",
+    StopReason.TOOL_CALLS: "tool_call",
+    StopReason.LENGTH: "length",
+    StopReason.FILTERED: "content_filter",
+}
+_LONGEST_NAME = 100
 
 
 class TurnTrace:
@@ -49,17 +56,20 @@ class TurnTrace:
 
     def heard(self, completed: Completed) -> None:
         message = completed.message
+        reason = StopReason.TOOL_CALLS if message.calls else message.stop
         attributes = {
             **self._of_model(message.model),
             **_usage(completed.usage),
             "gen_ai.response.model": message.model or self._traces.model.name,
-            "gen_ai.response.finish_reasons": (message.stop.value,),
+            "gen_ai.response.finish_reasons": (_REASONS[reason],),
         }
         self._model_call(attributes)
 
     def saw(self, event: Event) -> None:
         if isinstance(event, ToolBegan):
-            self._tools[event.call_id] = event.name, self._traces.clock.now()
+            # A model may call what is not there by any name it likes.
+            name = self._traces.redact(event.name)[:_LONGEST_NAME]
+            self._tools[event.call_id] = name, self._traces.clock.now()
         elif isinstance(event, ToolEnded):
             self._tool(event.call_id, event.outcome.value, failed=event.outcome in _FAILED)
 
