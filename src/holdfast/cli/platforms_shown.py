@@ -24,6 +24,7 @@ from holdfast.service import exits
 from holdfast.service.paths import Paths
 
 _DOWN = "The gateway does not run; these are the accounts of the configuration."
+_AT_START = "What you change in the settings counts from the next start: holdfast gateway restart"
 
 
 def print_accounts(home: Path, *, as_json: bool) -> None:
@@ -61,6 +62,7 @@ def change(home: Path, account: str, do: str, *, as_json: bool) -> None:
     else:
         click.echo(f"{_name(view)} is {safe(_told(view))}.")
         _hint(view)
+        _tell_of_restart([view])
     if do == "resume" and not view.connected:
         sys.exit(exits.FAILED)
 
@@ -84,6 +86,13 @@ def _print(accounts: Sequence[AccountView]) -> None:
         if each.error:
             click.echo(f"{click.style(_name(each), bold=True)}: {safe(each.error)}")
         _hint(each)
+    _tell_of_restart(accounts)
+
+
+def _tell_of_restart(accounts: Sequence[AccountView]) -> None:
+    """Whoever has mended a password and asks again would be told of the old one."""
+    if any(each.state is AccountState.PARKED for each in accounts):
+        click.echo(_AT_START, err=True)
 
 
 def _name(view: AccountView) -> str:
