@@ -194,6 +194,7 @@ def test_pages_open_and_close_and_pausing_is_shown() -> None:
     assert "quit" in seen(what, helped) and pressed(helped, Key.HELP, ()).page is Page.TURNS
     assert "PAUSED" in seen(what, pressed(view, Key.PAUSE, what.turns))
     assert pressed(View(), Key.OPEN, ()).page is Page.TURNS
+    assert "holdfast sessions follow s_0" in seen(FULL, View(page=Page.DETAILS)), "all of it fits"
 
 
 def test_what_was_cut_says_so_and_a_chosen_line_is_seen_without_colours() -> None:

@@ -94,5 +94,6 @@ def _told_apart(used: Mapping[str, Usage], known: Mapping[str, Usage]) -> dict[s
     others = set(fresh[max(0, free) :])
     told = {model: usage for model, usage in used.items() if model not in others}
     if others:
-        told[OTHER_MODELS] = sum((used[model] for model in others), NO_USAGE)
+        already = told.get(OTHER_MODELS, NO_USAGE)
+        told[OTHER_MODELS] = sum((used[model] for model in others), already)
     return told

@@ -14,7 +14,7 @@ from holdfast.cli.top.summary import headline, summary
 from holdfast.cli.top.view import Page, View
 from holdfast.core.facts import Document, Snapshot, TurnFacts
 
-_LOWER = 5  # lines at the least for the lower part: turns with their header, details or help
+_TURNS, _DETAILS = 5, 8  # lines that the lower part has at the least, if it has as many to show
 _HELP = (
     ("up, down, j, k", "choose a turn; page up and down, g and G go further"),
     ("enter", "show all that is known of it; again, or escape: back"),
@@ -42,7 +42,7 @@ def _across(pieces: Line, columns: int) -> Line:
 
 
 def whole(sight: Sight) -> list[Line]:
-    """All there is to show, for what is no screen."""
+    """The same for what is no screen: no line is cut, and every turn is listed."""
     document = sight.document
     if document is None:
         return [line(text) for text in sight.why.splitlines()]
@@ -77,9 +77,10 @@ def _parts(document: Document, view: View, size: terminal_size, *, now: float) -
     turns = document.snapshot.open_turns
     upper = summary(document, columns=size.columns, now=now)
     room = size.lines - 3  # less the head, the foot, and a line between the parts
-    upper = upper[: max(0, room - min(_LOWER, len(turns) + 1))]
+    opened = view.page is Page.DETAILS and turns
+    upper = upper[: max(0, room - (_DETAILS if opened else min(_TURNS, len(turns) + 1)))]
     chosen = view.chosen(turns)
-    if view.page is Page.DETAILS and turns:
+    if opened:
         return [*upper, EMPTY, *_details(turns[chosen], now)]
     listed = _turns(document.snapshot, now, chosen=chosen)
     return [*upper, EMPTY, *_scrolled(listed, room - len(upper), chosen)]
