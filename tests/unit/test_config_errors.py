@@ -169,6 +169,13 @@ def test_a_host_is_a_name_or_an_address(refusal: Refusal, host: str) -> None:
     assert "gateway.host is not a host" in refusal(f'[gateway]\nhost = "{host}"\n')
 
 
+@pytest.mark.parametrize("proxy", ["nginx", "10.0.0.0/99", "", "10.0.0.1:80"])
+def test_a_proxy_is_trusted_by_its_address_and_not_by_a_name(refusal: Refusal, proxy: str) -> None:
+    message = refusal(f'[gateway]\ntrusted_proxy = ["::1", "{proxy}"]\n')
+    assert "gateway.trusted_proxy[1] is neither an address nor a network" in message
+    assert "172.16.0.0/12" in message
+
+
 def test_a_secret_written_out_is_refused_and_not_repeated(refusal: Refusal) -> None:
     message = refusal('[platforms.api]\ntoken = "hunter2hunter2"\n')
     assert "line 2: platforms.api.token is a secret written out" in message
