@@ -32,6 +32,7 @@ from holdfast.core.session import (
     RunnerRow,
     SessionRow,
 )
+from holdfast.core.source import Source
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.timeline import Course, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
@@ -122,6 +123,10 @@ class Library(Protocol):
 
     async def inbox_of(self, session_id: SessionId) -> list[InboxId]:
         """Every message that was ever said to a session. It looks at the whole inbox."""
+        ...
+
+    async def last_source(self, session_id: SessionId) -> Source | None:
+        """From where somebody was last answered in it; None: nobody knows any more."""
         ...
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None: ...

@@ -27,6 +27,7 @@ class Author(StrEnum):
     PERSON = "person"
     BOT = "bot"  # a program: another bot, a hook, an automatic reply
     OURSELVES = "ourselves"  # the account that it was brought by
+    OPERATOR = "operator"  # whoever runs the gateway, into a chat of others: no door says this
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,6 +79,8 @@ def speaker_of(source: Source) -> str | None:
     One line of plain characters: a name stands in front of what was said, and must not be able
     to look like the words of another, nor make a note of ours of what follows it.
     """
+    if source.author is Author.OPERATOR:
+        return "operator of this gateway"
     if source.chat_type is ChatType.DM:
         return None
     return plain_name(source.user_name, source.user_id) or "somebody"

@@ -9,7 +9,7 @@ from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import PrincipalId
 from holdfast.core.outbox import Address
 from holdfast.core.settings import DEFAULT_ACCOUNT, Settings
-from holdfast.core.source import Source
+from holdfast.core.source import Author, Source
 
 EVERYBODY = "*"
 
@@ -57,8 +57,10 @@ Resource = Source | Owned | Elsewhere
 
 def principal_of(source: Source) -> Principal:
     name = f"{source.platform}:{source.account}:{source.user_id}"
-    # The API and the page hand on only what came with the gateway's own token, or its cookie.
-    return Principal(id=PrincipalId(name), vouched=source.platform in ("api", "web"))
+    # The API and the page hand on only what came with the gateway's own token, or its cookie; so
+    # does whoever speaks as the operator into a chat of another platform.
+    vouched = source.platform in ("api", "web") or source.author is Author.OPERATOR
+    return Principal(id=PrincipalId(name), vouched=vouched)
 
 
 class Authority:

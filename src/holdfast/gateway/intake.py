@@ -61,6 +61,16 @@ class Gatehouse:
             self._house.tally.accepted()
         return accepted
 
+    async def speak(self, inbound: Inbound) -> Accepted:
+        """Accept what whoever runs the gateway says into a chat of others: it goes to the session
+        of that chat, and the answer to the chat."""
+        if not self._open:
+            raise IntakeClosed("the gateway is not taking messages now; try again in a moment")
+        accepted = await self.keep(inbound, self._threshold.speak(inbound))
+        if not accepted.duplicate:
+            self._house.tally.accepted()
+        return accepted
+
     async def keep(self, inbound: Inbound, principal: PrincipalId) -> Accepted:
         """Accept what was authorised, or what is the house's own word. Where the gateway is
         about to stop, it is kept for the next start."""

@@ -6,7 +6,7 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.job import JOBS
 from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.ports import NewId
-from holdfast.core.source import ChatType
+from holdfast.core.source import Author, ChatType
 from holdfast.gateway.doors import Doors
 
 
@@ -74,13 +74,15 @@ def address_of(row: InboxRow) -> Address:
     source, run = row.inbound.source, row.inbound.run
     if run is not None and run.address is not None:
         return run.address
+    # In a chat of two, everything answers the last message; quoting it would be noise. What the
+    # operator says has no message there that could be quoted.
+    alone = source.chat_type is ChatType.DM or source.author is Author.OPERATOR
     return Address(
         platform=source.platform,
         account=source.account,
         chat_id=source.chat_id,
         thread_id=source.thread_id,
-        # In a chat of two, everything answers the last message; quoting it would be noise.
-        reply_to=None if source.chat_type is ChatType.DM else row.inbound.message_id,
+        reply_to=None if alone else row.inbound.message_id,
     )
 
 

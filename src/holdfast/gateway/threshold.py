@@ -1,5 +1,6 @@
 """The threshold: what of all that platforms bring is taken in, and what its writer hears else."""
 
+from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Clock
@@ -44,7 +45,16 @@ class Threshold:
         if _among_others(source):
             self._groups.kept(source, now=self._clock.now())
 
+    def speak(self, inbound: Inbound) -> PrincipalId:
+        """As who somebody speaks who runs the gateway, into a chat of others. Raises
+        `NotAllowed`."""
+        principal = principal_of(inbound.source)
+        self._authority.authorise(principal, Action.OPERATE, inbound.source)
+        return principal.id
+
     async def _hear(self, inbound: Inbound, principal: Principal) -> None:
+        if inbound.source.author is Author.OPERATOR:
+            raise NotAllowed("a door brings the words of others, never those of the operator")
         try:
             self._groups.hear(inbound, now=self._clock.now())
         except LoopFound:

@@ -25,6 +25,7 @@ from holdfast.core.pairing import Pairings
 from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.source import Source
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.timeline import Course, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
@@ -126,6 +127,9 @@ class SqliteLibrary:
 
     async def unused_since(self, *, before: float, limit: int) -> list[SessionId]:
         return await self._read(partial(expiry_reads.unused_since, before=before, limit=limit))
+
+    async def last_source(self, session_id: SessionId) -> Source | None:
+        return await self._read(partial(session_reads.last_source, session_id=session_id))
 
     async def turn(self, turn_id: TurnId) -> TurnRow | None:
         return await self._read(partial(reads.turn, turn_id=turn_id))

@@ -1,9 +1,12 @@
 """What can be asked about sessions by those who speak in them: which they reach, what it cost."""
 
 import apsw
+import msgspec
 
+from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.session import SessionRow
+from holdfast.core.source import Source
 from holdfast.core.turn import TurnRow, Usage
 from holdfast.store import rows
 
@@ -47,6 +50,19 @@ def last_turn(cursor: apsw.Cursor, session_id: SessionId) -> TurnRow | None:
         (session_id,),
     ).fetchone()
     return None if row is None else rows.turn_row(row)
+
+
+def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
+    """By the deliveries of its last turns: no index leads from a session to its messages. What
+    children and jobs have brought was said by nobody."""
+    found = cursor.execute(
+        "SELECT json_extract(i.body, '$.source') FROM (SELECT id, started_at FROM turns"
+        " WHERE session_id = ? ORDER BY started_at DESC LIMIT 50) t"
+        " JOIN outbox o ON o.turn_id = t.id JOIN inbox i ON i.id = o.inbox_id"
+        f" WHERE i.platform <> '{HOUSE}' ORDER BY t.started_at DESC, o.seq DESC LIMIT 1",
+        (session_id,),
+    ).fetchone()
+    return None if found is None else msgspec.json.decode(str(found[0]), type=Source)
 
 
 def session_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:

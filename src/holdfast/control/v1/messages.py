@@ -10,14 +10,12 @@ from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import bad, conflict, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.uploads import received
-from holdfast.control.v1.views import AcceptedView, MessageView, NewMessage, Stopped
+from holdfast.control.v1.views import AcceptedView, MessageView, NewMessage, NewSteer, Stopped
+from holdfast.control.v1.voice import current_source, hand_in
 from holdfast.core.events import MessageEnded
 from holdfast.core.ids import InboxId
-from holdfast.core.inbox import Inbound, InboxRow
+from holdfast.core.inbox import BusyMode, Inbound, InboxRow
 from holdfast.core.session import SessionRow
-from holdfast.core.source import Source, build_session_key, place_of
-
-_OURS = ("web", "api")  # platforms whose messages come in by the gateway's own token
 
 
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,8 +25,21 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 async def say(room: Room, call: Call[NoQuery, NewMessage]) -> web.Response:
+    return await _say(room, await room.session(call.part("id")), call.body)
+
+
+async def steer(room: Room, call: Call[NoQuery, NewSteer]) -> web.Response:
+    """Told to the turn that runs before its next step. Where it ends just then, it runs next."""
     row, said = await room.session(call.part("id")), call.body
-    source = _source(room, row)
+    lane = room.gateway.lanes.get(row.id)
+    if lane is None or lane.turn is None:
+        raise conflict(f"nothing runs in session {row.id}: say it as a message.", code="idle")
+    message = NewMessage(text=said.text, message_id=said.message_id, mode=BusyMode.STEER)
+    return await _say(room, row, message)
+
+
+async def _say(room: Room, row: SessionRow, said: NewMessage) -> web.Response:
+    source = await current_source(room.gateway, row)
     if not said.text.strip() and not said.attachments:
         raise bad("text: there is nothing to say.", param="text")
     given = await received(room, row.id, said, source)
@@ -42,7 +53,7 @@ async def say(room: Room, call: Call[NoQuery, NewMessage]) -> web.Response:
         documents=given.documents,
         busy_mode=said.mode,
     )
-    accepted = await room.gateway.intake.accept(inbound)
+    accepted = await hand_in(room.gateway, inbound)
     kept = accepted.row.inbound
     if accepted.duplicate and (kept.text, kept.images) != (given.text, given.images):
         raise conflict(
@@ -79,33 +90,6 @@ async def read_message(room: Room, call: Call[WaitQuery, None]) -> web.Response:
 async def stop(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row, gateway = await room.session(call.part("id")), room.gateway
     return room.say(Stopped(stopped=await gateway.insisting.stop(row.id)))
-
-
-def _source(room: Room, row: SessionRow) -> Source:
-    """Where a message to this session comes from; refused where it would not come to it."""
-    platform, account, kind, chat = place_of(row.route)
-    if platform not in _OURS:
-        raise conflict(
-            f"session {row.id} belongs to a chat on {platform}: speak to it there.",
-            code="not_ours",
-        )
-    pointed = room.gateway.lanes.session_of(row.route)
-    if not row.current or (pointed is not None and pointed != row.id):
-        why = "was suspended" if row.suspended else "is over: its chat has gone on to another"
-        raise conflict(
-            f"session {row.id} {why}. It can be read, not spoken to; POST /api/v1/sessions opens "
-            "one.",
-            code="not_current",
-        )
-    source = Source(
-        platform=platform, account=account, chat_id=chat, chat_type=kind, user_id="owner"
-    )
-    if build_session_key(source) != row.route:  # its name is too long to be had from its route
-        raise conflict(
-            f"session {row.id} has a name that only its own platform knows: speak to it there.",
-            code="not_ours",
-        )
-    return source
 
 
 def _inbox_id(text: str) -> InboxId:

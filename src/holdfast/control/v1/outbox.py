@@ -1,6 +1,6 @@
 """The two boxes over HTTP: what is owed to chats and what came of it, and what was accepted."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
@@ -26,7 +26,7 @@ Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 class OutboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`state`: only those that stand so. `before`: those that were owed before that `seq`."""
 
-    state: DeliveryState | None = None
+    state: Literal["", "streaming", "pending", "sending", "sent", "failed", "unknown"] = ""
     before: Number | None = None
     limit: Limit = 50
 
@@ -34,14 +34,17 @@ class OutboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class InboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`state`: only those that stand so; without it, those that have not ended."""
 
-    state: InboxState | None = None
+    state: Literal[
+        "", "queued", "running", "answered", "merged", "superseded", "refused", "failed"
+    ] = ""
     offset: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
     limit: Limit = 50
 
 
 async def list_outbox(room: Room, call: Call[OutboxQuery, None]) -> web.Response:
     asked = call.query
-    rows = await room.store.outbox(state=asked.state, before=asked.before, limit=asked.limit + 1)
+    state = DeliveryState(asked.state) if asked.state else None
+    rows = await room.store.outbox(state=state, before=asked.before, limit=asked.limit + 1)
     views = [owed_view(row) for row in rows[: asked.limit]]
     return room.say(OwedList(deliveries=views, more=len(rows) > asked.limit))
 
@@ -62,6 +65,7 @@ async def retry_delivery(room: Room, call: Call[NoQuery, None]) -> web.Response:
 
 async def list_inbox(room: Room, call: Call[InboxQuery, None]) -> web.Response:
     asked = call.query
-    rows = await room.store.inbox(state=asked.state, offset=asked.offset, limit=asked.limit + 1)
+    state = InboxState(asked.state) if asked.state else None
+    rows = await room.store.inbox(state=state, offset=asked.offset, limit=asked.limit + 1)
     lines = [InboxLine(**msgspec.structs.asdict(row)) for row in rows[: asked.limit]]
     return room.say(InboxList(messages=lines, more=len(rows) > asked.limit))

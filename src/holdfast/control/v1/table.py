@@ -12,6 +12,7 @@ from holdfast.control.v1 import (
     logs,
     memory,
     messages,
+    moving,
     outbox,
     overall,
     pairing,
@@ -29,6 +30,7 @@ from holdfast.control.v1.chart_views import Chart
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
 from holdfast.control.v1.log_views import LogPage
+from holdfast.control.v1.moving import ForkAsked
 from holdfast.control.v1.outbox_views import InboxList, OwedList, OwedView
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
 from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
@@ -45,6 +47,7 @@ from holdfast.control.v1.views import (
     NewMessage,
     NewNote,
     NewSession,
+    NewSteer,
     NotebookChange,
     NotebookList,
     NotebookView,
@@ -287,6 +290,56 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         gives=AcceptedView,
         statuses=(202, 200),
         refuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/steer",
+        about="Tell something to the turn that runs, before its next step.",
+        handler=messages.steer,
+        looks=False,
+        takes=NewSteer,
+        gives=AcceptedView,
+        statuses=(202, 200),
+        refuses=(403, 409),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/suspend",
+        about="Set a conversation aside: what is said next in its chat begins a fresh one.",
+        handler=moving.suspend,
+        looks=False,
+        gives=SessionView,
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/resume",
+        about="Have its chat go on in a conversation that it has left.",
+        handler=moving.resume,
+        looks=False,
+        gives=SessionView,
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/reset",
+        about="Begin a fresh conversation in its chat; this one is stopped and kept.",
+        handler=moving.reset,
+        looks=False,
+        gives=SessionView,
+        statuses=(201,),
+        refuses=(409,),
+    ),
+    Endpoint(
+        method="POST",
+        path=f"{_SESSION}/fork",
+        about="Have its chat go on in a copy of a conversation.",
+        handler=moving.fork,
+        looks=False,
+        takes=ForkAsked,
+        gives=SessionView,
+        statuses=(201,),
+        refuses=(409,),
     ),
     Endpoint(
         method="POST",

@@ -180,6 +180,13 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     attachments: list[Attachment] = []
 
 
+class NewSteer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`message_id` is the client's own: sent again, it is the same message."""
+
+    text: str
+    message_id: Name
+
+
 class AcceptedView(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     message_id: str

@@ -1,0 +1,111 @@
+"""The operator speaks into a chat of others: by everybody's way, marked, and answered there."""
+
+import msgspec
+import pytest
+from tests.contract.conftest import Until, World
+
+from holdfast.control.v1.refusals import Refused
+from holdfast.control.v1.voice import current_source, hand_in, source_of
+from holdfast.core.errors import NotAllowed
+from holdfast.core.ids import SessionId
+from holdfast.core.inbox import Accepted, Inbound, InboxState
+from holdfast.core.message import UserMessage
+from holdfast.core.settings import SessionSettings
+from holdfast.core.source import Author, ChatType, Source
+
+MARK = "operator of this gateway"
+
+
+async def said(world: World, session_id: SessionId, text: str, name: str = "op1") -> Accepted:
+    row = await world.store.session(session_id)
+    assert row is not None
+    source = await current_source(world.gateway, row)
+    inbound = Inbound(source=source, event_id=name, message_id=name, text=text)
+    return await hand_in(world.gateway, inbound)
+
+
+async def test_the_answer_goes_to_the_chat_and_the_words_are_marked(world: World) -> None:
+    """G1: it is in the inbox of that chat, and has one visible end."""
+    world.model.say("hello", "as you wish")
+    world.say("hi")
+    assert await world.texts(1) == ["hello"]
+    session_id = await world.only_session()
+    accepted = await said(world, session_id, "say it politely")
+    assert await world.texts(2) == ["hello", "as you wish"]
+    first, second = await world.sent(2)
+    assert second.outgoing.chat_id == first.outgoing.chat_id
+    assert (await world.end_of(accepted)).state is InboxState.ANSWERED
+    assert await world.only_session() == session_id
+    words = [m for m in await world.transcript(session_id) if isinstance(m, UserMessage)]
+    assert [(m.text, m.speaker) for m in words] == [("hi", None), ("say it politely", MARK)]
+    row = await world.store.session(session_id)
+    assert row is not None and row.principal == "simulated:default:ann"
+
+
+async def test_where_people_share_a_session_nobody_of_them_is_spoken_for(world: World) -> None:
+    """The answer quotes nothing: what the operator said is no message of that platform."""
+    await world.stop()
+    shared = SessionSettings(group_sessions_per_user=False)
+    world.settings = msgspec.structs.replace(world.settings, sessions=shared)
+    await world.start()
+    world.model.say("hello", "everybody")
+    world.say("hi", chat="room", chat_type=ChatType.GROUP)
+    await world.texts(1)
+    accepted = await said(world, await world.only_session(), "greet them all")
+    first, second = await world.sent(2)
+    assert (second.text, second.outgoing.reply_to) == ("everybody", None)
+    assert first.outgoing.reply_to is not None
+    assert accepted.row.principal == "simulated:default:operator"
+
+
+async def test_a_command_of_the_operator_is_carried_out_and_told_in_the_chat(world: World) -> None:
+    """Also one that nobody of that chat may give: whoever runs the gateway may."""
+    world.model.say("hello")
+    world.say("hi")
+    await world.texts(1)
+    old = await world.only_session()
+    accepted = await said(world, old, "/new")
+    assert (await world.end_of(accepted)).state is InboxState.ANSWERED
+    assert await world.texts(2) == ["hello", "A new conversation begins."]
+    row = await world.store.session(old)
+    assert row is not None and not row.current
+    with pytest.raises(Refused, match="its chat has gone on to another"):
+        await current_source(world.gateway, row)
+    assert (await source_of(world.gateway, row)).chat_id == "home"
+
+
+async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
+    world: World, until: Until
+) -> None:
+    """K2: it is durable when whoever said it is told so."""
+    world.model.say("hello", "there you are")
+    world.say("hi")
+    await world.texts(1)
+    session_id = await world.only_session()
+    world.gateway.lanes.hold(children=False)
+    await said(world, session_id, "and now?")
+    await world.die()
+    await world.start()
+    await until(lambda: len(world.service.ledger().sent) == 2)
+    assert await world.texts(2) == ["hello", "there you are"]
+
+
+async def test_no_door_can_speak_as_the_operator(world: World) -> None:
+    source = Source(platform="simulated", chat_id="home", user_id="mallory", author=Author.OPERATOR)
+    inbound = Inbound(source=source, event_id="x", message_id="x", text="/restart")
+    with pytest.raises(NotAllowed, match="never those of the operator"):
+        await world.gateway.intake.accept(inbound)
+
+
+async def test_the_work_of_an_agent_for_another_is_not_spoken_to(world: World) -> None:
+    world.model.say("hello")
+    world.say("hi")
+    await world.texts(1)
+    row = await world.store.session(await world.only_session())
+    assert row is not None
+    child = msgspec.structs.replace(row, route="house:default:dm:x:")
+    with pytest.raises(Refused, match="speak to that"):
+        await source_of(world.gateway, child)
+    gone = msgspec.structs.replace(row, id="s_other", route="elsewhere:default:dm:home:")
+    with pytest.raises(Refused, match="not configured any more"):
+        await source_of(world.gateway, gone)
