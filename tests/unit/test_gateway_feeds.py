@@ -77,6 +77,18 @@ async def test_a_deleted_session_is_told_to_all_and_lets_its_readers_go() -> Non
         assert feed.closed and changes.deleted == [HERE] and not changes.sessions
 
 
+async def test_who_reads_elsewhere_is_let_go_when_the_gateway_stops() -> None:
+    feeds = Feeds()
+    with feeds.attend() as attending:
+        feeds.changed(HERE)
+        feeds.stirred()
+        assert not attending.wake.is_set(), "that is told to others"
+        feeds.close()
+        assert attending.closed and attending.wake.is_set()
+    with feeds.attend() as late:
+        assert late.closed
+
+
 def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
     step, call = LiveStep(), CallId("c1")
     assert step.take(TextStreamed("hello "))

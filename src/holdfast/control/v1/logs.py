@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -70,7 +71,9 @@ async def log_events(room: Room, call: Call[LogEventsQuery, None]) -> web.Stream
     with feeds.attend() as attending, room.pulse.kept(attending):
 
         def news() -> None:
-            loop.call_soon_threadsafe(attending.wake.set)
+            # The log's thread may be about to call when the loop ends, and its readers with it.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(attending.wake.set)
 
         start = room.log.newest if after is None else after
         with room.log.read(call.query.wanted, after=start, news=news) as reader:
