@@ -96,7 +96,8 @@ class Facts:
         """Only while it runs: a start has not taken everything up yet, and a stop lets go of it."""
         if self._owned is None or not self.running:
             return {"unowned": 0, "unowned_since": None}
-        # Before the store is asked: a message that ends meanwhile is open in neither.
+        # Before the store is asked: an end is told here after its commit, so that what is not here
+        # by now and has ended is not open there either.
         owned = self._owned()
         found = await library.open_messages(before=self._clock.now() - _UNOWNED_AFTER)
         lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
