@@ -200,3 +200,19 @@ def test_broken_html_is_read_as_far_as_it_goes():
         == "a\n[b](http://h/x)"
     )
     assert page_text("<" * 1000 + "x", "") != ""
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", "<a ", "<a x='", "</", "<?", "<![x>", "<a href=x>y", "<script>"]
+)
+def test_a_page_that_ends_nothing_that_it_begins_is_read_in_one_go(piece: str) -> None:
+    """The parser of the library would look for the end of each through all that follows."""
+    assert page_text("<p>hello" + piece * 20_000 + "</a>" * 20_000, "http://h/").startswith("hello")
+
+
+def test_a_charset_cannot_make_a_page_unreadable() -> None:
+    """Half a character is kept by nothing, and two charsets take for ever."""
+    assert decode_page(b"hi +2AA-", "utf-7").encode() == b"hi ?"
+    long = b"a" * 1000 + b"-" + b"b9" * 300_000
+    assert decode_page(long, "punycode") == long.decode()
+    assert decode_page(b"hi", "a\x00b") == "hi"

@@ -1,8 +1,11 @@
 """Readable text of a web page: what a person would read, with its links, and no more."""
 
+import codecs
 import re
 from html.parser import HTMLParser
 from urllib.parse import urljoin
+
+from holdfast.core.markup import closed
 
 SILENT = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe", "select"})
 # fmt: off
@@ -15,6 +18,9 @@ BLOCKS = frozenset({
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 VOID = frozenset({"br", "hr", "img", "input", "meta", "link"})
 CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([a-zA-Z0-9_-]+)", re.IGNORECASE)
+
+# No page is written in these, and to read a long text by them takes for ever.
+_OF_DOMAINS = frozenset({"idna", "punycode"})
 
 
 class _Page(HTMLParser):
@@ -43,7 +49,9 @@ class _Page(HTMLParser):
         self._preformatted += tag == "pre"
         if tag == "a":
             target = dict(attrs).get("href") or ""
-            self._links.append((target.strip(), len(self._parts)))
+            # A link that begins ends the one before it, as browsers have it: within each other,
+            # every one would repeat all that is in it.
+            self._links = [(target.strip(), len(self._parts))]
 
     def handle_endtag(self, tag: str) -> None:
         self._in_title = False
@@ -78,7 +86,7 @@ class _Page(HTMLParser):
 
 def page_text(html: str, address: str) -> str:
     page = _Page(address)
-    page.feed(html)
+    page.feed(closed(html))
     page.close()
     return page.text()
 
@@ -91,7 +99,9 @@ def decode_page(data: bytes, declared: str | None) -> str:
     for name in (declared, found and found[1].decode()):
         if name:
             try:
-                return data.decode(name, errors="replace")
-            except LookupError:
+                if codecs.lookup(name).name not in _OF_DOMAINS:
+                    # Some charsets can spell halves of characters, which nothing can keep.
+                    return data.decode(name, "replace").encode("utf-8", "replace").decode()
+            except (LookupError, ValueError):  # there is no such charset
                 continue
     return data.decode(errors="replace")

@@ -268,7 +268,7 @@ PAGES = (
 @pytest.mark.parametrize("piece", PAGES)
 def test_a_page_that_ends_nothing_that_it_begins_is_read_in_one_go(piece: str) -> None:
     """Bombs: the parser of the library would look for the end of each through all that follows."""
-    assert read_mail(b"Content-Type: text/html\n\n<p>hello" + piece.encode() * 60_000).text
+    assert read_mail(b"Content-Type: text/html\n\n<p>hello" + piece.encode() * 20_000).text
 
 
 def test_a_page_is_read_with_all_its_oddities() -> None:

@@ -3,38 +3,22 @@
 import re
 from html.parser import HTMLParser
 
+from holdfast.core.markup import closed
+
 _SILENT = frozenset({"head", "script", "style", "title", "template", "noscript"})
 _LINES = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section", "article"})
 _PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"})
 _NEVER_CLOSED = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
 _LONGEST = 500_000  # characters that are read: some times what is shown of a mail
-_LONGEST_TAG = 4096  # characters; a longer one holds a picture
-# A comment, a tag whose quotes are closed, any other tag, and what only looks like one. But for a
-# comment, none of them is looked for beyond the next "<".
-_MARKUP = re.compile(
-    r"""<!--.*?(?:-->|\Z)|<(?:[^<>"']|"[^"<]*"|'[^'<]*')*+>|<[^<>]*+>|<""", re.DOTALL
-)
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]*")
 _DEEPEST = 20  # quotes in quotes that are told apart
 
 
 def text_of(page: str) -> str:
     """Never raises, whatever the page is. Quotes are marked as in plain mail, by "> "."""
     reader = _Page()
-    reader.feed(_MARKUP.sub(_whole, page[:_LONGEST]))
+    reader.feed(closed(page[:_LONGEST]))
     reader.close()
     return reader.text()
-
-
-def _whole(found: re.Match[str]) -> str:
-    """What the parser is given of it. It looks for the end of whatever was begun and not ended
-    through the whole page, each time anew, so it is given nothing of the kind."""
-    said, tag = found[0], _TAG.match(found[0])
-    if tag is None:
-        return " " if said[1:2] in ("!", "?") else "&lt;" + said[1:]
-    if not said.endswith(">"):
-        return "&lt;"
-    return said if len(said) <= _LONGEST_TAG else f"{tag[0]}>"
 
 
 class _Page(HTMLParser):

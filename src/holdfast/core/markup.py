@@ -1,0 +1,27 @@
+"""Markup of strangers: a page of HTML as a parser gets through it, whatever was done to it."""
+
+import re
+
+_LONGEST_TAG = 4096  # characters; a longer one holds a picture
+# A comment, a tag whose quotes are closed, any other tag, and what only looks like one. But for a
+# comment, none of them is looked for beyond the next "<".
+_MARKUP = re.compile(
+    r"""<!--.*?(?:-->|\Z)|<(?:[^<>"']|"[^"<]*"|'[^'<]*')*+>|<[^<>]*+>|<""", re.DOTALL
+)
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]*")
+
+
+def closed(page: str) -> str:
+    """The same page without comments and declarations, in which everything that is begun is ended.
+
+    The parser of the library looks for the end of what was begun through all that follows, for
+    each of them anew: a few kilobytes of tags that nobody ends would take it minutes.
+    """
+    return _MARKUP.sub(_whole, page)
+
+
+def _whole(found: re.Match[str]) -> str:
+    said, tag = found[0], _TAG.match(found[0])
+    if tag is None:
+        return " " if said[1:2] in ("!", "?") else "&lt;" + said[1:]
+    return said if len(said) <= _LONGEST_TAG else f"{tag[0]}>"
