@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.control.test_v1_turns import until_begun
 from tests.control.v1 import V1
 from tests.platforms.served import Served
 
@@ -198,3 +199,33 @@ async def _until(events: Any, name: str) -> Any:
         yield event
         if event.name == name:
             return
+
+
+async def test_sessions_are_chosen_by_how_they_stand_whose_they_are_and_what_was_said(
+    v1: V1,
+) -> None:
+    idle, running, aside, over = [await v1.open(f"stands {n}") for n in range(4)]
+    for session, word in ((idle, "quince"), (aside, "medlar"), (over, "damson")):
+        await v1.end(await v1.say(session, f"[text a {word} on the table]"))
+    await v1.ask("POST", f"/sessions/{aside}/suspend")
+    await v1.ask("POST", f"/sessions/{over}/reset")
+    await v1.say(running, "[first 60] never")
+    await until_begun(v1, running)
+    mine = {idle, running, aside, over}
+
+    async def found(**asked: str) -> set[str]:
+        listed = await v1.get("/sessions", limit=1000, **asked)
+        return {row["id"] for row in listed["sessions"]} & mine
+
+    assert await found(state="running") == {running}
+    assert await found(state="waiting") == set()
+    assert await found(state="suspended") == {aside}
+    assert await found(state="ended") == {over}
+    assert await found(state="idle") == {idle}
+    assert await found(text="medlar table") == {aside}
+    assert await found(text="on the table", state="ended") == {over}
+    assert await found(text="nothing of the kind") == set()
+    assert await found(user="web:default:owner", state="idle") == {idle}
+    assert await found(user="somebody") == set()
+    await v1.ask("POST", f"/sessions/{running}/stop")
+    assert (await v1.refused("GET", "/sessions", params={"state": "asleep"}))[0] == 400

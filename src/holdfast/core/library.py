@@ -28,8 +28,10 @@ from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.core.session import (
+    ALL_SESSIONS,
     ProcessRow,
     RunnerRow,
+    SessionFilter,
     SessionRow,
 )
 from holdfast.core.source import Source
@@ -54,6 +56,7 @@ class Library(Protocol):
         q: str = "",
         platform: str = "",
         children: bool = False,
+        among: SessionFilter = ALL_SESSIONS,
     ) -> list[SessionRow]:
         """The most recently active first; with `q`, those that have it in their title. Those of
         children are among them only where they are asked for."""

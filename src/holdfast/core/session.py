@@ -44,6 +44,20 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.auto_reset_reason is not None
 
 
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are listed. `user`: those whose owner has it in their id; `only` and
+    `without` name them; None: whatever they are."""
+
+    user: str = ""
+    only: tuple[SessionId, ...] | None = None
+    without: tuple[SessionId, ...] = ()
+    suspended: bool | None = None
+    ended: bool | None = None
+
+
+ALL_SESSIONS = SessionFilter()
+
+
 class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation that comes from elsewhere: its records get the seqs 1, 2, 3 …"""
 

@@ -24,7 +24,7 @@ from holdfast.core.outbox import DeliveryRow, DeliveryState
 from holdfast.core.pairing import Pairings
 from holdfast.core.quiet import QuietChat
 from holdfast.core.reset import Deadline, Expiring
-from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.session import ALL_SESSIONS, ProcessRow, RunnerRow, SessionFilter, SessionRow
 from holdfast.core.source import Source
 from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.timeline import Course, TurnOutline
@@ -65,9 +65,10 @@ class SqliteLibrary:
         q: str = "",
         platform: str = "",
         children: bool = False,
+        among: SessionFilter = ALL_SESSIONS,
     ) -> list[SessionRow]:
         asked = partial(reads.sessions, limit=limit, offset=offset, q=q, platform=platform)
-        return await self._read(partial(asked, children=children))
+        return await self._read(partial(asked, children=children, among=among))
 
     async def route(self, key: SessionKey) -> SessionId | None:
         """Where a message of this route would go on; None: in a session yet to be opened."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from urllib.parse import quote
 
 import apsw
+import msgspec
 
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import HOUSE
@@ -14,7 +15,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import InboxRow
 from holdfast.core.message import Record
-from holdfast.core.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.session import ALL_SESSIONS, ProcessRow, RunnerRow, SessionFilter, SessionRow
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.store import approval_reads, inbox_reads, outbox_reads, rows
@@ -31,14 +32,24 @@ def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
 
 
 def sessions(
-    cursor: apsw.Cursor, *, limit: int, offset: int, q: str, platform: str, children: bool
+    cursor: apsw.Cursor,
+    *,
+    limit: int,
+    offset: int,
+    q: str,
+    platform: str,
+    children: bool,
+    among: SessionFilter = ALL_SESSIONS,
 ) -> list[SessionRow]:
     # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
     listed = cursor.execute(
         f"SELECT {rows.SESSION} FROM (SELECT * FROM sessions"
         " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
         " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
-        f" AND (?5 OR route NOT GLOB '{HOUSE}:*')"
+        f" AND (?5 OR route NOT GLOB '{HOUSE}:*') AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
+        " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
+        " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
+        " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
         " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
         (
             limit,
@@ -46,6 +57,11 @@ def sessions(
             _like(q) if q else "",
             f"{quote(platform, safe='')}:" if platform else "",
             children,
+            _like(among.user) if among.user else "",
+            None if among.only is None else msgspec.json.encode(among.only).decode(),
+            msgspec.json.encode(among.without).decode() if among.without else None,
+            among.suspended,
+            among.ended,
         ),
     )
     return [rows.session_row(row) for row in listed]

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 from aiohttp import web
 
+from holdfast.control.v1.choosing import Standing, chosen
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.live import live_of
 from holdfast.control.v1.room import Room
@@ -18,6 +19,7 @@ from holdfast.control.v1.views import (
 )
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Record
+from holdfast.core.search import MOST_WORDS
 from holdfast.core.source import build_session_key
 from holdfast.core.turn import TurnRow
 from holdfast.gateway import leaving
@@ -29,12 +31,17 @@ Words = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`q`: only those that have it in their title; `children`: also those of child agents."""
+    """`q`: only those that have it in their title; `text`: in which all these words were said
+    together, by the search index; `user`: whose owner has it in their id; `children`: also those
+    of child agents."""
 
     limit: Limit = 50
     offset: Offset = 0
     q: Words = ""
     platform: Words = ""
+    text: Annotated[str, msgspec.Meta(max_length=MOST_WORDS)] = ""
+    state: Standing = ""
+    user: Words = ""
     children: bool = False
 
 
@@ -50,6 +57,9 @@ async def list_sessions(room: Room, call: Call[ListQuery, None]) -> web.Response
         q=asked.q,
         platform=asked.platform,
         children=asked.children,
+        among=await chosen(
+            room, state=asked.state, user=asked.user, text=asked.text, platform=asked.platform
+        ),
     )
     views = [room.view_of(row) for row in rows[: asked.limit]]
     return room.say(SessionList(sessions=views, more=len(rows) > asked.limit))

@@ -1,0 +1,54 @@
+"""Choosing sessions for a list: by how they stand, whose they are, and what was said in them."""
+
+from typing import Literal
+
+import msgspec
+
+from holdfast.control.v1.room import Room
+from holdfast.core.ids import SessionId
+from holdfast.core.search import SearchQuery
+from holdfast.core.session import SessionFilter
+from holdfast.core.turn import LaneState
+
+Standing = Literal["", "running", "waiting", "idle", "suspended", "ended"]
+
+_MOST_FOUND = 200  # places in which the words stand that are looked at, the best first
+
+
+async def chosen(
+    room: Room, *, state: Standing, user: str, text: str, platform: str
+) -> SessionFilter:
+    """What of the question the title and the platform do not answer."""
+    said = await _said(room, text, platform) if text.strip() else None
+    return _standing(room, state, SessionFilter(user=user, only=said))
+
+
+async def _said(room: Room, text: str, platform: str) -> tuple[SessionId, ...]:
+    query = SearchQuery(words=text, limit=_MOST_FOUND, platform=platform)
+    found = await room.store.search(query)
+    return tuple(dict.fromkeys(each.session.id for each in found))
+
+
+def _standing(room: Room, state: Standing, every: SessionFilter) -> SessionFilter:
+    """What runs and what waits is known to the lanes alone."""
+    live = {lane.session_id: lane.state for lane in room.gateway.lanes}
+    waiting = {each for each, stands in live.items() if stands is LaneState.WAITING}
+    running = {each for each, stands in live.items() if stands is not LaneState.IDLE} - waiting
+    match state:
+        case "running":
+            return _only(every, running)
+        case "waiting":
+            return _only(every, waiting)
+        case "suspended":
+            return msgspec.structs.replace(every, suspended=True)
+        case "ended":
+            return msgspec.structs.replace(every, ended=True, suspended=False)
+        case "idle":
+            busy = tuple(running | waiting)
+            return msgspec.structs.replace(every, ended=False, suspended=False, without=busy)
+    return every
+
+
+def _only(every: SessionFilter, wanted: set[SessionId]) -> SessionFilter:
+    both = wanted if every.only is None else wanted.intersection(every.only)
+    return msgspec.structs.replace(every, only=tuple(both))
