@@ -67,7 +67,7 @@ class RecentLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = self.format(record)
-        except Exception:  # anybody's `extra`: it must not end the thread that writes the log
+        except Exception:  # noqa: BLE001 - anybody's `extra`: it must not end the log's thread
             self.handleError(record)
             return
         with self._held:
