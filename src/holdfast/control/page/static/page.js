@@ -209,7 +209,8 @@ export class Page extends Observed {
     const session = await api.open(chat);
     this.chats.put(session);
     if (this.conversation?.id !== id || session.id === id) return;
-    history.pushState(null, "", `#/chat/${encodeURIComponent(session.id)}`);
+    this.chatAddress = `#/chat/${encodeURIComponent(session.id)}`;
+    history.pushState(null, "", this.chatAddress);
     this.seek = null;
     this.#show(session.id, answer);
   }

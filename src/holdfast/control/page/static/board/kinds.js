@@ -3,7 +3,7 @@ import { size } from "../view/times.js";
 import { many, money, percent, seconds, short } from "./figures.js";
 
 const sum = (points, of) => points.reduce((total, point) => total + of(point), 0);
-const least = (number) => Number(number.toFixed(number < 10 ? 1 : 0));
+const rounded = (number) => Number(number.toFixed(number < 10 ? 1 : 0));
 const input = ({ usage }) => usage.input_tokens ?? 0;
 const cached = ({ usage }) => usage.cached_tokens ?? 0;
 const output = ({ usage }) => usage.output_tokens ?? 0;
@@ -13,7 +13,7 @@ const looked = (figure) => figure || null; // 0: nobody looked
 
 export const KINDS = [
   {
-    title: "Turns a minute", unit: "turns", shape: "bars", least: 1, show: (figure) => short(least(figure)),
+    title: "Turns a minute", unit: "turns", shape: "bars", least: 1, show: (figure) => short(rounded(figure)),
     series: [
       { name: "ended well", tone: "accent", of: ({ turns, failed }, per) => (turns - failed) / (per / 60) },
       { name: "failed", tone: "bad", of: ({ failed }, per) => failed / (per / 60) },
