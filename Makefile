@@ -15,7 +15,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/pytest -n $(WORKERS) --max-worker-restart=0
 ARGS ?=
 
-.PHONY: help run test check format bench soak mutants clean
+.PHONY: help run test check lint types format bench soak mutants clean
 
 help:  ## list what can be done
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -30,11 +30,15 @@ test: $(DEV_STAMP)  ## run every test but the soak
 	@scripts/system-packages $(VENV)
 	@$(PYTEST) --dist loadfile --no-loadscope-reorder -m "not soak" -rs $(ARGS)
 
-check: $(DEV_STAMP)  ## format, lint, types, and who may import whom
+check: lint types  ## format, lint, types, and who may import whom
+
+lint: $(DEV_STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+types: $(DEV_STAMP)
+	@$(BIN)/mypy
 
 format: $(DEV_STAMP)  ## put the code in the form that check wants
 	@$(BIN)/ruff format .
