@@ -125,8 +125,11 @@ async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: Sqlit
     open_still = await shown(store)
     assert (open_still[-1].kind, open_still[-1].parting) == (SpanKind.AWAY, Parting.CUT)
     assert open_still[-1].ended_at is None
+    running = open_still[-2]
+    assert (running.name, running.outcome, running.ended_at) == ("terminal", None, None)
     await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=51)
     await store.record_back((), at=52)
+    assert [span.kind for span in await shown(store)].count(SpanKind.MODEL) == 1
     result = ToolMessage(call_id=CALL.id, name="terminal", text="ok", taken_up=TakenUp.ATTACHED)
     await store.record_finished(TURN, session_id=SESSION, message=result, at=53)
     await ended(store, message, at=60)

@@ -42,7 +42,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     message_seq: int | None = None
     call_id: CallId | None = None
     model: str = ""
-    tool: str = ""  # "": it has no result yet
+    tool: str = ""
     outcome: Outcome | None = None
     taken_up: TakenUp | None = None
 

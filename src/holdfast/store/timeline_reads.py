@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import apsw
+import msgspec
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import ENDS, InboxState
@@ -16,7 +17,7 @@ from holdfast.store.writes import stopping, transcript
 
 _ENDLESS = 9e15  # past every time
 _ENDS = ", ".join(f"'{state.value}'" for state in sorted(ENDS))
-# The first of its parts that is no word of a person's is enough to know what was done.
+# Of its message only what names it: the words themselves are in the transcript.
 _STEP = (
     "p.seq, p.kind, p.started_at, p.finished_at, p.message_seq, p.call_id,"
     " json_extract(m.body, '$.model'), json_extract(m.body, '$.name'),"
@@ -98,7 +99,18 @@ def _steps(cursor: apsw.Cursor, turn_id: TurnId, *, after: int, limit: int) -> l
         " AND m.seq = p.message_seq WHERE p.turn_id = ? AND p.seq > ? ORDER BY p.seq LIMIT ?",
         (turn_id, after, limit),
     )
-    return [_line(row) for row in found]
+    lines = [_line(row) for row in found]
+    if all(line.finished_at is not None for line in lines):
+        return lines
+    # What runs has no result yet that could name it; the reply that asked for it does.
+    names = {call.id: call.name for call in transcript.last_calls(cursor, turn_id)}
+    return [_named(line, names) for line in lines]
+
+
+def _named(line: StepLine, names: Mapping[CallId, str]) -> StepLine:
+    if line.tool or line.call_id is None:
+        return line
+    return msgspec.structs.replace(line, tool=names.get(line.call_id, ""))
 
 
 def _line(row: Row) -> StepLine:

@@ -53,7 +53,7 @@ def _parting(course: Course, stop: StopRow, since: float) -> Parting:
         for asked in course.approvals
         if asked.asked_at <= since and (asked.ended_at is None or asked.ended_at > since)
     ]
-    if waits and not _in_a_call(course, since):
+    if waits and not in_a_call(course, since):
         return Parting.WAITING
     if stop.order.kind is StopKind.CRASH:
         return Parting.CUT
@@ -73,7 +73,8 @@ def _left(course: Course, stop: StopRow) -> Parting:
     return Parting.PARKED if stop.parked and not stop.interrupted else Parting.CUT
 
 
-def _in_a_call(course: Course, at: float) -> bool:
+def in_a_call(course: Course, at: float) -> bool:
+    """Whether a call was under way then."""
     return any(
         step.kind is StepKind.TOOL
         and step.started_at <= at

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.control.v1.absences import Absence, absences
+from holdfast.control.v1.absences import Absence, absences, in_a_call
 from holdfast.control.v1.turn_views import Parting, Span, SpanKind
 from holdfast.core.approval import Approval
 from holdfast.core.message import Outcome
@@ -15,11 +15,13 @@ def waterfall(course: Course, *, prices: Prices, asks: bool) -> list[Span]:
     """`asks`: a process is at the turn now, so that what follows the last step is a request to
     the model, unless a call runs or a person is waited for."""
     away = absences(course)
+    cut = [each for each in away if each.parting is Parting.CUT]
+    lost = [each for each in cut if not in_a_call(course, each.since)]
     spans: list[Span] = []
     free = course.since  # from when on nothing of the turn was under way any more
     for step in course.steps:
         begun = _begun(step, free, away)
-        spans += _lost(step, free, away) if step.kind is not StepKind.TOOL else []
+        spans += _lost(step, free, lost)
         spans.append(_step(step, begun, prices))
         free = max(free, step.finished_at or free)
     spans += [_waiting(each) for each in course.approvals if _among(course, each)]
@@ -40,7 +42,7 @@ def _begun(step: StepLine, free: float, away: Sequence[Absence]) -> float:
 
 
 def _lost(step: StepLine, free: float, away: Sequence[Absence]) -> list[Span]:
-    """The request to the model that was under way when a process was cut, and left no reply."""
+    """The request to the model that was under way when the process was gone, and left no reply."""
     return [
         Span(
             kind=SpanKind.MODEL,
@@ -49,7 +51,7 @@ def _lost(step: StepLine, free: float, away: Sequence[Absence]) -> list[Span]:
             outcome=Outcome.CANCELLED,
         )
         for each in away
-        if each.parting is Parting.CUT and free < each.since <= step.started_at
+        if free < each.since <= step.started_at
     ]
 
 
