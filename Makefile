@@ -12,7 +12,9 @@ DEV_STAMP := $(VENV)/.setup-dev
 INPUTS := pyproject.toml uv.lock scripts/setup
 WORKERS ?= 2
 # A worker that dies ends the run, red: the plugin waits for ever for the tests of its replacement.
-PYTEST := $(BIN)/pytest -n $(WORKERS) --max-worker-restart=0
+# Bytecode is kept, whatever the environment says: a new clone has none, and hundreds of processes
+# would each compile the program and its libraries for themselves.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -n $(WORKERS) --max-worker-restart=0
 ARGS ?=
 
 .PHONY: help run test check lint types format bench soak mutants clean
