@@ -27,7 +27,8 @@ class Forwarding:
 
     def outer(self, request: web.Request) -> web.Request:
         """The request as the first machine that is not one of ours made it."""
-        if not any(name in request.headers for name in (FOR, PROTO, HOST)):
+        given = request.headers
+        if FOR not in given and PROTO not in given and HOST not in given:
             return request
         if not self._trusts(_address(request.remote)):
             self._tell(request.remote)

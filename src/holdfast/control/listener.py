@@ -157,25 +157,28 @@ class HttpListener:
         if self._leaving and request.method not in _READS:
             return web.json_response(_RESTARTING, status=503, headers={hdrs.RETRY_AFTER: "1"})
         token = borne(outer)
-        if token and outer.path.startswith(_TOKENS_ARE_OURS):
-            return await self._with_patience(outer, handler, token=token)
+        held = self._held_up(outer, token) if token else 0.0
+        if held:
+            return web.json_response(_TOO_MANY, status=429, headers=retry_after(held))
         return await handler(outer)
 
-    async def _with_patience(
-        self, request: web.Request, handler: Handler, *, token: str
-    ) -> web.StreamResponse:
-        """A token can be a word that somebody chose: who guesses is not even told of a right one
+    def _held_up(self, request: web.Request, token: str) -> float:
+        """For how many seconds whoever brings this token is not answered; 0: they are.
+
+        A token can be a word that somebody chose: who guesses is not even told of a right one
         until they have waited. Nothing is awaited between the question and the count, so guesses
         that come all at once are counted like others; and the count goes by the token, for an
         answer can be good for another reason, or bad."""
-        patience = self._login.patience
-        if held := patience.held(request.remote):
-            return web.json_response(_TOO_MANY, status=429, headers=retry_after(held))
+        if not request.path.startswith(_TOKENS_ARE_OURS):
+            return 0.0
+        patience, address = self._login.patience, request.remote
+        if held := patience.held(address):
+            return held
         if self._login.bearer(request) is None:
-            patience.wrong(request.remote, token)
+            patience.wrong(address, token)
         else:
-            patience.right(request.remote)
-        return await handler(request)
+            patience.right(address)
+        return 0.0
 
     def _answers_to(self, name: str, request: web.Request) -> bool:
         return name in self._hosts or (name != "" and name == _address_reached(request))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from holdfast.core.histogram import Histogram
 from holdfast.core.message import AssistantMessage
-from holdfast.core.minute import NONE, Minute, Spread, joined_usage
+from holdfast.core.minute import Minute, Spread, joined_usage
 from holdfast.core.totals import OTHER_MODELS, Totals
 from holdfast.core.turn import NO_USAGE, EndTurn, TurnState, Usage
 
@@ -19,7 +19,7 @@ class Tally:
         self._ends: dict[TurnState, int] = {
             state: 0 for state in TurnState if state is not TurnState.OPEN
         }
-        self._firsts, self._wholes = Histogram(), Histogram()
+        self._first, self._whole = _Times(), _Times()
         self._earlier: dict[str, Usage] = {}  # used before the present minute
         self._begin()
 
@@ -33,12 +33,13 @@ class Tally:
         if end.state is TurnState.FAILED:
             self._failed += 1
         if first_at is not None:
-            self._first += _one(first_at - started_at, self._firsts)
+            self._first.add(first_at - started_at)
         if end.state is TurnState.ANSWERED:
-            self._whole += _one(end.at - started_at, self._wholes)
+            self._whole.add(end.at - started_at)
         if end.usage is not NO_USAGE:
             model = _model_of(end)
-            self._used[model] = self._used.get(model, NO_USAGE) + end.usage
+            known = self._used.get(model)
+            self._used[model] = end.usage if known is None else known + end.usage
 
     def now(self, *, at: int) -> Minute:
         """All that was counted, as of the minute that began then."""
@@ -47,8 +48,8 @@ class Tally:
             accepted=self._accepted,
             turns=self._turns,
             failed=self._failed,
-            first=self._first,
-            whole=self._whole,
+            first=self._first.minute(),
+            whole=self._whole.minute(),
             used=dict(self._used),
         )
 
@@ -57,8 +58,8 @@ class Tally:
         used = joined_usage((self._earlier, _told_apart(self._used, self._earlier)))
         return Totals(
             ends=dict(self._ends),
-            first=self._firsts.read(),
-            whole=self._wholes.read(),
+            first=self._first.whole.read(),
+            whole=self._whole.whole.read(),
             used=used,
         )
 
@@ -69,14 +70,32 @@ class Tally:
 
     def _begin(self) -> None:
         self._accepted = self._turns = self._failed = 0
-        self._first = self._whole = NONE
+        self._first.begin()
+        self._whole.begin()
         self._used: dict[str, Usage] = {}
 
 
-def _one(seconds: float, all_of_them: Histogram) -> Spread:
-    seconds = max(0.0, seconds)  # a clock that was set back says nothing
-    all_of_them.add(seconds)
-    return Spread(count=1, total=seconds, worst=seconds)
+class _Times:
+    """How long something took: in the present minute, and since the start."""
+
+    def __init__(self) -> None:
+        self.whole = Histogram()
+        self.begin()
+
+    def begin(self) -> None:
+        self._count, self._total, self._worst = 0, 0.0, 0.0
+
+    def add(self, seconds: float) -> None:
+        if seconds < 0.0:
+            seconds = 0.0  # a clock that was set back says nothing
+        self.whole.add(seconds)
+        self._count += 1
+        self._total += seconds
+        if seconds > self._worst:
+            self._worst = seconds
+
+    def minute(self) -> Spread:
+        return Spread(count=self._count, total=self._total, worst=self._worst)
 
 
 def _model_of(end: EndTurn) -> str:
