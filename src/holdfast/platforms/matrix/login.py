@@ -9,9 +9,9 @@ import msgspec
 from holdfast.core.errors import ConnectRefused, Refused, StoreFailing
 from holdfast.core.secret import Secret
 from holdfast.core.settings import table_of
+from holdfast.platforms.kept_file import replace
 from holdfast.platforms.matrix.api import BadToken, ClientApi
 from holdfast.platforms.matrix.door import MatrixSettings
-from holdfast.platforms.matrix.kept import replace
 from holdfast.platforms.matrix.wire import LoggedIn, Whoami
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,12 @@ from threading import Lock
 import msgspec
 
 from holdfast.core.errors import StoreFailing
-from holdfast.platforms.matrix.kept import replace
+from holdfast.platforms import kept_file
 from holdfast.platforms.matrix.wire import Json
 
 log = logging.getLogger(__name__)
+
+_LOST = "what came since the last message that was kept is looked at again."
 
 MOST_SEALED = 500  # messages that wait for their keys
 
@@ -70,7 +72,8 @@ class Record:
 
     @classmethod
     async def load(cls, path: Path) -> "Record":
-        return cls(path, await asyncio.to_thread(_read, path))
+        written = await asyncio.to_thread(kept_file.read, path, Written, lost=_LOST)
+        return cls(path, written or Written())
 
     @property
     def place(self) -> Place | None:
@@ -124,20 +127,5 @@ class Record:
     def _write(self) -> None:
         with self._writing:  # what is written last is what is known last
             written = Written(place=self._place, sealed=self.sealed)
-            replace(self._path, msgspec.json.encode(written))
+            kept_file.replace(self._path, msgspec.json.encode(written))
             self._durable_place = written.place
-
-
-def _read(path: Path) -> Written:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Written)
-    except FileNotFoundError:
-        return Written()
-    except msgspec.MsgspecError as error:
-        log.warning(
-            "%s makes no sense (%s) and is begun anew.",
-            path,
-            error,
-            extra={"action": "record_unread"},
-        )
-        return Written()
