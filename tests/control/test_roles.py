@@ -48,7 +48,7 @@ def bearing(token: str) -> dict[str, str]:
 def test_every_endpoint_says_whether_it_only_looks() -> None:
     """Law 12: one that says nothing is closed to viewers, and fails here."""
     silent = [f"{e.method} {e.path}" for e in ENDPOINTS if e.looks is None]
-    assert silent == [], "say looks=True or looks=False in control/v1/table.py"
+    assert silent == [], "say looks=True or looks=False in control/v1/tables"
     changing = [f"{e.method} {e.path}" for e in ENDPOINTS if e.looks and e.method != "GET"]
     assert changing == [], "what only looks is a GET"
 

@@ -1,0 +1,1 @@
+"""The table of `/api/v1`, by what its endpoints are about."""
