@@ -16,7 +16,7 @@ COMMANDS = {
     "ask": Lazy("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "send": Lazy("holdfast.cli.send", "Send a message or a file to a chat."),
     "link": Lazy("holdfast.cli.link", "Print a link that opens the page, logged in."),
-    "setup": Lazy("holdfast.cli.setup", "Choose a model, try its key, and write it down."),
+    "setup": Lazy("holdfast.cli.setup", "Set up a model, or an account of a chat platform."),
     "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
     "top": Lazy("holdfast.cli.top.command", "Watch the gateway at work, live."),
     "sessions": Lazy(
