@@ -16,6 +16,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import Accepted, BusyMode, Inbound
 from holdfast.core.job import Job, JobChange, JobId, NewJob, RunPlan
+from holdfast.core.kept_configuration import NewConfiguration
 from holdfast.core.memory import Edit, Edited, OwnerId
 from holdfast.core.message import (
     AssistantMessage,
@@ -281,6 +282,10 @@ class Journal(Protocol):
 
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
     def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
+    def keep_configuration(self, new: NewConfiguration) -> Awaitable[int]:
+        """Its number. One that is as the last, text and signature, is that one."""
+        ...
+
     def keep_minute(self, minute: Minute, *, since: int) -> Awaitable[None]:
         """Add to what is kept of a minute, and forget those from before `since`."""
         ...

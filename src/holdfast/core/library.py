@@ -17,6 +17,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import BusyMode, InboxGist, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
+from holdfast.core.kept_configuration import KeptConfiguration
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import (
     Record,
@@ -268,6 +269,13 @@ class Library(Protocol):
 
     async def job_run(self, run_id: str) -> JobRun | None: ...
     async def meta(self, key: str) -> str | None: ...
+    async def configurations(
+        self, *, before: int | None = None, limit: int
+    ) -> list[KeptConfiguration]:
+        """Those that were in force, the newest first, or those before a number."""
+        ...
+
+    async def configuration(self, number: int) -> KeptConfiguration | None: ...
     async def minutes(self, *, since: int) -> list[Minute]:
         """Those in which something happened, in order."""
         ...

@@ -18,6 +18,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import Accepted, BusyMode, Inbound
 from holdfast.core.job import Job, JobChange, JobId, NewJob, RunPlan
+from holdfast.core.kept_configuration import NewConfiguration
 from holdfast.core.memory import Edit, Edited, OwnerId
 from holdfast.core.message import (
     AssistantMessage,
@@ -41,6 +42,7 @@ from holdfast.store.writes import (
     children,
     commands,
     compactions,
+    configurations,
     expiry,
     inbox,
     jobs_rows,
@@ -351,6 +353,9 @@ class SqliteJournal:
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))
+
+    def keep_configuration(self, new: NewConfiguration) -> Future[int]:
+        return self._submit(partial(configurations.keep, new=new))
 
     def keep_minute(self, minute: Minute, *, since: int) -> Future[None]:
         return self._submit(partial(minutes.keep, minute=minute, since=since))

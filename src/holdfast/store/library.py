@@ -17,6 +17,7 @@ from holdfast.core.ids import (
 )
 from holdfast.core.inbox import BusyMode, InboxGist, InboxRow, InboxState, Pointed
 from holdfast.core.job import Job, JobId, JobRun, WaitingRun
+from holdfast.core.kept_configuration import KeptConfiguration
 from holdfast.core.memory import AnsweredTurn, Notebook, OwnerId
 from holdfast.core.message import Record
 from holdfast.core.minute import Minute, joined_usage
@@ -43,7 +44,17 @@ from holdfast.store import (
     workload_reads,
 )
 from holdfast.store.reader import Reader
-from holdfast.store.writes import busy, minutes, notes, pairing, quiet, standing, stopping, unsynced
+from holdfast.store.writes import (
+    busy,
+    configurations,
+    minutes,
+    notes,
+    pairing,
+    quiet,
+    standing,
+    stopping,
+    unsynced,
+)
 
 _PIECE = 1000  # steps that are read at once
 
@@ -311,6 +322,14 @@ class SqliteLibrary:
 
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))
+
+    async def configurations(
+        self, *, before: int | None = None, limit: int
+    ) -> list[KeptConfiguration]:
+        return await self._read(partial(configurations.page, before=before, limit=limit))
+
+    async def configuration(self, number: int) -> KeptConfiguration | None:
+        return await self._read(partial(configurations.one, number=number))
 
     async def minutes(self, *, since: int) -> list[Minute]:
         return await self._read(partial(minutes.read, since=since))

@@ -1,0 +1,79 @@
+"""Configurations that were in force are kept: numbered, each once, and for good."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.kept_configuration import (
+    ConfigurationSource,
+    NewConfiguration,
+    without_secrets,
+)
+from holdfast.store.schema import migrate, migrations
+from holdfast.store.sqlite import SqliteStore
+
+
+def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfiguration:
+    return NewConfiguration(
+        at=at,
+        by="cli",
+        source=ConfigurationSource.SET,
+        text=text,
+        changed=("a",),
+        signature=signature,
+    )
+
+
+async def test_a_configuration_is_kept_once_and_found_by_its_number(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "state.db") as store:
+        first = await store.keep_configuration(one("a = 1\n"))
+        assert await store.keep_configuration(one("a = 1\n", at=2.0)) == first
+        second = await store.keep_configuration(one("a = 2\n", at=3.0))
+        other_secrets = await store.keep_configuration(one("a = 2\n", at=4.0, signature="b"))
+        back = await store.keep_configuration(one("a = 1\n", at=5.0))
+        assert (first, second, other_secrets, back) == (1, 2, 3, 4)
+        kept = await store.configuration(first)
+        assert kept is not None
+        assert (kept.text, kept.at, kept.by, kept.changed) == ("a = 1\n", 1.0, "cli", ("a",))
+        assert [each.number for each in await store.configurations(limit=2)] == [4, 3]
+        assert [each.number for each in await store.configurations(before=3, limit=9)] == [2, 1]
+        assert await store.configuration(5) is None
+
+
+async def test_what_looks_like_a_secret_is_not_kept(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "state.db") as store:
+        number = await store.keep_configuration(one('[model]\napi_key = "sk-very-secret"\n'))
+        kept = await store.configuration(number)
+        assert kept is not None
+        assert kept.text == '[model]\napi_key = "***"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('api_key = "env:KEY"', 'api_key = "env:KEY"'),
+        ("token = 'file:a b'  # mine", "token = 'file:a b'  # mine"),
+        ('{name = "x", api_key="sk"}', '{name = "x", api_key="***"}'),
+        ('# token = "sk-1"', '# token = "***"'),
+        ('"password" = """\nsk\n"""\nport = 1', '"password" = "***"\nport = 1'),
+        ('signing_secret = "a\\"b" # c', 'signing_secret = "***" # c'),
+        ('api_key = ""\nname = "env"', 'api_key = ""\nname = "env"'),
+    ],
+)
+def test_only_references_stay_where_a_secret_may_stand(text: str, kept: str) -> None:
+    assert without_secrets(text) == kept
+
+
+def test_nothing_that_was_kept_is_changed_or_forgotten() -> None:
+    db = apsw.Connection(":memory:")
+    for each in migrations():
+        migrate(db, each)
+    db.execute(
+        "INSERT INTO configurations (at, by, source, text, changed, signature)"
+        " VALUES (1, 'cli', 'set', '', '[]', '')"
+    )
+    for attempt in ("UPDATE configurations SET text = 'x'", "DELETE FROM configurations"):
+        with pytest.raises(apsw.ConstraintError, match="never"):
+            db.execute(attempt)
+    db.close()
