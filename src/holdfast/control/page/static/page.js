@@ -5,7 +5,7 @@ import { Conversation } from "./conversation.js";
 import { Observed } from "./observed.js";
 import { Outbox } from "./outbox.js";
 import { Stirs } from "./stirs.js";
-import { VIEWS, viewIn } from "./views.js";
+import { placeIn, VIEWS } from "./views.js";
 
 export class Page extends Observed {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
@@ -18,7 +18,8 @@ export class Page extends Observed {
     this.commands = [];
     this.stranger = false; // no cookie: nothing can be shown
     this.conversation = null;
-    this.view = viewIn(location.hash); // of the dashboard; null: a chat is shown
+    Object.assign(this, placeIn(location.hash)); // `view` and its `part`; no view: a chat is shown
+    this.kept = new Map(); // by its name, what a view wants to find again when one comes back to it
     this.chatAddress = "#/new"; // where one comes back to from the dashboard
     this.stirs = new Stirs();
     this.seek = null;
@@ -144,11 +145,11 @@ export class Page extends Observed {
     const [, kind, id, seq] = location.hash.split("/");
     this.seek = seq ? Number(seq) : null;
     this.drawer = false;
-    this.view = viewIn(location.hash);
+    Object.assign(this, placeIn(location.hash));
     if (this.view) this.#leaveChats();
     else this.chatAddress = location.hash || "#/new";
-    if (kind !== "chat" || !id) return this.#show(null);
-    const wanted = decodeURIComponent(id);
+    const wanted = kind === "chat" && id ? decodeURIComponent(id) : this.view === "sessions" ? this.part : null;
+    if (wanted === null) return this.#show(null);
     if (this.conversation?.id !== wanted) this.#show(wanted);
     else this.changed();
   }

@@ -8,8 +8,21 @@ export const VIEWS = {
 
 export const FIRST = "overview";
 
-/** The view that an address names; null: it is one of a chat. */
-export function viewIn(hash) {
-  const name = hash.split("/")[1] ?? "";
-  return Object.hasOwn(VIEWS, name) ? name : null;
+/**
+ * What an address names. `view` null: it is one of a chat. `part`: what of the view is opened, by its
+ * id; null: all of it, or what the address asks of that (`board/asked.js`), which has a `=` in it.
+ */
+export function placeIn(hash) {
+  const [, name = "", part = ""] = hash.split("/");
+  const view = Object.hasOwn(VIEWS, name) ? name : null;
+  return { view, part: view && part && !part.includes("=") ? decoded(part) : null };
+}
+
+/** What somebody has typed may be no encoding at all. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

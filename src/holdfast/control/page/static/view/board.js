@@ -1,4 +1,5 @@
-// The frame of the dashboard: the head of a view, and the view once its module is there.
+// The frame of the dashboard: the head of a view, and the view once its module is there. A module may
+// give `Opened` besides: what fills the frame by itself where the address names a part of the view.
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { VIEWS } from "../views.js";
 import { Banner } from "./banner.js";
@@ -10,10 +11,10 @@ const SHEET = "/page/board.css";
 export function Board({ page, narrow, covered }) {
   const { label } = VIEWS[page.view];
   const heading = useRef(null);
-  const { name, View, problem } = useView(page.view);
-  const shown = name === page.view;
+  const loaded = useView(page.view);
+  const Opened = loaded.name === page.view && page.part !== null ? loaded.Opened : null;
   // Whoever cannot see it hears where they are, and reads on from there.
-  useEffect(() => heading.current.focus(), [page.view]);
+  useEffect(() => heading.current.focus(), [page.view, Opened && page.part]);
   return html`<main class="chat board" id="board" inert=${covered}>
     <header class="head">
       ${narrow && html`<${DrawerButton} page=${page} label="Open the list of views" />`}
@@ -21,16 +22,20 @@ export function Board({ page, narrow, covered }) {
       <${Theme} page=${page} />
     </header>
     <${Banner} page=${page} />
-    <div class="scroller" tabindex="0" role="region" aria-label=${label}>
-      ${shown && problem && html`<div class="missing" role="alert">
-        <p>${problem}</p>
-        <button type="button" class="primary" onClick=${() => location.reload()}>Load the page again</button>
-      </div>`}
-      ${shown && View && html`<div class="views"><${View} key=${name} page=${page} /></div>`}
-      ${!shown && html`<p class="quiet-text">Loading…</p>`}
-    </div>
+    ${Opened
+      ? html`<${Opened} key=${page.part} page=${page} />`
+      : html`<div class="scroller" tabindex="0" role="region" aria-label=${label}><${Shown} page=${page} loaded=${loaded} /></div>`}
     <${Footer} page=${page} />
   </main>`;
+}
+
+function Shown({ page, loaded: { name, View, problem } }) {
+  if (name !== page.view) return html`<p class="quiet-text">Loading…</p>`;
+  if (View) return html`<div class="views"><${View} key=${name} page=${page} /></div>`;
+  return html`<div class="missing" role="alert">
+    <p>${problem}</p>
+    <button type="button" class="primary" onClick=${() => location.reload()}>Load the page again</button>
+  </div>`;
 }
 
 /** The view of this name, as soon as its module and the look of the dashboard are there. */
@@ -39,7 +44,7 @@ function useView(wanted) {
   useEffect(() => {
     let current = true;
     Promise.all([VIEWS[wanted].load(), sheet()]).then(
-      ([{ View }]) => current && setLoaded({ name: wanted, View }),
+      ([{ View, Opened }]) => current && setLoaded({ name: wanted, View, Opened }),
       () => current && setLoaded({ name: wanted, problem: "This view could not be loaded: the gateway is away." }),
     );
     return () => {
