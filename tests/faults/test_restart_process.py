@@ -129,8 +129,9 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
 
 
 def test_a_stop_in_the_middle_of_a_restart_leaves_no_gateway(lones: Lones) -> None:
-    """E3: an operator's stop stays one; the successor of the restart that it hurried goes too."""
-    lone = lones(drain=600, park=600).start()
+    """E3: an operator's stop stays one; the successor of the restart that it hurried goes too, and
+    at once: also where it runs already, with the turn that was cut, before the first has gone."""
+    lone = lones(drain=600, park=600).start("ask for a successor:hang")
     lone.say("run sleep 600")
     lone.until_runs()
     lone.tell(signal.SIGUSR1)

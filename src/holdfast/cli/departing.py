@@ -39,6 +39,12 @@ def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
     if called_off(home):
         _tell(as_json, watch, f"The gateway of {home} is not started any more.", {"stopped": None})
         return
+    pid = _sent_away(home, watch, now=now)
+    _tell(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": pid})
+
+
+def _sent_away(home: Path, watch: "_Watch", *, now: bool) -> int:
+    """The process that has gone last, when none comes after it."""
     with _holder(home) as (holder, fd):
         restarting = _restarting(home)
         try:
@@ -47,13 +53,15 @@ def stop(home: Path, *, now: bool, timeout: float, as_json: bool) -> None:
             # It starts and has no control socket yet, or hangs. Ctrl-C says the same.
             signal.pidfd_send_signal(fd, signal.SIGINT)
         watch.until_gone(fd, holder)
-    if restarting and _successor_runs(home, holder, watch):
-        try:
-            stop(home, now=now, timeout=watch.left, as_json=as_json)
-            return
-        except GatewayDown:
-            stays_down(home)  # it was told to go as it started, and has gone since
-    _tell(as_json, watch, f"The gateway of {home} has stopped.", {"stopped": holder.pid})
+    if not (restarting and _successor_runs(home, holder, watch)):
+        return holder.pid
+    pid = holder.pid
+    with suppress(GatewayDown):  # it was told to go as it started, and has gone since
+        # The stop has hurried the drain of the restart already: the turns that were cut then run
+        # again here, and are not given the whole window for a second time.
+        pid = _sent_away(home, watch, now=True)
+    stays_down(home)  # it may have gone by the word of its starter, which is no operator's
+    return pid
 
 
 def restart(home: Path, *, mode: str | None, timeout: float, as_json: bool) -> None:
