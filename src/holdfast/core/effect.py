@@ -39,7 +39,7 @@ _RESTART_KEYS = frozenset(
 # The two that the process makes itself: their routes, and the token that is the gateway's own.
 _SERVED_HERE = frozenset({"api", "web"})
 _ACCOUNTS = "accounts"
-# Read by the gateway whenever it needs them; whatever else an account has, its door was opened with.
+# The gateway reads these whenever it needs them; with all others the account's door was opened.
 _OF_EVERY_ACCOUNT = frozenset(PlatformSettings.__struct_fields__) - {"enabled", _ACCOUNTS}
 
 
