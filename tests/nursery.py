@@ -26,6 +26,8 @@ GATEWAY = "holdfast.cli.entry"  # modules whose `main` is a program
 VENDOR = "holdfast.platforms.simulated.__main__"
 _PRELOADED = [GATEWAY, VENDOR, "holdfast.main", "holdfast.cli.run", "holdfast.cli.root"]
 _PRELOADED += ["holdfast.platforms.simulated.remote", "holdfast.control.client"]
+# What a gateway imports when it is first asked for it, as most of those in tests soon are.
+_PRELOADED += ["holdfast.control.v1.switchboard", "holdfast.gateway.commands.every"]
 
 # Whoever starts a process asks after all others, and of two who ask at once after one that has
 # ended only the first is told its exit code.

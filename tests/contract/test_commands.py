@@ -277,7 +277,7 @@ async def test_what_is_for_operators_is_carried_out_for_no_one_else(world: World
         tasks=gateway._tasks,
         table=[spec],
     )
-    desk.add([Reload(gateway.house)])
+    desk.made_by(lambda: [Reload(gateway.house)])
 
     async def told(platform: str, user: str) -> str:
         source = Source(platform=platform, chat_id=user, user_id=user)

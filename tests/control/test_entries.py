@@ -11,7 +11,7 @@ import pytest
 from tests.platforms.served import Served
 
 import holdfast
-from holdfast.control.v1.endpoint import PREFIX
+from holdfast.control.v1.mount import PREFIX
 from holdfast.control.v1.table import ENDPOINTS
 
 SOURCE = Path(holdfast.__file__).parent
@@ -61,8 +61,7 @@ ROUTES: dict[str, dict[str, Who]] = {
         ("get /login", "post /login", "post /logout"), Who.ANYBODY
     ),
     "control/page/site.py": dict.fromkeys(("get /", "get /page/{name}"), Who.ANYBODY),
-    "control/v1/endpoint.py": {"route self.method": Who.VIEWER},  # what each says: test_roles.py
-    "control/v1/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},
+    "control/v1/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},  # each: test_roles.py
     "platforms/api/platform.py": dict.fromkeys(
         (
             "post /v1/chat/completions",

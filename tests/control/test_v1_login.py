@@ -182,6 +182,11 @@ async def test_what_is_not_in_the_table_is_closed_too(served: Served) -> None:
             assert response.status == 401
         async with http.get(f"{PREFIX}/nothing", headers=served.auth) as response:
             assert response.status == 404
+        async with http.get(f"{PREFIX}/sessions/a%2Fturns", headers=served.auth) as response:
+            assert response.status == 404
+            assert "'a/turns'" in await response.text()  # one part, whatever it is written like
+        async with http.get(f"{PREFIX}/%73tatus", headers=served.auth) as response:
+            assert response.status == 200
         async with http.put(f"{PREFIX}/sessions", headers=served.auth) as response:
             assert (response.status, response.headers["Allow"]) == (405, "GET, POST")
 

@@ -19,7 +19,8 @@ from tests.control.v1 import V1
 from tests.platforms.served import Served
 
 from holdfast.control.client import ControlClient
-from holdfast.control.v1.endpoint import PREFIX, Media
+from holdfast.control.v1.endpoint import Media
+from holdfast.control.v1.mount import PREFIX
 from holdfast.control.v1.openapi import document
 from holdfast.control.v1.table import ENDPOINTS
 from holdfast.control.v1.views import Departing

@@ -9,15 +9,15 @@ from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.child import ChildKind
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import DeliveryId, InboxId, SessionId
-from holdfast.core.ports import Platform
+from holdfast.core.ports import Lifecycle, Platform
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.accounts import Accounts
 from holdfast.gateway.approvals import Approvals
 from holdfast.gateway.authorise import Authority
 from holdfast.gateway.children import Children
 from holdfast.gateway.closing import Closing
+from holdfast.gateway.commands.command import Command
 from holdfast.gateway.commands.desk import CommandDesk
-from holdfast.gateway.commands.every import every_command
 from holdfast.gateway.connection import Ground
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.documents.documents import Documents
@@ -159,21 +159,24 @@ class Gateway:
         self.accounts = self._accounts_of(parts)
         self._doors.on_lost = self.accounts.lost
         self._settle_in(parts)
-        self.desk.add(
-            every_command(
-                self.house,
-                self.lanes,
-                desk=self.desk,
-                sessions=self.sessions,
-                approvals=self.approvals,
-                authority=authority,
-                close=self.closing.close,
-                insisting=self.insisting,
-                homes=self.homes,
-                telling=self.telling,
-                pairing=self.pairing,
-                lifecycle=parts.lifecycle,
-            )
+        self.desk.made_by(lambda: self._commands(parts.lifecycle))
+
+    def _commands(self, lifecycle: Lifecycle | None) -> list[Command]:
+        from holdfast.gateway.commands.every import every_command  # noqa: PLC0415 - see the desk
+
+        return every_command(
+            self.house,
+            self.lanes,
+            desk=self.desk,
+            sessions=self.sessions,
+            approvals=self.approvals,
+            authority=self.authority,
+            close=self.closing.close,
+            insisting=self.insisting,
+            homes=self.homes,
+            telling=self.telling,
+            pairing=self.pairing,
+            lifecycle=lifecycle,
         )
 
     def _accounts_of(self, parts: Parts) -> Accounts:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,6 @@ from holdfast.control.v1.room import Room
 from holdfast.control.visitor import Visitor, VisitorRole
 from holdfast.core.errors import IntakeClosed, NotAllowed, RunnerError, StoreError
 
-PREFIX = "/api/v1"
 _LARGE = 256 * 1024  # a body that takes longer to read than the event loop should be held up
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,200}", re.ASCII)
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
@@ -41,13 +40,14 @@ class Call(Generic[Q, B]):
     """A request that was let in, with what it asks for read and checked."""
 
     request: web.Request
+    parts: Mapping[str, str]  # of the path, by the names that the table gives them
     visitor: Visitor
     query: Q
     body: B
 
     def part(self, name: str) -> str:
         """A part of the path. What cannot be a name of ours names nothing."""
-        value = self.request.match_info[name]
+        value = self.parts[name]
         if not _NAME.fullmatch(value):
             raise not_found(f"there is no {value!r} here.")
         return value
@@ -77,24 +77,23 @@ class Endpoint:
     statuses: tuple[int, ...] = (200,)
     refuses: tuple[int, ...] = ()
 
-    def mount(self, room: Room) -> web.RouteDef:
-        async def serve(request: web.Request) -> web.StreamResponse:
-            async def answer(visitor: Visitor) -> web.StreamResponse:
-                return await self._serve(room, request, visitor)
+    async def serve(
+        self, room: Room, request: web.Request, parts: Mapping[str, str]
+    ) -> web.StreamResponse:
+        async def answer(visitor: Visitor) -> web.StreamResponse:
+            return await self._answer(room, request, parts, visitor)
 
-            return await guarded(room, request, answer, looks=self.looks is True)
+        return await guarded(room, request, answer, looks=self.looks is True)
 
-        return web.route(self.method, PREFIX + self.path, serve)
-
-    async def _serve(
-        self, room: Room, request: web.Request, visitor: Visitor
+    async def _answer(
+        self, room: Room, request: web.Request, parts: Mapping[str, str], visitor: Visitor
     ) -> web.StreamResponse:
         if not room.ready():
             raise Refused(503, "the gateway is starting or stopping; try again.", code="not_ready")
         query = _query(request, self.query)
         reads = self.takes is not None and self.takes_media is Media.JSON
         body = await _body(request, self.takes) if reads else None
-        return await self.handler(room, Call(request, visitor, query, body))
+        return await self.handler(room, Call(request, parts, visitor, query, body))
 
 
 async def guarded(

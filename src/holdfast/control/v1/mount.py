@@ -1,46 +1,48 @@
-"""Mounting `/api/v1`: the table as routes, and an answer for what is not in it."""
+"""Mounting `/api/v1`: one route for all of it, and behind it the table, once somebody asks."""
 
-from collections.abc import Iterable
+import asyncio
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from holdfast.control.v1.endpoint import PREFIX, Endpoint, guarded
-from holdfast.control.v1.refusals import Refused, not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.table import ENDPOINTS
-from holdfast.control.visitor import Visitor
+
+if TYPE_CHECKING:
+    from holdfast.control.v1.switchboard import Switchboard
+
+PREFIX = "/api/v1"
 
 
 def routes(room: Room) -> list[web.RouteDef]:
-    """In an order in which a fixed path goes before one with a name in it."""
-    ordered = sorted(ENDPOINTS, key=lambda endpoint: endpoint.path.count("{"))
-
-    async def nowhere(request: web.Request) -> web.StreamResponse:
-        async def refuse(visitor: Visitor) -> web.StreamResponse:
-            raise _missed(request, ENDPOINTS)
-
-        return await guarded(room, request, refuse, looks=True)
-
-    mounted = [endpoint.mount(room) for endpoint in ordered]
-    return [*mounted, web.route("*", f"{PREFIX}/{{rest:.*}}", nowhere)]
+    return [web.route("*", f"{PREFIX}/{{rest:.*}}", Entrance(room).serve)]
 
 
-def _missed(request: web.Request, endpoints: Iterable[Endpoint]) -> Refused:
-    parts = request.path.removeprefix(PREFIX).split("/")
-    allowed = {endpoint.method for endpoint in endpoints if _fits(endpoint.path, parts)}
-    if not allowed:
-        text = f"there is no {request.path} here; GET {PREFIX}/openapi.json has all there is."
-        return not_found(text)
-    names = ", ".join(sorted(allowed))
-    text = f"{request.path} takes {names}, not {request.method}."
-    refused = Refused(405, text, code="method_not_allowed")
-    refused.headers["Allow"] = names
-    return refused
+class Entrance:
+    """Owns the switchboard from the first request on.
+
+    To import every endpoint and to mount it by itself would be a good part of each start, of
+    gateways that nobody may look at for weeks. The first who asks waits for it instead, and
+    nobody else does: it is imported in a thread.
+    """
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._opening = asyncio.Lock()
+        self._switchboard: Switchboard | None = None
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        switchboard = self._switchboard or await self._opened()
+        return await switchboard.serve(request)
+
+    async def _opened(self) -> "Switchboard":
+        async with self._opening:
+            if self._switchboard is None:
+                make = await asyncio.to_thread(_switchboard_class)
+                self._switchboard = make(self._room)
+            return self._switchboard
 
 
-def _fits(path: str, parts: list[str]) -> bool:
-    wanted = path.split("/")
-    return len(wanted) == len(parts) and all(
-        part and (want == part or want.startswith("{"))
-        for want, part in zip(wanted[1:], parts[1:], strict=True)
-    )
+def _switchboard_class() -> "type[Switchboard]":
+    from holdfast.control.v1.switchboard import Switchboard  # noqa: PLC0415 - see `Entrance`
+
+    return Switchboard

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from holdfast import __version__
-from holdfast.control.v1.endpoint import PREFIX, Endpoint, Media
+from holdfast.control.v1.endpoint import Endpoint, Media
+from holdfast.control.v1.mount import PREFIX
 from holdfast.control.v1.views import Error
 from holdfast.control.visitor import VisitorRole
 

@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 import logging
-from collections.abc import Awaitable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -22,9 +22,14 @@ from holdfast.gateway.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
+Make = Callable[[], Iterable[Command]]
+
 
 class CommandDesk:
-    """Owns the commands and the tasks that carry them out; `table` says what there may be."""
+    """Owns the commands and the tasks that carry them out; `table` says what there may be.
+
+    What carries them out is made when the first is given: no start waits for it.
+    """
 
     def __init__(
         self,
@@ -41,15 +46,23 @@ class CommandDesk:
         self._tasks = tasks
         self._table = table
         self._specs = by_name(table)
-        self._commands: dict[str, Command] = {}
+        self._make: Make = tuple
+        self._made: Mapping[str, Command] | None = None
         self._under_way: set[InboxId] = set()
 
     def under_way(self) -> Collection[InboxId]:
         """The commands that are being carried out."""
         return self._under_way
 
-    def add(self, commands: Iterable[Command]) -> None:
-        self._commands |= {command.name: command for command in commands}
+    def made_by(self, make: Make) -> None:
+        """Who makes the commands, which know this desk."""
+        self._make = make
+
+    @property
+    def _commands(self) -> Mapping[str, Command]:
+        if self._made is None:
+            self._made = {command.name: command for command in self._make()}
+        return self._made
 
     def listed(self) -> list[CommandSpec]:
         """What can be asked here: the rows of the table that somebody carries out."""
