@@ -12,10 +12,10 @@ from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.vendor import Vendor
 
 from holdfast.cli.door_setup import SetUp, Wish, install
-from holdfast.cli.toml_patch import patch_table
 from holdfast.config import load
 from holdfast.config.doors import find_door
 from holdfast.config.dotenv import read_dotenv
+from holdfast.config.toml_patch import patch_table
 from holdfast.core.door import BUILT_IN
 from holdfast.core.errors import HoldfastError
 from holdfast.core.question import Question

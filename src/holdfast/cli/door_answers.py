@@ -10,9 +10,9 @@ import click
 from msgspec import inspect
 
 from holdfast.cli.door_person import Person
-from holdfast.cli.toml_patch import Value
 from holdfast.config.platforms import shape_of
 from holdfast.config.shape import Node, describe, plain
+from holdfast.config.toml_patch import Value
 from holdfast.config.variables import value_of
 from holdfast.core.door import Door
 from holdfast.core.errors import HoldfastError

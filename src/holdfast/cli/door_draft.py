@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.door_answers import Answers
-from holdfast.cli.private_files import set_variable, write_whole
-from holdfast.cli.toml_patch import CannotPatch, Value, patch_table
+from holdfast.cli.private_files import set_variable
 from holdfast.config import load_settings, prepare_home
 from holdfast.config.document import Document, read_document, read_text
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.draft import Draft
 from holdfast.config.platforms import ACCOUNTS, check_platforms, convert_platforms
 from holdfast.config.references import resolve
+from holdfast.config.toml_patch import CannotPatch, Value, patch_table
+from holdfast.config.whole_file import mode_of, write_whole
 from holdfast.core.door import Door, Opening
 from holdfast.core.errors import HoldfastError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
@@ -87,8 +88,7 @@ class AccountDraft:
                 set_variable(env, name, value.reveal()) for name, value in self.variables.items()
             ]
             if self.after != self.before:
-                mode = config.stat().st_mode & 0o777 if config.exists() else 0o600
-                write_whole(config, self.after, mode=mode)
+                write_whole(config, self.after, mode=mode_of(config))
             load_settings(self.home)
         except BaseException:
             for each in old:

@@ -13,11 +13,11 @@ from holdfast.cli.door_draft import AccountDraft, drafted, standing_table, varia
 from holdfast.cli.door_person import Person
 from holdfast.cli.file_change import show_change
 from holdfast.cli.output import print_json
-from holdfast.cli.toml_patch import Value
 from holdfast.config.doors import find_door, known_doors
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.error import nearest
 from holdfast.config.platforms import is_account_name
+from holdfast.config.toml_patch import Value
 from holdfast.core.door import Door, Known
 from holdfast.core.errors import ConnectError, ConnectRefused, HoldfastError, SendError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE

@@ -7,10 +7,11 @@ import click
 from holdfast.cli.choosing import Choice
 from holdfast.cli.file_change import show_change
 from holdfast.cli.home import as_option
-from holdfast.cli.private_files import set_variable, write_whole
-from holdfast.cli.toml_patch import CannotPatch, patch_table
+from holdfast.cli.private_files import set_variable
 from holdfast.config import load, prepare_home
 from holdfast.config.document import read_text
+from holdfast.config.toml_patch import CannotPatch, patch_table
+from holdfast.config.whole_file import mode_of, write_whole
 from holdfast.core.errors import HoldfastError, ModelError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.settings import Provider
@@ -70,8 +71,7 @@ def _write(home: Path, choice: Choice, *, ask: bool) -> None:
     ):
         click.echo(f"The key is in {home / ENV_FILE} (mode 0600), as {choice.variable}.")
     if changes:
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-        write_whole(path, after, mode=mode)
+        write_whole(path, after, mode=mode_of(path))
 
 
 def _patched(path: Path, before: str, choice: Choice) -> str:

@@ -1,31 +1,10 @@
-"""Writing the files of a home: whole or not at all, and secrets for their owner alone."""
+"""The `.env` file of a home, written for its owner alone."""
 
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from holdfast.config.dotenv import read_dotenv
-from holdfast.core.errors import HoldfastError
-
-
-def write_whole(path: Path, text: str, *, mode: int) -> None:
-    """Put the text there in one step. A link is kept, and what it points to is written."""
-    place = path.resolve()
-    try:
-        fd, draft = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-        try:
-            with open(fd, "w", encoding="utf-8") as file:
-                os.fchmod(fd, mode)
-                file.write(text)
-                file.flush()
-                os.fsync(fd)
-            os.replace(draft, place)
-        except BaseException:
-            os.unlink(draft)
-            raise
-    except OSError as error:
-        raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
+from holdfast.config.whole_file import write_whole
 
 
 def set_variable(path: Path, name: str, value: str) -> bool:

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from holdfast.cli.home import chosen_home
-from holdfast.cli.private_files import write_whole
 from holdfast.cli.service_driving import halt
 from holdfast.cli.service_hints import hints
 from holdfast.cli.service_wish import Plan, Wish, plan
 from holdfast.cli.services import NoService, service_of, supervisors
 from holdfast.config import prepare_home
+from holdfast.config.whole_file import write_whole
 from holdfast.core.errors import HoldfastError
 from holdfast.service.calling import must
 from holdfast.service.keeping import Keeper

@@ -1,0 +1,31 @@
+"""Writing a file of the home: whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError
+
+
+def write_whole(path: Path, text: str, *, mode: int) -> None:
+    """Put the text there in one step. A link is kept, and what it points to is written."""
+    place = path.resolve()
+    try:
+        fd, draft = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+        try:
+            with open(fd, "w", encoding="utf-8", newline="") as file:
+                os.fchmod(fd, mode)
+                file.write(text)
+                file.flush()
+                os.fsync(fd)
+            os.replace(draft, place)
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except OSError as error:
+        raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def mode_of(path: Path) -> int:
+    """That a file is to keep; one that is not there yet is for its owner alone."""
+    return path.stat().st_mode & 0o777 if path.exists() else 0o600

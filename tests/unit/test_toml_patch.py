@@ -1,0 +1,128 @@
+"""Changing keys of a TOML text: these and nothing else, however the file is written."""
+
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.config.toml_patch import CannotPatch, patch, written
+
+FILE = """\
+# mine
+gateway.port = 9000  # not 8787
+
+[agent]
+instructions = \"\"\"
+[model]  # no header
+name = "no key"
+\"\"\"
+toolsets = [
+    "terminal",  # the shell, with ] in a comment
+    'files',
+]
+
+# who answers
+[model]
+name = 'small'   # for now
+[[model.fallbacks]]
+provider = "demo"
+
+[prices."gpt-4.1"]
+input = 2
+output = 8
+[prices]
+mini = { input = 1, output = 2 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "old", "new"),
+    [
+        (("gateway", "port"), 80, "port = 9000  #", "port = 80  #"),
+        (("gateway", "host"), "::1", "8787\n", '8787\ngateway.host = "::1"\n'),
+        (("gateway", "port"), None, "gateway.port = 9000  # not 8787\n", ""),
+        (("model", "name"), "big", "'small'   # for", '"big"   # for'),
+        (("model", "retries"), 2, "for now\n", "for now\nretries = 2\n"),
+        (("agent", "max_steps"), 5, "]\n\n# who", "]\nmax_steps = 5\n\n# who"),
+        (
+            ("agent", "instructions"),
+            "a\nb\n",
+            '\n[model]  # no header\nname = "no key"\n',
+            "\na\nb\n",
+        ),
+        (("prices", "gpt-4.1", "cached"), 0.5, "output = 8\n", "output = 8\ncached = 0.5\n"),
+        (("prices", "mini", "input"), 3.5, "input = 1,", "input = 3.5,"),
+        (("prices", "mini", "cached"), 0, "output = 2 }", "output = 2, cached = 0 }"),
+        (("prices", "gpt-4.1"), None, '[prices."gpt-4.1"]\ninput = 2\noutput = 8\n', ""),
+        (("prices", "mini"), None, "mini = { input = 1, output = 2 }\n", ""),
+        (("log", "level"), "debug", "2 }\n", '2 }\n\n[log]\nlevel = "debug"\n'),
+        (
+            ("prices", "a b", "input"),
+            1,
+            "2 }\n",
+            '2 }\n\n[prices."a b"]\ninput = 1\n',
+        ),
+        (
+            ("agent", "toolsets"),
+            ["web"],
+            "[\n    \"terminal\",  # the shell, with ] in a comment\n    'files',\n]",
+            '["web"]',
+        ),
+    ],
+)
+def test_one_key_changes_and_every_other_line_stays(
+    path: tuple[str, ...], value: Any, old: str, new: str
+) -> None:
+    assert FILE.count(old) == 1
+    assert patch(FILE, {path: value}) == FILE.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("no TOML\n", ("model", "name")),
+        ('model = "demo"\n', ("model", "name")),
+        ('[[model]]\nname = "x"\n', ("model", "name")),
+        ('[model.name]\nx = "y"\n', ("model", "name")),
+        ('[[model.fallbacks]]\nprovider = "demo"\n', ("model", "fallbacks")),
+    ],
+)
+def test_what_cannot_be_changed_safely_is_refused(text: str, path: tuple[str, ...]) -> None:
+    with pytest.raises(CannotPatch, match="cannot be changed safely"):
+        patch(text, {path: ["a"]})
+
+
+NAMES = st.sampled_from(["a", "b", "c.d", "#e", ""])
+LEAVES = st.one_of(
+    st.booleans(),
+    st.integers(-5, 5),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text("ab\n\t\"'\\#]}=\x7fé", max_size=9),
+    st.lists(st.text('a"\n]', max_size=3), max_size=3),
+)
+
+
+@settings(max_examples=60)
+@given(
+    tree=st.dictionaries(NAMES, st.dictionaries(NAMES, LEAVES, max_size=3), max_size=3),
+    path=st.tuples(NAMES, NAMES),
+    value=st.none() | LEAVES,
+)
+def test_whatever_is_set_is_what_the_file_says_then(
+    tree: dict[str, dict[str, Any]], path: tuple[str, str], value: Any
+) -> None:
+    text = "".join(f"{written(name)} = {written(table)}\n" for name, table in tree.items())
+    other = "".join(
+        f"[{written(name)}]\n" + "".join(f"{written(k)} = {written(v)}\n" for k, v in table.items())
+        for name, table in tree.items()
+    )
+    for each in (text, other):
+        said = tomllib.loads(patch(each, {path: value}))
+        assert said.get(path[0], {}).get(path[1]) == value
+        rest = {name: {**table, path[1]: None} for name, table in tree.items() if name == path[0]}
+        kept = {**tree, **rest}
+        for name, table in kept.items():
+            for key, held in table.items():
+                assert held is None or said[name][key] == held
