@@ -31,8 +31,10 @@ class Document:
 def read_document(path: Path) -> Document:
     """The parsed file; one that is not there says nothing, and every default holds."""
     text = read_text(path)
-    if text is None:
-        return Document(path=path)
+    return Document(path=path) if text is None else parse_document(path, text)
+
+
+def parse_document(path: Path, text: str) -> Document:
     try:
         return Document(path=path, text=text, tree=tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:

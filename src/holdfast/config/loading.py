@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from holdfast.config.document import read_document
+from holdfast.config.document import parse_document, read_document
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.draft import Draft
 from holdfast.config.error import explain
@@ -43,6 +43,7 @@ class Config:
     stall_at: str = ""  # theirs too: where it is held up
     # What the process was started with, for those who deal with supervisors and successors.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    overrides: Mapping[str, object] = field(default_factory=dict)  # what the command line said
 
     def secret(self, path: str) -> Secret | None:
         """The secret a key refers to; None: the key is empty or its part is not enabled."""
@@ -54,15 +55,18 @@ def load(
     environ: Mapping[str, str] | None = None,
     *,
     overrides: Mapping[str, object] | None = None,
+    text: str | None = None,
 ) -> Config:
     """Read and check everything; raises `ConfigError` for the first thing that is wrong.
 
     The command line (`overrides`, by key path) beats the process's environment, which beats
-    `.env`, which beats the file. Nothing is created or changed.
+    `.env`, which beats the file. Nothing is created or changed. `text` is what the file is to
+    say, in the place of what it says.
     """
     environ = os.environ if environ is None else environ
     dotenv = read_dotenv(home / ENV_FILE)
-    draft = Draft(read_document(home / CONFIG_FILE))
+    path = home / CONFIG_FILE
+    draft = Draft(read_document(path) if text is None else parse_document(path, text))
     apply_variables(draft, dotenv, environ)
     for key, value in (overrides or {}).items():
         draft.put(tuple(key.split(".")), value, origin="the command line")
@@ -82,6 +86,7 @@ def load(
         crash_at=environ.get("HOLDFAST_CRASH_AT", ""),
         stall_at=environ.get("HOLDFAST_STALL_AT", ""),
         environ=MappingProxyType(dict(environ)),
+        overrides=MappingProxyType(dict(overrides or {})),
     )
 
 

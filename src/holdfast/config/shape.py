@@ -67,7 +67,7 @@ def _check(draft: Draft, node: Node, path: KeyPath, value: Any) -> None:
     node, optional = plain(node)
     if value is None and optional:
         return
-    if not _fits(node, value):
+    if not fits(node, value):
         problem = "has a value that is not allowed" if path else "is not a table"
         raise draft.refuse(path, problem, value=value, allowed=describe(node))
     match node:
@@ -100,10 +100,11 @@ def _check_table(
             raise draft.refuse((*path, name), "is missing", allowed=describe(field.type))
 
 
-def _fits(node: Node, value: Any) -> bool:
-    for kind, fits in _FITS:
+def fits(node: Node, value: Any) -> bool:
+    """Whether a key may hold that, as far as the value itself goes and not what is in it."""
+    for kind, is_one in _FITS:
         if isinstance(node, kind):
-            return fits(node, value)
+            return is_one(node, value)
     return True
 
 
