@@ -7,6 +7,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast.core.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 from holdfast.service.clock import SystemClock
 from holdfast.service.lock import read_holder
+from holdfast.service.offspring import call_off
 from holdfast.service.paths import Paths
 
 WITHIN = 40.0
@@ -175,11 +177,13 @@ class Lone:
 
     def leave(self) -> None:
         """Whatever is left ends: the gateway, its successor, and every runner of the home."""
+        call_off(str(self.paths.run))  # or the starter of one that is killed would start the next
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         if (holder := read_holder(self.home)) is not None:
-            os.kill(holder.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(holder.pid, signal.SIGKILL)
             self.until(lambda: read_holder(self.home) is None)
 
     async def sweep(self) -> None:
