@@ -1,5 +1,7 @@
 """Turns over `/api/v1`: listed, and each with its timeline, also while it runs."""
 
+import json
+
 from tests.control.test_v1_approvals import SUDO, asked
 from tests.control.v1 import V1
 
@@ -29,6 +31,13 @@ async def test_a_turn_is_listed_and_has_a_timeline(v1: V1) -> None:
     assert (oldest["state"], oldest["steps"], oldest["resumed"]) == ("answered", 3, 0)
     timeline = await v1.get(f"/turns/{oldest['id']}")
     assert timeline["turn"] == oldest and not timeline["more"]
+    assert (timeline["previous"], timeline["next"]) == (None, newest["id"])
+    assert timeline["spans"][1]["about"] == "echo here"
+    everywhere = await v1.get("/turns", limit=1, state="answered")
+    assert everywhere["more"] and everywhere["turns"][0].items() >= newest.items()
+    assert everywhere["turns"][0]["platform"] == "web"
+    slowest = [turn["id"] for turn in (await v1.get("/turns", order="slowest"))["turns"]]
+    assert {newest["id"], oldest["id"]} <= set(slowest)
     assert [span["kind"] for span in timeline["spans"]] == ["model", "tool", "model"]
     assert (timeline["spans"][1]["name"], timeline["spans"][1]["outcome"]) == ("terminal", "ok")
     (taken,) = timeline["messages"]
@@ -69,6 +78,23 @@ async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
     assert (waited["decided"], waited["by"]) == ("denied", "operator")
     (refused,) = [span for span in spans if span["kind"] == "tool"]
     assert refused["outcome"] == "refused"
+
+
+async def test_a_call_that_runs_is_listed_with_what_it_has_written(v1: V1) -> None:
+    session = await v1.open()
+    await v1.say(session, '[tool terminal {"command": "echo begun; sleep 60"}] [then] [text done]')
+    async with v1.events(f"/sessions/{session}/events") as events:
+        async for event in events:
+            # In one of the two it is told: what was written before anybody looked is in the first.
+            if event.name in ("live", "tool") and "begun\\n" in json.dumps(event.data):
+                break
+    running = {each["session_id"]: each for each in await v1.get("/calls")}[session]
+    assert (running["name"], running["about"]) == ("terminal", "echo begun; sleep 60")
+    assert running["output"] == "begun\n" and running["started_at"] > 1e9
+    opened = (await v1.get("/turns", state="open", limit=100))["turns"]
+    assert (running["turn_id"], session) in [(turn["id"], turn["session_id"]) for turn in opened]
+    await v1.ask("POST", f"/sessions/{session}/stop")
+    assert session not in {each["session_id"] for each in await v1.get("/calls")}
 
 
 async def test_a_turn_that_never_was_is_not_found(v1: V1) -> None:

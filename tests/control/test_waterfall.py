@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,14 @@ from holdfast.core.message import (
 from holdfast.core.prices import Price
 from holdfast.core.source import Source
 from holdfast.core.stopping import AskedBy, Left, LeftAs, StopKind, StopOrder, StopRow
+from holdfast.core.timeline import TurnChoice
 from holdfast.core.turn import BeginTurn, EndTurn, TurnState, Usage
 from holdfast.store.sqlite import SqliteStore
 
 SESSION, TURN, ROUTE = SessionId("s"), TurnId("t"), SessionKey("sim:default:dm:c:")
 USED = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
 PRICES = {"m-*": Price(input=1.0, output=2.0)}
-CALL = ToolCall(id=CallId("c1"), name="terminal", arguments="{}")
+CALL = ToolCall(id=CallId("c1"), name="terminal", arguments='{"command": "make"}')
 
 
 @pytest.fixture
@@ -127,6 +129,7 @@ async def test_a_crash_is_seen_with_the_call_that_ran_on_through_it(store: Sqlit
     assert open_still[-1].ended_at is None
     running = open_still[-2]
     assert (running.name, running.outcome, running.ended_at) == ("terminal", None, None)
+    assert running.about == "make"
     await store.resume_turn(TURN, session_id=SESSION, note=NoteMessage(text="cut"), at=51)
     await store.record_back((), at=52)
     assert [span.kind for span in await shown(store)].count(SpanKind.MODEL) == 1
@@ -158,11 +161,13 @@ async def test_a_turn_that_was_parked_was_not_cut(store: SqliteStore) -> None:
     await store.record_stop(StopRow(id="x", order=order, version="1", parked=1, stopped_at=15))
     (outline,) = await store.turns(SESSION, limit=10)
     assert (outline.left_as, outline.resumed) == (LeftAs.PARKED, 0)
-    assert (await shown(store))[-1].parting is Parting.PARKED
+    standing, away = (await shown(store))[-2:]
+    assert (standing.kind, away.parting) == (SpanKind.DRAIN, Parting.PARKED)
     await store.go_on_turn(TURN, session_id=SESSION, at=18)
     await store.record_back((), at=20)
     await ended(store, message, at=30)
-    away, last = (await shown(store))[-2:]
+    drained, away, last = (await shown(store))[-3:]
+    assert (drained.kind, drained.started_at, drained.ended_at) == (SpanKind.DRAIN, 13, 15)
     assert (away.started_at, away.ended_at, away.parting) == (15, 20, Parting.PARKED)
     assert (last.started_at, last.ended_at) == (20, 30)
 
@@ -223,3 +228,39 @@ async def test_turns_are_listed_from_the_newest_on(store: SqliteStore) -> None:
     assert [each.turn.id for each in found] == ["t2", "t1"]
     rest = await store.turns(SESSION, limit=2, before=TurnId("t1"))
     assert [each.turn.id for each in rest] == ["t0"]
+    middle = await store.course(TurnId("t1"), after=0, limit=1)
+    assert middle is not None and (middle.previous, middle.next) == ("t0", "t2")
+
+
+async def test_turns_of_all_sessions_are_chosen_by_their_state_and_by_how_long_they_took(
+    store: SqliteStore,
+) -> None:
+    """Asking for what is open looks at nothing else; what has not ended is not slow yet."""
+    for number, took in enumerate((5, 50, 20, None)):
+        turn_id, session_id = TurnId(f"t{number}"), SessionId(f"s{number}")
+        await store.begin_turn(
+            BeginTurn(
+                turn_id=turn_id,
+                session_id=session_id,
+                route=SessionKey(f"sim:default:dm:{number}:"),
+                inbox_ids=(),
+                messages=(),
+                prompt="",
+                at=10 + number,
+            )
+        )
+        if took is not None:
+            state = TurnState.FAILED if number == 2 else TurnState.ANSWERED
+            end = EndTurn(turn_id=turn_id, session_id=session_id, state=state, at=10 + took)
+            await store.end_turn(end)
+
+    async def chosen(**asked: Any) -> list[str]:
+        found = await store.recent_turns(TurnChoice(**{"limit": 10, **asked}))
+        return [each.turn.id for each in found]
+
+    assert await chosen() == ["t3", "t2", "t1", "t0"]
+    assert await chosen(limit=2, before="t2") == ["t1", "t0"]
+    assert await chosen(state=TurnState.FAILED) == ["t2"]
+    assert await chosen(state=TurnState.OPEN) == ["t3"]
+    assert await chosen(state=TurnState.OPEN, before="t3") == []
+    assert await chosen(slowest=True) == ["t1", "t2", "t0", "t3"]

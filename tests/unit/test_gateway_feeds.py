@@ -90,7 +90,7 @@ async def test_who_reads_elsewhere_is_let_go_when_the_gateway_stops() -> None:
 
 
 def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
-    step, call = LiveStep(), CallId("c1")
+    step, call = LiveStep(now=lambda: 1.0), CallId("c1")
     assert step.take(TextStreamed("hello "))
     assert step.take(TextStreamed("there"))
     assert step.text == "hello there"
@@ -105,7 +105,7 @@ def test_what_is_handed_to_the_log_is_not_live_any_more() -> None:
 
 
 def test_of_a_long_output_the_end_is_kept() -> None:
-    step, call = LiveStep(), CallId("c1")
+    step, call = LiveStep(now=lambda: 1.0), CallId("c1")
     step.take(ToolBegan(call, "terminal", "{}"))
     for number in range(20_000):
         step.take(ToolProgressed(call, f"line {number}\n"))

@@ -37,7 +37,7 @@ from holdfast.core.session import (
 )
 from holdfast.core.source import Source
 from holdfast.core.stopping import HomeChannel, StopRow
-from holdfast.core.timeline import Course, TurnOutline
+from holdfast.core.timeline import Course, TurnChoice, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.core.workload import Workload
 
@@ -156,6 +156,10 @@ class Library(Protocol):
         self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
     ) -> list[Approval]:
         """The newest first."""
+    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
+        """Of all sessions, children's too."""
+        ...
+
         ...
 
     async def standing_rules(

@@ -3,12 +3,12 @@
 import msgspec
 
 from holdfast.core.approval import Approval
-from holdfast.core.ids import CallId, InboxId, PrincipalId
+from holdfast.core.ids import CallId, InboxId, PrincipalId, TurnId
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import Outcome, TakenUp
 from holdfast.core.outbox import DeliveryRow
 from holdfast.core.stopping import LeftAs, StopRow
-from holdfast.core.turn import StepKind, TurnRow, Usage
+from holdfast.core.turn import StepKind, TurnRow, TurnState, Usage
 
 
 class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +19,19 @@ class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     resumed: int  # lives of the gateway, after its first, in which it was open
     left_as: LeftAs | None = None  # open, and by no process of this instant
+
+
+class TurnChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which turns of all sessions are asked for, the newest first, or the slowest of them.
+
+    Those that are open are all looked at; of the others the newest `LOOKED_AT` that began before
+    `before`, so that asking for what is rare does not read the whole table.
+    """
+
+    limit: int
+    state: TurnState | None = None
+    before: TurnId | None = None
+    slowest: bool = False
 
 
 class TakenMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +58,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     tool: str = ""
     outcome: Outcome | None = None
     taken_up: TakenUp | None = None
+    about: str = ""  # what a call is about, in a line
 
 
 class Course(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +72,9 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     approvals: tuple[Approval, ...]
     deliveries: tuple[DeliveryRow, ...]
     stops: tuple[StopRow, ...]  # the ends of processes since it began and until it ended
+    previous: TurnId | None = None  # the turn before it in its session, and the one behind it
+    next: TurnId | None = None
 
 
 MOST = 500
+LOOKED_AT = 2000

@@ -1,6 +1,6 @@
 """What is live of a turn: the present step, as far as the log does not have it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -24,13 +24,15 @@ class RunningCall(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     arguments: str
     output: str
+    since: float
 
 
 class _Call:
-    __slots__ = ("began", "length", "pieces")
+    __slots__ = ("began", "length", "pieces", "since")
 
-    def __init__(self, began: ToolBegan) -> None:
+    def __init__(self, began: ToolBegan, *, since: float) -> None:
         self.began = began
+        self.since = since
         self.pieces: list[str] = []
         self.length = 0
 
@@ -49,9 +51,10 @@ class LiveStep:
     arrived: whoever reads the log and then this sees nothing twice.
     """
 
-    __slots__ = ("_calls", "_reasoning", "_text")
+    __slots__ = ("_calls", "_now", "_reasoning", "_text")
 
-    def __init__(self) -> None:
+    def __init__(self, *, now: Callable[[], float]) -> None:
+        self._now = now
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._calls: dict[CallId, _Call] = {}
@@ -68,7 +71,7 @@ class LiveStep:
             self.replied()
         else:
             if isinstance(event, ToolBegan):
-                self._calls[event.call_id] = _Call(event)
+                self._calls[event.call_id] = _Call(event, since=self._now())
             return False
         return True
 
@@ -97,8 +100,13 @@ class LiveStep:
     def calls(self) -> Iterator[RunningCall]:
         for call_id, call in self._calls.items():
             output = "".join(call.pieces)[-_OUTPUT_KEPT:]
-            began = call.began
-            yield RunningCall(id=call_id, name=began.name, arguments=began.arguments, output=output)
+            yield RunningCall(
+                id=call_id,
+                name=call.began.name,
+                arguments=call.began.arguments,
+                output=output,
+                since=call.since,
+            )
 
     def _progress(self, event: ToolProgressed) -> bool:
         call = self._calls.get(event.call_id)

@@ -19,7 +19,7 @@ class Screen:
         house: House,
         stream: ReplyStream | None = None,
     ) -> None:
-        self.live = LiveStep()
+        self.live = LiveStep(now=house.clock.now)
         self.first_at: float | None = None  # when the first word was there
         self._session_id = session_id
         self._inbox_id = inbox_id  # the message that its watchers wait for
@@ -41,4 +41,4 @@ class Screen:
 
     def clear(self) -> None:
         """The turn is over: what there is of it is in the log, or never will be."""
-        self.live = LiveStep()
+        self.live = LiveStep(now=self._house.clock.now)

@@ -28,7 +28,7 @@ from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.session import ALL_SESSIONS, ProcessRow, RunnerRow, SessionFilter, SessionRow
 from holdfast.core.source import Source
 from holdfast.core.stopping import HomeChannel, StopRow
-from holdfast.core.timeline import Course, TurnOutline
+from holdfast.core.timeline import Course, TurnChoice, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.core.workload import Workload
 from holdfast.store import (
@@ -178,6 +178,9 @@ class SqliteLibrary:
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
         return await self._read(partial(approval_reads.approval, approval_id=approval_id))
+    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
+        return await self._read(partial(timeline_reads.recent, choice=choice))
+
 
     async def approvals(
         self, *, limit: int, pending: bool = False, session_id: SessionId | None = None

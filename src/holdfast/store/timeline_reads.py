@@ -1,21 +1,31 @@
-"""What can be asked about turns: those of a session, and the course of one, page by page."""
+"""What can be asked about turns: those of a session or of all, and the course of one by pages."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import apsw
 import msgspec
 
+from holdfast.core.call_line import told_in_a_line
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import ENDS, InboxState
 from holdfast.core.message import Outcome, TakenUp
 from holdfast.core.stopping import LeftAs
-from holdfast.core.timeline import MOST, Course, StepLine, TakenMessage, TurnOutline
+from holdfast.core.timeline import (
+    LOOKED_AT,
+    MOST,
+    Course,
+    StepLine,
+    TakenMessage,
+    TurnChoice,
+    TurnOutline,
+)
 from holdfast.core.turn import StepKind, TurnRow, TurnState, Usage
 from holdfast.store import approval_reads, inbox_reads, outbox_reads, rows
 from holdfast.store.rows import Row
 from holdfast.store.writes import stopping, transcript
 
 _ENDLESS = 9e15  # past every time
+_ARGUMENTS = 20_000  # characters of a call that are looked at to tell what it is about
 _ENDS = ", ".join(f"'{state.value}'" for state in sorted(ENDS))
 # Of its message only what names it: the words themselves are in the transcript.
 _STEP = (
@@ -38,6 +48,23 @@ def of_session(
     return [_outline(cursor, row) for row in found]
 
 
+def recent(cursor: apsw.Cursor, *, choice: TurnChoice) -> list[TurnOutline]:
+    """By their ids, which sort by when they were made: no index is kept up for this."""
+    if choice.state is TurnState.OPEN:
+        which = f"SELECT {rows.TURN}, left_as FROM turns INDEXED BY turns_open WHERE state = 'open'"
+        which += " AND (?1 IS NULL OR id < ?1)"
+    else:
+        which = (
+            f"SELECT {rows.TURN}, left_as FROM (SELECT * FROM turns WHERE ?1 IS NULL OR id < ?1"
+            f" ORDER BY id DESC LIMIT {LOOKED_AT}) WHERE (?2 IS NULL OR state = ?2)"
+        )
+    order = "coalesce(ended_at - started_at, -1.0) DESC, id DESC" if choice.slowest else "id DESC"
+    found = cursor.execute(
+        f"{which} ORDER BY {order} LIMIT ?3", (choice.before, choice.state, choice.limit)
+    ).fetchall()
+    return [_outline(cursor, row) for row in found]
+
+
 def course(cursor: apsw.Cursor, *, turn_id: TurnId, after: int, limit: int) -> Course | None:
     found = cursor.execute(
         f"SELECT {rows.TURN}, left_as FROM turns WHERE id = ?", (turn_id,)
@@ -56,6 +83,8 @@ def course(cursor: apsw.Cursor, *, turn_id: TurnId, after: int, limit: int) -> C
         approvals=tuple(approval_reads.of_turn(cursor, turn_id)[:MOST]),
         deliveries=tuple(outbox_reads.of_turn(cursor, turn_id, limit=MOST)),
         stops=tuple(stopping.between(cursor, turn.started_at, turn.ended_at or _ENDLESS)),
+        previous=_neighbour(cursor, turn, "<", "DESC"),
+        next=_neighbour(cursor, turn, ">", "ASC"),
     )
 
 
@@ -100,17 +129,34 @@ def _steps(cursor: apsw.Cursor, turn_id: TurnId, *, after: int, limit: int) -> l
         (turn_id, after, limit),
     )
     lines = [_line(row) for row in found]
-    if all(line.finished_at is not None for line in lines):
-        return lines
-    # What runs has no result yet that could name it; the reply that asked for it does.
-    names = {call.id: call.name for call in transcript.last_calls(cursor, turn_id)}
-    return [_named(line, names) for line in lines]
+    called = {line.call_id for line in lines if line.call_id is not None}
+    asked = _calls(cursor, turn_id, lines) if called else {}
+    return [_named(line, asked) for line in lines]
 
 
-def _named(line: StepLine, names: Mapping[CallId, str]) -> StepLine:
-    if line.tool or line.call_id is None:
+def _calls(
+    cursor: apsw.Cursor, turn_id: TurnId, lines: Sequence[StepLine]
+) -> Mapping[CallId, tuple[str, str]]:
+    """Name and arguments of what the replies asked for that are among these steps, and of the last
+    one before them: a page may begin amidst the calls of one reply."""
+    found = cursor.execute(
+        "SELECT json_extract(c.value, '$.id'), json_extract(c.value, '$.name'),"
+        f" substr(json_extract(c.value, '$.arguments'), 1, {_ARGUMENTS})"
+        " FROM steps p JOIN messages m ON m.session_id = p.session_id AND m.seq = p.message_seq,"
+        " json_each(m.body, '$.calls') c WHERE p.turn_id = ?1 AND p.kind = 'model'"
+        " AND p.seq <= ?3 AND p.seq >= coalesce((SELECT max(seq) FROM steps WHERE turn_id = ?1"
+        " AND kind = 'model' AND seq < ?2), 0)",
+        (turn_id, lines[0].seq, lines[-1].seq),
+    )
+    return {CallId(call_id): (name, given or "") for call_id, name, given in found}
+
+
+def _named(line: StepLine, asked: Mapping[CallId, tuple[str, str]]) -> StepLine:
+    """What runs has no result yet that could name it; the reply that asked for it does."""
+    if line.call_id is None or line.call_id not in asked:
         return line
-    return msgspec.structs.replace(line, tool=names.get(line.call_id, ""))
+    name, given = asked[line.call_id]
+    return msgspec.structs.replace(line, tool=line.tool or name, about=told_in_a_line(given))
 
 
 def _line(row: Row) -> StepLine:
@@ -129,6 +175,15 @@ def _line(row: Row) -> StepLine:
         taken_up=None if row[9] is None else TakenUp(row[9]),
         usage=rows.usage(row[10:]),
     )
+
+
+def _neighbour(cursor: apsw.Cursor, turn: TurnRow, side: str, order: str) -> TurnId | None:
+    found = cursor.execute(
+        f"SELECT id FROM turns WHERE session_id = ? AND (started_at, id) {side} (?, ?)"
+        f" ORDER BY started_at {order}, id {order} LIMIT 1",
+        (turn.session_id, turn.started_at, turn.id),
+    ).fetchone()
+    return None if found is None else TurnId(found[0])
 
 
 def _end_of(cursor: apsw.Cursor, turn: TurnRow, seq: int) -> float:
@@ -169,3 +224,13 @@ def _messages(cursor: apsw.Cursor, turn: TurnRow) -> tuple[TakenMessage, ...]:
         )
         for row in found
     )
+
+
+def among(cursor: apsw.Cursor, turn_ids: Sequence[TurnId]) -> list[TurnOutline]:
+    """These, the first begun first."""
+    found = cursor.execute(
+        f"SELECT {rows.TURN}, left_as FROM turns WHERE id IN (SELECT value FROM json_each(?))"
+        " ORDER BY started_at, id",
+        (msgspec.json.encode(turn_ids).decode(),),
+    ).fetchall()
+    return [_outline(cursor, row) for row in found]

@@ -66,6 +66,7 @@ def approval_view(row: Approval) -> ApprovalView:
     return ApprovalView(
         id=row.id,
         session_id=row.session_id,
+        turn_id=row.turn_id,
         number=row.number,
         tool=row.tool,
         command=row.command,

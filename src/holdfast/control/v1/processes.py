@@ -86,5 +86,6 @@ def _view(process: ProcessInfo | ProcessRow, output: str = "") -> ProcessView:
         started_at=process.started_at,
         ended_at=process.ended_at,
         exit_code=process.exit_code,
+        note=process.note,
         output=output,
     )

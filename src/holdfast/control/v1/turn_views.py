@@ -29,6 +29,20 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     left_as: LeftAs | None
 
 
+class TurnEntry(TurnLine, frozen=True, kw_only=True):
+    """A turn in a list of everybody's, with the conversation that it belongs to."""
+
+    title: str
+    platform: str
+
+
+class TurnEntries(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first, or the slowest of the newest. `more`: `before` the last has the next."""
+
+    turns: list[TurnEntry]
+    more: bool
+
+
 class TurnList(msgspec.Struct, frozen=True, kw_only=True):
     """The newest first."""
 
@@ -55,6 +69,7 @@ class SpanKind(StrEnum):
     STEER = "steer"
     NOTE = "note"
     COMPACTION = "compaction"
+    DRAIN = "drain"  # it stands at a step boundary while its process stops
     AWAY = "away"  # no process of the gateway was there
 
 
@@ -68,7 +83,8 @@ class Parting(StrEnum):
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a turn. `ended_at` null: it goes on. `name`: of the model, of the tool, or why
-    the process went. `step` and `record`: its seq among the steps, and in the transcript.
+    the process went. `about`: what a call is about, in a line. `step` and `record`: its seq among
+    the steps, and in the transcript.
 
     A call that was started by one process and settled by another says how: `taken_up`, or the
     outcome `unknown`. A request to a model that was cut has the outcome `cancelled`.
@@ -78,6 +94,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float | None
     name: str = ""
+    about: str = ""
     step: int | None = None
     record: int | None = None
     usage: Usage | None = None
@@ -93,10 +110,13 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """Where `more` is true, `after` the last step of these has the next spans; the turn, its
-    messages and its deliveries come with every page."""
+    messages and its deliveries come with every page. `previous` and `next`: the turns beside it in
+    its session."""
 
     turn: TurnLine
     messages: list[TakenView]
     spans: list[Span]
     deliveries: list[OwedView]
     more: bool
+    previous: str | None = None
+    next: str | None = None

@@ -1,6 +1,7 @@
-"""Turns over HTTP: those of a session, and the timeline of one, also while it runs."""
+"""Turns over HTTP: those of a session or of all, and the timeline of one, also while it runs."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -10,12 +11,20 @@ from holdfast.control.v1.endpoint import Call
 from holdfast.control.v1.outbox_views import owed_view
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.turn_views import TakenView, Timeline, TurnLine, TurnList
+from holdfast.control.v1.turn_views import (
+    TakenView,
+    Timeline,
+    TurnEntries,
+    TurnEntry,
+    TurnLine,
+    TurnList,
+)
 from holdfast.control.v1.waterfall import waterfall
 from holdfast.core.ids import TurnId
 from holdfast.core.prices import cost
-from holdfast.core.timeline import Course, TakenMessage, TurnOutline
-from holdfast.core.turn import LaneState, Usage
+from holdfast.core.source import place_of
+from holdfast.core.timeline import Course, TakenMessage, TurnChoice, TurnOutline
+from holdfast.core.turn import LaneState, TurnState, Usage
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Steps = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -28,6 +37,20 @@ class TurnsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     limit: Limit = 20
     before: Name = ""
+
+
+class TurnOrder(StrEnum):
+    NEWEST = "newest"
+    SLOWEST = "slowest"  # of the newest that have ended
+
+
+class AllTurnsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`before`: only turns that are older than that one; not for the slowest."""
+
+    limit: Limit = 20
+    before: Name = ""
+    state: TurnState | None = None
+    order: TurnOrder = TurnOrder.NEWEST
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,6 +68,19 @@ async def list_turns(room: Room, call: Call[TurnsQuery, None]) -> web.Response:
     return room.say(TurnList(turns=lines, more=len(found) > asked.limit))
 
 
+async def list_all_turns(room: Room, call: Call[AllTurnsQuery, None]) -> web.Response:
+    asked = call.query
+    choice = TurnChoice(
+        limit=asked.limit + 1,
+        state=asked.state,
+        before=TurnId(asked.before) if asked.before else None,
+        slowest=asked.order is TurnOrder.SLOWEST,
+    )
+    found = await room.store.recent_turns(choice)
+    lines = [await _entry(room, outline) for outline in found[: asked.limit]]
+    return room.say(TurnEntries(turns=lines, more=len(found) > asked.limit))
+
+
 async def read_turn(room: Room, call: Call[TimelineQuery, None]) -> web.Response:
     turn_id, asked = TurnId(call.part("id")), call.query
     course = await room.store.course(turn_id, after=asked.after, limit=asked.limit)
@@ -57,6 +93,8 @@ async def read_turn(room: Room, call: Call[TimelineQuery, None]) -> web.Response
         spans=waterfall(course, prices=prices, asks=_is_at_work(room, course)),
         deliveries=[owed_view(row) for row in course.deliveries],
         more=course.more,
+        previous=course.previous,
+        next=course.next,
     )
     return room.say(view)
 
@@ -67,6 +105,14 @@ def _is_at_work(room: Room, course: Course) -> bool:
     if lane is None or lane.state is not LaneState.RUNNING or lane.turn is None:
         return False
     return turn.ended_at is None and lane.turn.turn_id == turn.id
+
+
+async def _entry(room: Room, outline: TurnOutline) -> TurnEntry:
+    line = await _line(room, outline)
+    row = await room.shared.session(outline.turn.session_id)
+    platform = "" if row is None else place_of(row.route)[0]
+    title = "" if row is None else row.title
+    return TurnEntry(title=title, platform=platform, **msgspec.structs.asdict(line))
 
 
 async def _line(room: Room, outline: TurnOutline) -> TurnLine:

@@ -93,6 +93,7 @@ class ApprovalView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     session_id: str
+    turn_id: str
     number: int  # among those of its turn
     tool: str
     command: str
@@ -237,6 +238,7 @@ class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float | None
     exit_code: int | None
+    note: str = ""  # why there is no exit code although it ended
     output: str = ""  # its end, when one process is asked for
 
 
@@ -244,6 +246,19 @@ class ProcessLine(ProcessView, frozen=True, kw_only=True):
     """A process in a list of everybody's, with the session that it belongs to."""
 
     session_id: str
+
+
+class CallLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that runs, with the conversation that it belongs to and the end of what it has
+    written. `about`: what it does, in a line."""
+
+    session_id: str
+    turn_id: str
+    call_id: str
+    name: str
+    about: str
+    started_at: float
+    output: str
 
 
 class FileView(msgspec.Struct, frozen=True, kw_only=True):

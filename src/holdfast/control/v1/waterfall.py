@@ -26,6 +26,7 @@ def waterfall(course: Course, *, prices: Prices, asks: bool) -> list[Span]:
         free = max(free, step.finished_at or free)
     spans += [_waiting(each) for each in course.approvals if _among(course, each)]
     spans += [_away(each) for each in away]
+    spans += [span for each in away for span in _drained(course, each)]
     if asks and not course.more and all(span.ended_at is not None for span in spans):
         begun = max([free, *(each.until for each in away if each.until is not None)])
         spans.append(Span(kind=SpanKind.MODEL, started_at=begun, ended_at=None))
@@ -63,6 +64,7 @@ def _step(step: StepLine, begun: float, prices: Prices) -> Span:
         started_at=begun,
         ended_at=step.finished_at,
         name=step.model or step.tool,
+        about=step.about,
         step=step.seq,
         record=step.message_seq,
         usage=step.usage if used else None,
@@ -84,6 +86,16 @@ def _waiting(asked: Approval) -> Span:
         decided=None if asked.pending else asked.state,
         by=asked.by,
     )
+
+
+def _drained(course: Course, each: Absence) -> list[Span]:
+    """One that was left between two steps stood there, from the order or the end of its last step
+    on, until its process was gone."""
+    ends = [step.finished_at for step in course.steps if step.finished_at is not None]
+    begun = max([each.stop.order.at, *(at for at in ends if at <= each.since)])
+    if each.parting is not Parting.PARKED or in_a_call(course, each.since) or begun >= each.since:
+        return []
+    return [Span(kind=SpanKind.DRAIN, started_at=begun, ended_at=each.since)]
 
 
 def _away(each: Absence) -> Span:

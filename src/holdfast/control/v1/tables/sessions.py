@@ -1,6 +1,7 @@
 """Sessions in the table of `/api/v1`: their words, their turns, and what runs in them."""
 
 from holdfast.control.v1 import (
+    calls,
     files,
     messages,
     moving,
@@ -12,9 +13,10 @@ from holdfast.control.v1 import (
 )
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.moving import ForkAsked
-from holdfast.control.v1.turn_views import Timeline, TurnList
+from holdfast.control.v1.turn_views import Timeline, TurnEntries, TurnList
 from holdfast.control.v1.views import (
     AcceptedView,
+    CallLine,
     FileView,
     NewMessage,
     NewSession,
@@ -106,6 +108,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         looks=True,
         query=turns.TurnsQuery,
         gives=TurnList,
+    ),
+    Endpoint(
+        method="GET",
+        path="/turns",
+        about="The turns of all conversations: the newest, those of a state, or the slowest.",
+        handler=turns.list_all_turns,
+        looks=True,
+        query=turns.AllTurnsQuery,
+        gives=TurnEntries,
     ),
     Endpoint(
         method="GET",
@@ -219,6 +230,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=processes.list_all,
         looks=True,
         gives=list[ProcessLine],
+    ),
+    Endpoint(
+        method="GET",
+        path="/calls",
+        about="The tool calls that run now in all conversations, the oldest first.",
+        handler=calls.list_calls,
+        looks=True,
+        gives=list[CallLine],
     ),
     Endpoint(
         method="GET",
