@@ -60,7 +60,7 @@ ROUTES: dict[str, dict[str, Who]] = {
     "control/login_pages.py": dict.fromkeys(
         ("get /login", "post /login", "post /logout"), Who.ANYBODY
     ),
-    "control/page/site.py": dict.fromkeys(("get /", "get /page/{name}"), Who.ANYBODY),
+    "control/page/site.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Who.ANYBODY),
     "control/v1/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},  # each: test_roles.py
     "platforms/api/platform.py": dict.fromkeys(
         (

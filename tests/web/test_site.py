@@ -41,7 +41,8 @@ async def test_each_file_has_its_type_and_a_tag(http: ClientSession) -> None:
 
 
 async def test_nothing_but_the_page_is_served(http: ClientSession) -> None:
-    for path in ("/page/", "/page/../site.py", "/page/%2e%2e/site.py", "/page/vendor/LICENSE-htm"):
+    outside = ("/page/", "/page/index.html", "/page/../site.py", "/page/%2e%2e/site.py")
+    for path in (*outside, "/page/vendor/LICENSE-htm"):
         async with http.get(path) as answer:
             assert answer.status == 404
 

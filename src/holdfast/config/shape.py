@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import inspect
@@ -13,7 +14,9 @@ from holdfast.core.settings import Settings
 Node = inspect.Type
 
 
+@cache
 def shape() -> inspect.StructType:
+    """The same each time: to look through every type takes longer than to read a file by it."""
     node = inspect.type_info(Settings)
     assert isinstance(node, inspect.StructType)
     return node

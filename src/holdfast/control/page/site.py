@@ -1,12 +1,14 @@
 """The page's files over HTTP: read once, sent with their type and a tag, never guessed at."""
 
+import asyncio
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aiohttp import hdrs, web
 
 STATIC = Path(__file__).parent / "static"
+_PAGE = ""  # the name of the page itself, which has no other address than /
 
 # Named here and not asked of the system, whose own table differs from machine to machine; a
 # file of another kind is not part of the page.
@@ -40,13 +42,46 @@ class PageFile:
         return {hdrs.ETAG: f'"{self._tag}"', hdrs.CACHE_CONTROL: "no-cache"}
 
 
+class Site:
+    """Owns the files of the page, from when somebody first asks for one.
+
+    All are read at that instant, and in a thread: what a browser gets is of one version, even
+    where a package is replaced under a gateway that runs, and a start neither reads them nor
+    mounts each by itself.
+    """
+
+    def __init__(self, folder: Path = STATIC) -> None:
+        self._folder = folder
+        self._opening = asyncio.Lock()
+        self._files: Mapping[str, PageFile] | None = None
+
+    async def index(self, request: web.Request) -> web.Response:
+        return await self._serve(_PAGE, request)
+
+    async def file(self, request: web.Request) -> web.Response:
+        return await self._serve(request.match_info["name"], request)
+
+    async def _serve(self, name: str, request: web.Request) -> web.Response:
+        file = (self._files or await self._opened()).get(name)
+        if file is None:
+            raise web.HTTPNotFound
+        return await file.serve(request)
+
+    async def _opened(self) -> Mapping[str, PageFile]:
+        async with self._opening:
+            if self._files is None:
+                self._files = await asyncio.to_thread(lambda: dict(_read(self._folder)))
+            return self._files
+
+
 def routes() -> list[web.RouteDef]:
     """`/` is the page, `/page/…` what it loads. They need no login: the API does."""
-    return [web.get("/", PageFile(STATIC / "index.html").serve), *_files()]
+    site = Site()
+    return [web.get("/", site.index), web.get("/page/{name:.+}", site.file)]
 
 
-def _files() -> Iterator[web.RouteDef]:
-    for path in sorted(STATIC.rglob("*")):
-        if path.suffix in _TYPES and path.name != "index.html":
-            name = path.relative_to(STATIC).as_posix()
-            yield web.get(f"/page/{name}", PageFile(path).serve)
+def _read(folder: Path) -> Iterator[tuple[str, PageFile]]:
+    for path in folder.rglob("*"):
+        if path.suffix in _TYPES:
+            name = path.relative_to(folder).as_posix()
+            yield _PAGE if name == "index.html" else name, PageFile(path)
