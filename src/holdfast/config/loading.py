@@ -56,12 +56,14 @@ def load(
     *,
     overrides: Mapping[str, object] | None = None,
     text: str | None = None,
+    tolerant: bool = False,
 ) -> Config:
     """Read and check everything; raises `ConfigError` for the first thing that is wrong.
 
     The command line (`overrides`, by key path) beats the process's environment, which beats
     `.env`, which beats the file. Nothing is created or changed. `text` is what the file is to
-    say, in the place of what it says.
+    say, in the place of what it says; `tolerant` warns of secrets that are not to be found, for a
+    service may have been given what this shell has not.
     """
     environ = os.environ if environ is None else environ
     dotenv = read_dotenv(home / ENV_FILE)
@@ -75,7 +77,7 @@ def load(
     told = [*check_platforms(draft), *find_provider(draft, variables)]
     settings = _convert(draft, home)
     warnings = [*home_warnings(home), *dotenv.warnings, *told, *check_rules(draft, settings)]
-    resolved = resolve(draft, settings, home=home, variables=variables)
+    resolved = resolve(draft, settings, home=home, variables=variables, tolerant=tolerant)
     return Config(
         home=home,
         settings=settings,

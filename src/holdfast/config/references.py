@@ -42,9 +42,15 @@ class _Entry:
 
 
 def resolve(
-    draft: Draft, settings: Settings, *, home: Path, variables: Mapping[str, str]
+    draft: Draft,
+    settings: Settings,
+    *,
+    home: Path,
+    variables: Mapping[str, str],
+    tolerant: bool = False,
 ) -> Resolved:
-    """Raise for a literal secret anywhere, and for a missing one of an enabled part."""
+    """Raise for a literal secret anywhere, and for a missing one of an enabled part; `tolerant`
+    only warns of those that are missing."""
     secrets: dict[str, Secret] = {}
     warnings: list[str] = []
     for entry in _entries(settings):
@@ -53,12 +59,18 @@ def resolve(
             raise _literal(draft, entry.path)
         if not entry.enabled:
             continue
-        if match[1]:
-            value = _from_variable(draft, entry.path, match[2], variables)
-        else:
-            file = home / Path(match[4]).expanduser()
-            value = _from_file(draft, entry.path, file)
-            warnings += mode_warnings(file, "holds a secret")
+        try:
+            if match[1]:
+                value = _from_variable(draft, entry.path, match[2], variables)
+            else:
+                file = home / Path(match[4]).expanduser()
+                value = _from_file(draft, entry.path, file)
+                warnings += mode_warnings(file, "holds a secret")
+        except ConfigError as error:
+            if not tolerant:
+                raise
+            warnings.append(str(error))
+            continue
         if len(value) < SHORTEST:
             warnings.append(
                 f"{dotted(entry.path)} is shorter than {SHORTEST} characters: too short to be "

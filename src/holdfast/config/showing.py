@@ -26,7 +26,7 @@ def show(config: Config) -> list[Shown]:
     return [
         Shown(
             key=dotted(path),
-            value=_masked(path, value),
+            value=masked(path, value),
             origin=config.origins.get(dotted(_overridable(path)), "default"),
             variable=variable_for(_overridable(path)),
         )
@@ -67,7 +67,8 @@ def _overridable(path: KeyPath) -> KeyPath:
     return next((path[:index] for index, part in enumerate(path) if isinstance(part, int)), path)
 
 
-def _masked(path: KeyPath, value: Any) -> Any:
+def masked(path: KeyPath, value: Any) -> Any:
+    """A value that may be shown: of a secret, its reference and nothing else."""
     # Loading has refused every secret that is not a reference; this holds the line should a
     # settings object ever be made in another way.
     if is_secret(path) and value and not str(value).startswith(("env:", "file:")):

@@ -1,0 +1,165 @@
+"""Editing holdfast.toml: a few keys or the whole of it, checked before anything is written."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.config.document import parse_document, read_text
+from holdfast.config.error import ConfigError, dotted, explain
+from holdfast.config.keys import Key, find_key
+from holdfast.config.loading import Config
+from holdfast.config.showing import masked, show
+from holdfast.config.toml_patch import CannotPatch, patch, written, written_path
+from holdfast.config.whole_file import mode_of, write_whole
+from holdfast.core.effect import Effect, effect_of
+from holdfast.core.home_files import CONFIG_FILE
+
+Check = Callable[[str], Config]
+"""Reads a text as the file that a gateway would start with; raises `ConfigError`."""
+
+Names = tuple[str, ...]
+
+
+class KeyChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One key before and after; a secret's value is its reference.
+
+    `overridden_by`: a place that goes before the file, so that the key keeps the value it has.
+    """
+
+    key: str
+    old: Any
+    new: Any
+    effect: Effect
+    overridden_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """What the file is to say, found to be in order, and not yet written."""
+
+    path: Path
+    before: str
+    after: str
+    there: bool  # whether there was a file
+    config: Config
+    changes: tuple[KeyChange, ...]
+
+    def write(self) -> None:
+        """Whole or not at all. Refused where somebody has changed the file meanwhile."""
+        if (read_text(self.path) or "") != self.before:
+            raise ConfigError(
+                f"{self.path} was changed by somebody else just now, and is left as it is: "
+                "look at it, and try again"
+            )
+        if self.after != self.before:
+            write_whole(self.path, self.after, mode=mode_of(self.path))
+
+    def put_back(self) -> None:
+        if not self.there:
+            self.path.unlink(missing_ok=True)
+        elif self.after != self.before:
+            write_whole(self.path, self.before, mode=mode_of(self.path))
+
+
+def edited(
+    home: Path, *, values: Mapping[str, Any], unset: Sequence[str] = (), check: Check
+) -> Edited:
+    """The file with these keys set, by the names that people write, and those taken out. A table
+    is set as a whole. Raises `ConfigError` with the place and what to do; nothing is written."""
+    path = home / CONFIG_FILE
+    before = read_text(path)
+    tree = parse_document(path, before or "").tree
+    wanted: dict[Names, Any] = {find_key(name).path: None for name in unset}
+    for name, value in values.items():
+        wanted.update(_leaves_wanted(find_key(name), value, tree))
+    try:
+        after = patch(before or "", wanted)
+    except CannotPatch as error:
+        raise _by_hand(path, wanted, str(error)) from None
+    return _edited(path, before, after, check)
+
+
+def replaced(home: Path, text: str, *, check: Check) -> Edited:
+    """The file with another text in the place of its own, as a whole."""
+    path = home / CONFIG_FILE
+    return _edited(path, read_text(path), text, check)
+
+
+def file_keys(text: str) -> dict[str, Any]:
+    """Every key that a file says something of, by the name people write; none, if it is no TOML."""
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return {}
+    return {dotted(path): masked(path, value) for path, value in _leaves(tree, ())}
+
+
+def changed_keys(before: str, after: str) -> tuple[str, ...]:
+    """The keys that two files speak of differently."""
+    old, new = file_keys(before), file_keys(after)
+    return tuple(key for key in {**old, **new} if old.get(key) != new.get(key))
+
+
+def _edited(path: Path, before: str | None, after: str, check: Check) -> Edited:
+    config = check(after)
+    return Edited(
+        path=path,
+        before=before or "",
+        after=after,
+        there=before is not None,
+        config=config,
+        changes=tuple(_changes(before or "", after, config, check)),
+    )
+
+
+def _changes(before: str, after: str, config: Config, check: Check) -> Iterator[KeyChange]:
+    old, new = file_keys(before), file_keys(after)
+    try:
+        stood = {each.key: each.value for each in show(check(before))}
+    except ConfigError:  # what it says now cannot be used: its own words are all there is
+        stood = {}
+    stands = {each.key: each.value for each in show(config)}
+    for key in changed_keys(before, after):
+        origin = config.origins.get(key, CONFIG_FILE)
+        yield KeyChange(
+            key=key,
+            old=old[key] if key in old else stood.get(key),
+            new=new[key] if key in new else stands.get(key),
+            effect=effect_of(key),
+            overridden_by="" if origin == CONFIG_FILE else origin,
+        )
+
+
+def _leaves_wanted(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names, Any]:
+    """A table is made of its keys: those that it has now and is not to have are taken out."""
+    if value is None:
+        raise explain(key.name, "is given no value", fix="unset it to have its default again")
+    if not key.is_table:
+        return {key.path: value}
+    if not isinstance(value, Mapping):
+        raise explain(key.name, "is a table, and not a key", fix=f"name a key of it: {key.name}.…")
+    standing: Any = tree
+    for name in key.path:
+        standing = standing.get(name, {}) if isinstance(standing, dict) else {}
+    gone = {(*key.path, *path): None for path, _ in _leaves(standing, ())}
+    return {**gone, **{(*key.path, *path): each for path, each in _leaves(value, ())}}
+
+
+def _leaves(node: Mapping[str, Any], path: Names) -> Iterator[tuple[Names, Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, name))
+        else:
+            yield (*path, name), value
+
+
+def _by_hand(path: Path, wanted: Mapping[Names, Any], problem: str) -> ConfigError:
+    lines = [
+        f"{written_path(key)} = {written(value)}" if value is not None else f"no {dotted(key)}"
+        for key, value in wanted.items()
+    ]
+    return explain(str(path), problem, fix="write it there yourself: " + "; ".join(lines))

@@ -1,0 +1,164 @@
+"""Setting keys of holdfast.toml: by the names people write, checked first, written whole."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.config import ConfigError, load
+from holdfast.config.editing import Edited, changed_keys, edited, replaced
+from holdfast.config.keys import find_key, key_names, word_value
+from holdfast.core.effect import Effect
+
+MINE = """\
+# mine
+[gateway]
+port = 9000  # not 8787
+
+[prices."gpt-4.1"]
+input = 2
+output = 8
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    (tmp_path / "holdfast.toml").write_text(MINE)
+    return tmp_path
+
+
+def change(home: Path, values: dict[str, Any], *unset: str, **environ: str) -> Edited:
+    def check(text: str) -> Any:
+        return load(home, environ, text=text)
+
+    return edited(home, values=values, unset=unset, check=check)
+
+
+def test_only_the_keys_that_are_named_change_and_each_says_from_what_to_what(home: Path) -> None:
+    (home / "holdfast.toml").chmod(0o640)
+    done = change(home, {"gateway.port": 80, "model.provider": "demo"})
+    assert [(each.key, each.old, each.new, each.effect) for each in done.changes] == [
+        ("gateway.port", 9000, 80, Effect.RESTART),
+        ("model.provider", "auto", "demo", Effect.NEXT_TURN),
+    ]
+    assert (home / "holdfast.toml").read_text() == MINE  # not before it is told to
+    done.write()
+    said = (home / "holdfast.toml").read_text()
+    assert said == MINE.replace("9000", "80") + '\n[model]\nprovider = "demo"\n'
+    assert (home / "holdfast.toml").stat().st_mode & 0o777 == 0o640
+    done.put_back()
+    assert (home / "holdfast.toml").read_text() == MINE
+
+
+def test_a_table_is_set_as_a_whole_and_taken_out_as_a_whole(home: Path) -> None:
+    done = change(
+        home, {"prices.gpt-4.1": {"input": 3, "output": 8.5}, "prices.x": {"input": 1, "output": 2}}
+    )
+    assert {each.key: each.new for each in done.changes} == {
+        "prices.gpt-4.1.input": 3,
+        "prices.gpt-4.1.output": 8.5,
+        "prices.x.input": 1,
+        "prices.x.output": 2,
+    }
+    gone = change(home, {}, "prices.gpt-4.1")
+    assert gone.config.settings.prices == {}
+    assert [(each.key, each.new) for each in gone.changes] == [
+        ("prices.gpt-4.1.input", None),
+        ("prices.gpt-4.1.output", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "unset", "told"),
+    [
+        ({"gateway.prot": 1}, (), r"gateway.prot: is not a key.*\n.*did you mean `gateway.port`"),
+        ({"gateway.port": 70000}, (), r"holdfast.toml, line 3: gateway.port has a value"),
+        (
+            {"platforms.telegram.token": "sk-12345678"},
+            (),
+            r"a secret written out(?s:.)*fix: .*env:",
+        ),
+        (
+            {"model.api_key": "env:NOT_THERE", "model.provider": "openai"},
+            (),
+            "NOT_THERE, which is not set",
+        ),
+        ({"model": 1}, (), "is a table, and not a key"),
+        ({"gateway.port": None}, (), "unset it"),
+        ({}, ("prices.gpt-4.1.input",), "prices.gpt-4.1.input is missing"),
+        ({"model.fallbacks[0].name": "x"}, (), "a list is set as a whole"),
+    ],
+)
+def test_what_a_start_would_refuse_is_refused_with_its_place_and_nothing_is_written(
+    home: Path, values: dict[str, Any], unset: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told) as refused:
+        change(home, values, *unset)
+    assert "sk-12345678" not in str(refused.value)
+    assert (home / "holdfast.toml").read_text() == MINE
+
+
+def test_a_key_that_a_variable_sets_says_that_the_file_does_not_decide(home: Path) -> None:
+    done = change(home, {"gateway.port": 80}, HOLDFAST_GATEWAY_PORT="7000")
+    [port] = done.changes
+    assert (port.old, port.new) == (9000, 80)
+    assert port.overridden_by == "environment variable HOLDFAST_GATEWAY_PORT"
+    assert done.config.settings.gateway.port == 7000
+
+
+def test_a_file_that_cannot_be_used_can_be_mended_key_by_key(home: Path) -> None:
+    (home / "holdfast.toml").write_text(MINE.replace("9000", '"wrong"'))
+    done = change(home, {"gateway.port": 80})
+    assert [(each.old, each.new) for each in done.changes] == [("wrong", 80)]
+
+
+def test_a_secret_that_only_the_service_has_is_a_warning_where_that_is_asked_for(
+    home: Path,
+) -> None:
+    values = {"model.provider": "openai", "model.api_key": "env:NOT_THERE"}
+    tolerant = partial(load, home, {}, tolerant=True)
+    done = edited(home, values=values, check=lambda text: tolerant(text=text))
+    assert any("NOT_THERE, which is not set" in each for each in done.config.warnings)
+
+
+def test_a_whole_text_is_put_in_place_of_the_other_and_a_change_meanwhile_is_kept(
+    home: Path,
+) -> None:
+    done = replaced(home, "[gateway]\nport = 1\n", check=lambda text: load(home, {}, text=text))
+    assert changed_keys(MINE, done.after) == tuple(each.key for each in done.changes)
+    (home / "holdfast.toml").write_text("# somebody else's\n")
+    with pytest.raises(ConfigError, match="somebody else"):
+        done.write()
+    assert (home / "holdfast.toml").read_text() == "# somebody else's\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "value"),
+    [
+        ("gateway.port", "80", 80),
+        ("model.name", "8787", "8787"),
+        ("model.name", '"quoted"', "quoted"),
+        ("model.name", "two\nx = 1", "two\nx = 1"),
+        ("auxiliary.titles", "off", False),
+        ("agent.toolsets", "terminal, files", ["terminal", "files"]),
+        ("agent.toolsets", '["web"]', ["web"]),
+        ('prices."gpt-4.1".input', "1.5", 1.5),
+        ("platforms.irc.locked.#ops.key", "env:OPS", "env:OPS"),
+        ("model.fallbacks", '[{ provider = "demo" }]', [{"provider": "demo"}]),
+    ],
+)
+def test_values_are_toml_or_plain_words(name: str, word: str, value: object) -> None:
+    assert word_value(find_key(name), word) == value
+
+
+def test_a_word_that_the_key_cannot_hold_is_told_what_it_may_be() -> None:
+    with pytest.raises(ConfigError, match=r'allowed: *"interrupt" or "queue" or "steer"'):
+        word_value(find_key("gateway.busy_mode"), "sometimes")
+
+
+def test_every_key_that_can_be_completed_can_be_found() -> None:
+    names = key_names()
+    assert {"gateway.port", "agent.toolsets", "platforms.telegram.token"} <= set(names)
+    assert [find_key(name).name for name in names] == names
