@@ -197,7 +197,7 @@ def test_restarts_are_told_and_asked_for(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway)
     show(visitor, "restarts")
     row = visitor.page.locator("tbody tr").inner_text()
-    assert re.search(r"Restarted, asked on the machine\s+2 left at a step\s+3 s\s+0\.1", row)
+    assert re.search(r"Restarted, asked on the machine\s+2 left at a step\s+1 s\s+3 s\s+0\.1", row)
     visitor.page.get_by_role("button", name="Restart the gateway…").click()
     dialog = visitor.page.get_by_role("dialog", name="Restart the gateway?")
     dialog.get_by_role("button", name="Cancel").click()

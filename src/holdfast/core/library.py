@@ -183,9 +183,16 @@ class Library(Protocol):
 
     async def delivery(self, delivery_id: DeliveryId) -> DeliveryRow | None: ...
     async def outbox(
-        self, *, state: DeliveryState | None, before: int | None, limit: int
+        self,
+        *,
+        state: DeliveryState | None,
+        before: int | None,
+        limit: int,
+        unsent: bool = False,
+        platform: str = "",
     ) -> list[DeliveryRow]:
-        """The newest first, without their parts; `before` is a `seq`."""
+        """The newest first, without their parts; `before` is a `seq`, `unsent` leaves out what
+        has arrived."""
         ...
 
     async def undelivered(self) -> list[DeliveryRow]:
@@ -236,7 +243,10 @@ class Library(Protocol):
         """The ends of processes that no successor has followed yet, the last first."""
         ...
 
-    async def last_stops(self, *, limit: int) -> list[StopRow]: ...
+    async def last_stops(self, *, limit: int, before: str | None = None) -> list[StopRow]:
+        """The last first; `before`: those that were asked for before the one of that id."""
+        ...
+
     async def homes(self) -> list[HomeChannel]:
         """The home channels that people have set; those of the configuration are not here."""
         ...

@@ -122,6 +122,22 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float = 0.0  # when what is known of it last changed: of one that is sent, then
 
 
+class WaitsFor(StrEnum):
+    """What stands between a delivery that is owed and its next attempt."""
+
+    NOTHING = "nothing"  # it is under way
+    ACCOUNT = "account"  # which is not connected
+    CHAT = "chat"  # to which something else is owed before it
+    PACE = "pace"  # the platform is to be left in peace for a while
+
+
+class Prospect(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to come of a delivery that is owed; `until`: when a pace ends, as far as is known."""
+
+    waits_for: WaitsFor
+    until: float | None = None
+
+
 class Outbound(msgspec.Struct, frozen=True, kw_only=True):
     """What a platform is asked to send. `delivery_id` is the same in every attempt at it, and
     another for each part."""

@@ -18,6 +18,7 @@ from holdfast.core.outbox import (
     DeliveryRow,
     DeliveryState,
     NewDelivery,
+    Prospect,
 )
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.attempts import FIRST_WAIT, Attempts
@@ -145,6 +146,21 @@ class Delivery:
         """Whether it is on its way here, or waits to be."""
         parcels = (parcel for chat in self._chats.values() for parcel in chat.parcels)
         return any(isinstance(each, Parcel) and each.id == delivery_id for each in parcels)
+
+    def prospect(self, row: DeliveryRow) -> Prospect | None:
+        """What it waits for; None: it is not here, because it has ended or was never owed."""
+        from holdfast.gateway.prospect import (  # noqa: PLC0415 - for who looks at the outbox
+            prospect_of,
+        )
+
+        address = row.address
+        chat = self._chats.get((address.platform, address.account, address.chat_id))
+        if chat is None:
+            return None
+        wait = max(chat.gate.held_for, self._reach.gate(address).held_for)
+        connected = self._reach.line(address).is_set()
+        until = self._clock.now() + wait if wait > 0 else None
+        return prospect_of(row.id, chat.parcels, connected=connected, until=until)
 
     def connected(self, platform: Platform) -> None:
         """Begin to send to this account.

@@ -18,10 +18,14 @@ class Gate:
 
     @property
     def held(self) -> bool:
-        return self._until > self._clock.monotonic()
+        return self.held_for > 0
+
+    @property
+    def held_for(self) -> float:
+        """Seconds, as far as is known; a hold may grow."""
+        return max(0.0, self._until - self._clock.monotonic())
 
     async def passed(self) -> None:
-        wait = self._until - self._clock.monotonic()
-        if wait > 0:
+        if (wait := self.held_for) > 0:
             await asyncio.sleep(wait)
             await self.passed()  # the hold may have grown meanwhile

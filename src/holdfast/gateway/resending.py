@@ -15,7 +15,7 @@ class NotResent(HoldfastError):
 async def resend(house: House, delivery: Delivery, row: DeliveryRow) -> DeliveryRow:
     """The row as it is owed now, durably. I2: one that may have arrived is sent with its mark, or
     not at all where the platform finds that it has it. Raises `NotResent`."""
-    if (why := _refusal(house, delivery, row)) is not None:
+    if (why := why_not(house, delivery, row)) is not None:
         raise NotResent(why)
     owed = await house.store.owe_again(row.id, at=house.clock.now())
     if owed is None:
@@ -24,7 +24,8 @@ async def resend(house: House, delivery: Delivery, row: DeliveryRow) -> Delivery
     return owed
 
 
-def _refusal(house: House, delivery: Delivery, row: DeliveryRow) -> str | None:
+def why_not(house: House, delivery: Delivery, row: DeliveryRow) -> str | None:
+    """Why it is not sent again, should somebody want it now; None: it would be."""
     if row.state is DeliveryState.SENT:
         return "it has arrived: there is a receipt."
     if row.state in _UNDER_WAY or delivery.holds(row.id):

@@ -214,10 +214,23 @@ class SqliteLibrary:
         return await self._read(partial(outbox_reads.delivery, delivery_id=delivery_id))
 
     async def outbox(
-        self, *, state: DeliveryState | None, before: int | None, limit: int
+        self,
+        *,
+        state: DeliveryState | None,
+        before: int | None,
+        limit: int,
+        unsent: bool = False,
+        platform: str = "",
     ) -> list[DeliveryRow]:
+        states = [state] if state else [s for s in DeliveryState if s is not DeliveryState.SENT]
         return await self._read(
-            partial(outbox_reads.listed, state=state, before=before, limit=limit)
+            partial(
+                outbox_reads.listed,
+                states=states if state or unsent else [],
+                platform=platform,
+                before=before,
+                limit=limit,
+            )
         )
 
     async def undelivered(self) -> list[DeliveryRow]:
@@ -280,8 +293,8 @@ class SqliteLibrary:
     async def open_stops(self) -> list[StopRow]:
         return await self._read(stopping.open_ones)
 
-    async def last_stops(self, *, limit: int) -> list[StopRow]:
-        return await self._read(partial(stopping.last, limit=limit))
+    async def last_stops(self, *, limit: int, before: str | None = None) -> list[StopRow]:
+        return await self._read(partial(stopping.last, limit=limit, before=before))
 
     async def homes(self) -> list[HomeChannel]:
         return await self._read(stopping.homes)

@@ -1,6 +1,6 @@
 """What can be asked about deliveries: what is owed, and what became of it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -45,13 +45,24 @@ def of_turn(cursor: apsw.Cursor, turn_id: TurnId, *, limit: int) -> list[Deliver
 
 
 def listed(
-    cursor: apsw.Cursor, *, state: DeliveryState | None, before: int | None, limit: int
+    cursor: apsw.Cursor,
+    *,
+    states: Sequence[DeliveryState],
+    platform: str,
+    before: int | None,
+    limit: int,
 ) -> list[DeliveryRow]:
-    which = "seq < ?" if state is None else "state = ? AND seq < ?"
-    named = () if state is None else (state.value,)
+    """No states: all of them. Those of one state are found by its index, whatever was sent."""
+    which, named = ["seq < ?"], [before or _BEYOND, *(state.value for state in states)]
+    if states:
+        which.append(f"state IN ({', '.join('?' * len(states))})")
+    if platform:
+        which.append("json_extract(address, '$.platform') = ?")
+        named.append(platform)
     found = cursor.execute(
-        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE {which} ORDER BY seq DESC LIMIT ?",
-        (*named, before or _BEYOND, limit),
+        f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE {' AND '.join(which)}"
+        " ORDER BY seq DESC LIMIT ?",
+        (*named, limit),
     )
     return [outbox_rows.delivery_row(row) for row in found]
 

@@ -9,24 +9,30 @@ from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.outbox_views import (
     InboxLine,
     InboxList,
+    Outlook,
     OwedList,
+    OwedView,
     owed_view,
 )
 from holdfast.control.v1.refusals import conflict, not_found
 from holdfast.control.v1.room import Room
 from holdfast.core.ids import DeliveryId
 from holdfast.core.inbox import InboxState
-from holdfast.core.outbox import DeliveryState
-from holdfast.gateway.resending import NotResent, resend
+from holdfast.core.outbox import DeliveryRow, DeliveryState
+from holdfast.gateway.resending import NotResent, resend, why_not
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 class OutboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`state`: only those that stand so. `before`: those that were owed before that `seq`."""
+    """`state`: only those that stand so; `unsent`: all that have not arrived. `platform`: only
+    those to its chats. `before`: those that were owed before that `seq`."""
 
-    state: Literal["", "streaming", "pending", "sending", "sent", "failed", "unknown"] = ""
+    state: Literal["", "unsent", "streaming", "pending", "sending", "sent", "failed", "unknown"] = (
+        ""
+    )
+    platform: Annotated[str, msgspec.Meta(max_length=100)] = ""
     before: Number | None = None
     limit: Limit = 50
 
@@ -43,10 +49,17 @@ class InboxQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 async def list_outbox(room: Room, call: Call[OutboxQuery, None]) -> web.Response:
     asked = call.query
-    state = DeliveryState(asked.state) if asked.state else None
-    rows = await room.store.outbox(state=state, before=asked.before, limit=asked.limit + 1)
-    views = [owed_view(row) for row in rows[: asked.limit]]
-    return room.say(OwedList(deliveries=views, more=len(rows) > asked.limit))
+    unsent = asked.state == "unsent"
+    rows = await room.store.outbox(
+        state=DeliveryState(asked.state) if asked.state and not unsent else None,
+        unsent=unsent,
+        platform=asked.platform,
+        before=asked.before,
+        limit=asked.limit + 1,
+    )
+    counts = await room.store.outbox_ledger()
+    views = [shown_delivery(room, row) for row in rows[: asked.limit]]
+    return room.say(OwedList(deliveries=views, more=len(rows) > asked.limit, counts=dict(counts)))
 
 
 async def retry_delivery(room: Room, call: Call[NoQuery, None]) -> web.Response:
@@ -60,7 +73,19 @@ async def retry_delivery(room: Room, call: Call[NoQuery, None]) -> web.Response:
         raise conflict(
             f"delivery {delivery_id} is not sent again: {why}", code="not_sent"
         ) from None
-    return room.say(owed_view(owed), status=202)
+    return room.say(shown_delivery(room, owed), status=202)
+
+
+def shown_delivery(room: Room, row: DeliveryRow) -> OwedView:
+    """With what is to come of it, by whom it is owed."""
+    house, delivery = room.gateway.house, room.gateway.delivery
+    platform = house.doors.find(row.address)
+    outlook = Outlook(
+        prospect=delivery.prospect(row),
+        not_again=why_not(house, delivery, row) or "",
+        settles=platform is not None and platform.capabilities.settles_doubt,
+    )
+    return owed_view(row, outlook)
 
 
 async def list_inbox(room: Room, call: Call[InboxQuery, None]) -> web.Response:

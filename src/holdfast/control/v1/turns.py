@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call
-from holdfast.control.v1.outbox_views import owed_view
+from holdfast.control.v1.outbox import shown_delivery
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.turn_views import (
@@ -91,7 +91,7 @@ async def read_turn(room: Room, call: Call[TimelineQuery, None]) -> web.Response
         turn=await _line(room, course.outline),
         messages=[_taken(course, message) for message in course.messages],
         spans=waterfall(course, prices=prices, asks=_is_at_work(room, course)),
-        deliveries=[owed_view(row) for row in course.deliveries],
+        deliveries=[shown_delivery(room, row) for row in course.deliveries],
         more=course.more,
         previous=course.previous,
         next=course.next,

@@ -51,9 +51,12 @@ def open_ones(cursor: apsw.Cursor) -> list[StopRow]:
     return [_row(row) for row in found]
 
 
-def last(cursor: apsw.Cursor, limit: int) -> list[StopRow]:
+def last(cursor: apsw.Cursor, limit: int, before: str | None = None) -> list[StopRow]:
     found = cursor.execute(
-        f"SELECT {_ROW} FROM restarts ORDER BY asked_at DESC, id DESC LIMIT ?", (limit,)
+        f"SELECT {_ROW} FROM restarts WHERE ?1 IS NULL"
+        " OR (asked_at, id) < (SELECT asked_at, id FROM restarts WHERE id = ?1)"
+        " ORDER BY asked_at DESC, id DESC LIMIT ?2",
+        (before, limit),
     )
     return [_row(row) for row in found]
 

@@ -62,6 +62,7 @@ export const api = {
   platforms: () => call("GET", "/platforms"),
   account: (name, account, act) => call("POST", at("platforms", name, account, act)),
   commands: () => call("GET", "/commands"),
+  restarts: (asked = {}) => call("GET", "/restarts" + query(asked)),
   restart: (mode) => call("POST", "/restart", mode ? { mode } : {}),
   search: (q, limit = 20) => call("GET", "/search" + query({ q, limit })),
   sessions: (asked = {}) => call("GET", "/sessions" + query(asked)),

@@ -9,6 +9,7 @@ from holdfast.control.v1 import (
     logs,
     overall,
     platforms,
+    restarts,
     streams,
     whoami,
 )
@@ -102,6 +103,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         gives=Departing,
         statuses=(202,),
         refuses=(409,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/restarts",
+        about="How processes of this gateway ended, and what became of what ran; the newest first.",
+        handler=restarts.list_restarts,
+        looks=True,
+        query=restarts.RestartsQuery,
+        gives=restarts.RestartList,
     ),
     Endpoint(
         method="POST",

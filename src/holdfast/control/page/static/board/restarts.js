@@ -1,21 +1,12 @@
-// Restarts: how far one has come that is under way, the way to ask for one, and the last ends of a process.
+// Restarts: how far one has come that is under way, the way to ask for one, and those before it.
 import { api } from "../api.js";
 import { html } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/fetched.js";
-import { iso, lasted, moment, when } from "../view/times.js";
+import { iso, moment } from "../view/times.js";
 import { many } from "./figures.js";
+import { History } from "./past_restarts.js";
 
 const EVERY = 10; // seconds, where nothing is heard
-
-const KINDS = { stop: "Stopped", signal: "Stopped by a signal", restart: "Restarted", replace: "Replaced", crash: "Crashed" };
-const ASKED = {
-  chat: "asked in a chat",
-  cli: "asked on the machine",
-  page: "asked on this page",
-  signal: "by a signal",
-  successor: "by its successor",
-  nobody: "",
-};
 
 export function View({ page }) {
   const { value: status, problem } = useFetched(page.stirs, api.status, EVERY);
@@ -31,7 +22,7 @@ export function View({ page }) {
     </section>
     <section class="card" aria-labelledby="before">
       <h2 id="before">Before</h2>
-      ${status ? html`<${History} stops=${status.restarts} />` : html`<p class="quiet-text">Loading…</p>`}
+      <${History} page=${page} />
     </section>`;
 }
 
@@ -55,34 +46,4 @@ function Going({ live }) {
     ${turns > 0 && html`<p>${many(turns, "turn")} to come to the end of ${turns === 1 ? "its" : "their"} step.</p>`}
     <progress aria-label="Under way"></progress>
   </div>`;
-}
-
-function History({ stops }) {
-  if (!stops.length) return html`<p class="quiet-text">It has never been stopped.</p>`;
-  return html`<div class="table" tabindex="0" role="region" aria-label="The last restarts"><table>
-    <thead><tr><th scope="col">when</th><th scope="col">what</th><th scope="col">turns</th><th scope="col">away for</th><th scope="col">version</th></tr></thead>
-    <tbody>${stops.map((stop) => html`<tr key=${stop.id}>
-      <td><time datetime=${iso(stop.order.at)} title=${moment(stop.order.at)}>${when(stop.order.at)}</time></td>
-      <td>${KINDS[stop.order.kind] ?? stop.order.kind}${reason(stop.order)}</td>
-      <td>${left(stop)}</td>
-      <td>${away(stop)}</td>
-      <td>${stop.version}</td>
-    </tr>`)}</tbody>
-  </table></div>`;
-}
-
-function reason({ by, principal, now, kind }) {
-  const asked = kind === "signal" ? "" : ASKED[by] ?? by;
-  const who = principal && by === "chat" ? ` by ${principal}` : "";
-  return [asked && `, ${asked}${who}`, now && ", at once"].filter(Boolean).join("");
-}
-
-function left({ parked, interrupted }) {
-  const told = [parked && `${parked} left at a step`, interrupted && `${interrupted} cut`].filter(Boolean);
-  return told.join(", ") || "none left";
-}
-
-function away({ stopped_at, ready_at, order }) {
-  if (ready_at === null) return "–";
-  return lasted(Math.max(0, ready_at - (stopped_at ?? order.at)));
 }

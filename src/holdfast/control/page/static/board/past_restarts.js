@@ -1,0 +1,83 @@
+// The ends of processes before this one: why, who asked, what became of what ran, and how long it took.
+import { api } from "../api.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { lasted } from "../view/times.js";
+import { addressOf, asked } from "./asked.js";
+import { many, seconds } from "./figures.js";
+import { Moment } from "./moment.js";
+import { Pages, Rows } from "./rows.js";
+
+const EVERY = 60; // seconds; the page hears of each as it comes
+const PAGE = 20;
+
+const KINDS = { stop: "Stopped", signal: "Stopped by a signal", restart: "Restarted", replace: "Replaced", crash: "Crashed" };
+const ASKED = {
+  chat: "asked in a chat",
+  cli: "asked on the machine",
+  page: "asked on this page",
+  signal: "by a signal",
+  successor: "by its successor",
+  nobody: "",
+};
+const COLUMNS = [
+  { name: "when", label: "When", of: ({ order }) => html`<${Moment} at=${order.at} />` },
+  { name: "what", label: "What", tone: "words", of: What },
+  { name: "turns", label: "Turns", of: left },
+  { name: "stop", label: "Stopped in", tone: "figure", of: stopped },
+  { name: "away", label: "Away for", tone: "figure", of: away },
+  { name: "version", label: "Version", of: ({ version }) => version },
+];
+
+export function History({ page }) {
+  const { before } = asked();
+  const { value, problem } = useFetched(page.stirs, () => api.restarts({ before, limit: PAGE }), EVERY, [before]);
+  if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
+  const { restarts, more } = value;
+  if (!restarts.length) return html`<p class="quiet-text">${before ? "Nothing older is kept." : "It has never been stopped."}</p>`;
+  return html`
+    <${Rows} label="The last restarts" columns=${COLUMNS} rows=${restarts} keyOf=${({ id }) => id} />
+    <${Pages} newest=${before && "#/restarts"} older=${more && addressOf("restarts", { before: restarts.at(-1).id })} />`;
+}
+
+function What({ order, phases }) {
+  const crashed = order.kind === "crash";
+  return html`<span class=${crashed ? "bad" : ""}>${KINDS[order.kind] ?? order.kind}</span>${reason(order)}
+    ${crashed && html`<small>It left no word: what ran was found open by the next start.</small>`}
+    <${Phases} phases=${phases} />`;
+}
+
+function reason({ by, principal, now, kind }) {
+  const asked = kind === "signal" ? "" : ASKED[by] ?? by;
+  const who = principal && by === "chat" ? ` by ${principal}` : "";
+  return [asked && `, ${asked}${who}`, now && ", at once"].filter(Boolean).join("");
+}
+
+/** The longest first: whoever looks wonders what took so long. */
+function Phases({ phases = {} }) {
+  const took = Object.entries(phases).sort(([, one], [, other]) => other - one);
+  if (!took.length) return null;
+  return html`<details class="fold-out">
+    <summary>${many(took.length, "phase")}, the longest ${took[0][0]}</summary>
+    <dl>${took.map(([name, long]) => html`<div key=${name}><dt>${name}</dt><dd>${seconds(long)}</dd></div>`)}</dl>
+  </details>`;
+}
+
+function left({ parked, interrupted, resumed }) {
+  const told = [
+    parked && `${parked} left at a step`,
+    interrupted && `${interrupted} cut`,
+    resumed && `${resumed} gone on with`,
+  ].filter(Boolean);
+  return told.join(", ") || "none left";
+}
+
+function stopped({ stopped_at, order }) {
+  return stopped_at === null ? "–" : lasted(Math.max(0, stopped_at - order.at));
+}
+
+/** A crash is found by the next start: when it happened nobody knows. */
+function away({ stopped_at, ready_at, order }) {
+  if (ready_at === null || order.kind === "crash") return "–";
+  return lasted(Math.max(0, ready_at - (stopped_at ?? order.at)));
+}
