@@ -32,11 +32,14 @@ port = 0
 {gateway}
 
 [model]
-provider = "demo"
+{model}
 
 [log]
 level = "debug"
 """
+
+
+DEMO = 'provider = "demo"'
 
 
 class Life:
@@ -94,18 +97,25 @@ class Lineage:
     """Owns a home and every process that was started on it here."""
 
     def __init__(
-        self, home: Path, http: aiohttp.ClientSession, *, gateway: str = "", nursed: bool = False
+        self,
+        home: Path,
+        http: aiohttp.ClientSession,
+        *,
+        gateway: str = "",
+        model: str = DEMO,
+        nursed: bool = False,
     ) -> None:
         self.home = home
         self.paths = Paths(home)
         self._http = http
+        self._model = model
         self._lives: list[Life] = []
         self._nursed = nursed  # plain runs are forked from a process that has imported them
         home.mkdir(mode=0o700)
         self.configure(gateway)
 
     def configure(self, gateway: str = "") -> None:
-        self.paths.config_file.write_text(CONFIG.format(gateway=gateway))
+        self.paths.config_file.write_text(CONFIG.format(gateway=gateway, model=self._model))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -207,9 +217,11 @@ async def _ignore(_: object) -> None:
 
 
 @asynccontextmanager
-async def lineage(home: Path, *, gateway: str = "", nursed: bool = False) -> AsyncIterator[Lineage]:
+async def lineage(
+    home: Path, *, gateway: str = "", model: str = DEMO, nursed: bool = False
+) -> AsyncIterator[Lineage]:
     async with aiohttp.ClientSession() as http:
-        made = Lineage(home, http, gateway=gateway, nursed=nursed)
+        made = Lineage(home, http, gateway=gateway, model=model, nursed=nursed)
         try:
             yield made
         finally:

@@ -9,9 +9,12 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from tests.faults.lineage import Life, Lineage, lineage
+
+from holdfast.models.misbehaving.process import ModelProcess
 
 KILLS = 25  # of each kind: fifty in all
 SOAK_KILLS = 500
@@ -69,27 +72,38 @@ class Chain:
         assert ledger["answered"] == ledger["accepted"] == self.asked, ledger
 
 
-async def kill_and_start(home: Path, kills: int, *, stopping: bool) -> None:
-    chosen = seed()
-    print(f"HOLDFAST_SEED={chosen}")
-    async with lineage(home, nursed=True) as line:
-        await Chain(line, random.Random(chosen)).run(kills, stopping=stopping)
+class KillAndStart(Protocol):
+    async def __call__(self, kills: int, *, stopping: bool) -> None: ...
+
+
+@pytest.fixture
+def kill_and_start(tmp_path: Path, model_process: ModelProcess) -> KillAndStart:
+    """With a model that answers at once: the demo takes its time, a second for each life."""
+    model = f'provider = "openai"\nname = "scripted"\nbase_url = "{model_process.base_url}"'
+
+    async def run(kills: int, *, stopping: bool) -> None:
+        chosen = seed()
+        print(f"HOLDFAST_SEED={chosen}")
+        async with lineage(tmp_path / "home", model=model, nursed=True) as line:
+            await Chain(line, random.Random(chosen)).run(kills, stopping=stopping)
+
+    return run
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("stopping", [False, True], ids=["starting", "stopping"])
 async def test_what_a_killed_gateway_leaves_never_keeps_the_next_from_starting(
-    tmp_path: Path, stopping: bool
+    kill_and_start: KillAndStart, stopping: bool
 ) -> None:
     """E4: whatever lock, pid, socket or status file it had at that instant."""
-    await kill_and_start(tmp_path / "home", KILLS, stopping=stopping)
+    await kill_and_start(KILLS, stopping=stopping)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("stopping", [False, True], ids=["starting", "stopping"])
 async def test_no_instant_of_many_leaves_anything_that_blocks_a_start(
-    tmp_path: Path, stopping: bool
+    kill_and_start: KillAndStart, stopping: bool
 ) -> None:
     """E4: the same, at as many instants as there is time for."""
-    await kill_and_start(tmp_path / "home", SOAK_KILLS, stopping=stopping)
+    await kill_and_start(SOAK_KILLS, stopping=stopping)
