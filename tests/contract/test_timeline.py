@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from tests.contract.conftest import World
+import pytest
+from tests.contract.conftest import HeldClock, World
 from tests.contract.stops import begun, come_back, leave, open_turn, windows
+from tests.contract.test_h_parking import LONG, parking
 
 from holdfast.control.v1.turn_views import Parting, Span, SpanKind
 from holdfast.control.v1.waterfall import waterfall
@@ -27,37 +29,39 @@ async def found_out(world: World) -> None:
         await Lives(clock=world.clock, new_id=world.new_id).look_back(store, ran=True)
 
 
-async def test_what_a_crash_cut_is_shown_with_how_each_call_was_settled(
-    world: World, call: Any
+@pytest.mark.parametrize(
+    ("replay", "settled"),
+    [
+        (Replay.ATTACH, (TakenUp.ATTACHED, Outcome.OK)),
+        (Replay.SAFE, (TakenUp.REPLAYED, Outcome.OK)),
+        (Replay.NEVER, (None, Outcome.UNKNOWN)),
+    ],
+)
+async def test_what_a_crash_cut_is_shown_with_how_its_call_was_settled(
+    world: World, call: Any, replay: Replay, settled: tuple[TakenUp | None, Outcome]
 ) -> None:
     """H2: attached, replayed or unknown, by its class; and when nobody was there."""
-    for lever in world.levers.values():
-        lever.go.clear()
-    world.model.say([call(replay, '{"command": "pull"}') for replay in Replay])
+    lever = world.levers[replay]
+    lever.go.clear()
+    world.model.say([call(replay, '{"command": "pull"}')])
     accepted = await world.accept("go")
-    for lever in world.levers.values():
-        await lever.was_pulled(1)
+    await lever.was_pulled(1)
     turn_id = (await open_turn(world)).turn.id
     await world.die()
-    attach = world.levers[Replay.ATTACH]
-    attach.known[attach.pulled[0]] = "the true result"
-    for lever in world.levers.values():
-        lever.go.set()
+    lever.known[lever.pulled[0]] = "the true result"
+    lever.go.set()
     world.model.say("done")
     await found_out(world)
     await come_back(world)
     await world.end_of(accepted)
 
     spans = await shown(world, turn_id)
-    calls = {span.name: span for span in spans if span.kind is SpanKind.TOOL}
-    assert calls["attach"].taken_up is TakenUp.ATTACHED
-    assert calls["safe"].taken_up is TakenUp.REPLAYED
-    assert (calls["never"].taken_up, calls["never"].outcome) == (None, Outcome.UNKNOWN)
-    assert {span.about for span in calls.values()} == {"pull"}
+    (called,) = [span for span in spans if span.kind is SpanKind.TOOL]
+    assert (called.taken_up, called.outcome, called.about) == (*settled, "pull")
     (away,) = [span for span in spans if span.kind is SpanKind.AWAY]
     assert (away.name, away.parting) == ("crash", Parting.CUT)
     assert away.ended_at is not None and away.started_at <= away.ended_at
-    # It was cut inside of its calls: no request to the model was lost.
+    # It was cut inside of its call: no request to the model was lost.
     assert [span.outcome for span in spans if span.kind is SpanKind.MODEL] == [None, None]
 
 
@@ -65,20 +69,29 @@ async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_
     world: World, call: Any
 ) -> None:
     """H6: one is cut amidst a request and says so; the next life's is parked behind its call."""
+    await world.stop()
+    windows(world)
+    world.clock = clock = HeldClock()
+    await world.start()
     accepted = await world.accept("go")
     await begun(world)
     await world.model.asked(1)
     turn_id = (await open_turn(world)).turn.id
+    clock.at += 10
     await leave(world, StopKind.RESTART)
-    windows(world, park=10)
+    clock.at += 10
+    windows(world, park=LONG)
     await come_back(world)
     await world.model.asked(2)
     lever = world.levers[Replay.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     await lever.was_pulled(1)
+    clock.at += 10
+    stopping = await parking(world)
     lever.go.set()
-    await leave(world, StopKind.RESTART)
+    await stopping
+    clock.at += 10
     world.model.say("done")
     await come_back(world)
     await world.end_of(accepted)
@@ -86,8 +99,13 @@ async def test_a_request_that_a_restart_cut_is_shown_and_a_turn_that_was_parked_
     spans = await shown(world, turn_id)
     kinds = [span.kind for span in spans]
     lost = [span for span in spans if span.outcome is Outcome.CANCELLED]
-    assert [span.kind for span in lost] == [SpanKind.MODEL]
-    partings = [span.parting for span in spans if span.kind is SpanKind.AWAY]
-    assert partings == [Parting.CUT, Parting.PARKED]
+    assert [(span.kind, took(span)) for span in lost] == [(SpanKind.MODEL, 11)]
+    away = [span for span in spans if span.kind is SpanKind.AWAY]
+    assert [(span.parting, took(span)) for span in away] == [(Parting.CUT, 9), (Parting.PARKED, 9)]
     assert kinds.count(SpanKind.NOTE) == 1, "what was parked is told nothing"
-    assert kinds.index(SpanKind.DRAIN) > kinds.index(SpanKind.TOOL)
+    assert [took(span) for span in spans if span.kind is SpanKind.DRAIN] == [1]
+
+
+def took(span: Span) -> float:
+    assert span.ended_at is not None
+    return span.ended_at - span.started_at

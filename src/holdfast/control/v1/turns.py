@@ -1,8 +1,7 @@
 """Turns over HTTP: those of a session or of all, and the timeline of one, also while it runs."""
 
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from aiohttp import web
@@ -39,18 +38,14 @@ class TurnsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     before: Name = ""
 
 
-class TurnOrder(StrEnum):
-    NEWEST = "newest"
-    SLOWEST = "slowest"  # of the newest that have ended
-
-
 class AllTurnsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`before`: only turns that are older than that one; not for the slowest."""
+    """`before`: only turns that are older than that one. `order`: `slowest` has, of the newest,
+    those first that took longest."""
 
     limit: Limit = 20
     before: Name = ""
-    state: TurnState | None = None
-    order: TurnOrder = TurnOrder.NEWEST
+    state: Literal["", "open", "answered", "interrupted", "superseded", "failed"] = ""
+    order: Literal["newest", "slowest"] = "newest"
 
 
 class TimelineQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +69,7 @@ async def list_all_turns(room: Room, call: Call[AllTurnsQuery, None]) -> web.Res
         limit=asked.limit + 1,
         state=asked.state,
         before=TurnId(asked.before) if asked.before else None,
-        slowest=asked.order is TurnOrder.SLOWEST,
+        slowest=asked.order == "slowest",
     )
     found = await room.store.recent_turns(choice)
     lines = [await _entry(room, outline) for outline in found[: asked.limit]]
