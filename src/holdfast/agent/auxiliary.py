@@ -39,11 +39,15 @@ class Auxiliary:
     name = "auxiliary client"
 
     def __init__(self, settings: Settings, *, lease: Lease, model: str) -> None:
+        self._calls: set[_Call] = set()
+        self._closed = False
+        self.follow(settings, lease=lease, model=model)
+
+    def follow(self, settings: Settings, *, lease: Lease, model: str) -> None:
+        """The next call is made by these; one that runs keeps its client."""
         self._settings = settings.auxiliary
         self._main = settings.model
         self._lease = lease
-        self._calls: set[_Call] = set()
-        self._closed = False
         self.model = self._settings.model or model
 
     def __len__(self) -> int:

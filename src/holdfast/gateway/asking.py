@@ -13,7 +13,7 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.judgement import Judgement, Level
 from holdfast.core.message import Outcome
 from holdfast.core.outbox import DeliveryKind
-from holdfast.core.settings import ApprovalMode
+from holdfast.core.settings import ApprovalMode, ApprovalSettings
 from holdfast.core.tool import ToolOutput
 from holdfast.gateway.house import House
 from holdfast.gateway.question import choices, question, seen
@@ -48,6 +48,7 @@ class Permission:
         session_id: SessionId,
         turn_id: TurnId,
         row: InboxRow,
+        settings: ApprovalSettings,
         may_ask: Callable[[], None],
     ) -> None:
         self._house = house
@@ -55,6 +56,7 @@ class Permission:
         self._session_id = session_id
         self._turn_id = turn_id
         self._row = row  # the message that the turn answers
+        self._settings = settings
         self._may_ask = may_ask  # raises where it is too late to ask anybody
 
     async def of(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
@@ -80,7 +82,7 @@ class Permission:
             return None
         if judgement.level is Level.HOPELESS:
             return _refused(_HOPELESS, judgement)
-        match self._house.settings.approvals.mode:
+        match self._settings.mode:
             case ApprovalMode.OFF:
                 return None
             case ApprovalMode.REFUSE:
@@ -119,7 +121,7 @@ class Permission:
         await asyncio.shield(asking)
 
     def _question(self, wanted: Sequence[tuple[Wish, Judgement]]) -> Ask:
-        house, settings = self._house, self._house.settings.approvals
+        house, settings = self._house, self._settings
         at = house.clock.now()
         message = house.replies.to(
             self._people, None, kind=DeliveryKind.QUESTION, session_id=self._session_id

@@ -64,11 +64,15 @@ def principal_of(source: Source) -> Principal:
 
 
 class Authority:
-    """Owns who is allowed by the configuration, which never changes; `paired` are those who were
-    let in besides. Each question is a look into a few sets: it is asked for every message."""
+    """Owns who is allowed by the configuration that is in force; `paired` are those who were let
+    in besides. Each question is a look into a few sets: it is asked for every message."""
 
     def __init__(self, settings: Settings, *, paired: Container[PrincipalId] = ()) -> None:
         self._paired = paired
+        self.follow(settings)
+
+    def follow(self, settings: Settings) -> None:
+        """Who is not allowed by these is turned away from now on."""
         self._operators: set[str] = set()
         self._users: set[str] = set()
         self._in_chat: dict[tuple[str, str, str], frozenset[str]] = {}

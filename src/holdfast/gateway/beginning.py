@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.agent.agent import Agent
+from holdfast.core.audit import asked_by
 from holdfast.core.crash import CrashPoint
 from holdfast.core.ids import InboxId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
@@ -22,16 +23,19 @@ Recalled = tuple[InboxId, NoteMessage]
 
 
 class Beginning:
-    """Owns whether the store has anything of the session yet."""
+    """Owns whether the store has anything of the session yet, and the settings that the next turn
+    is run by: those that held when its agent was asked for."""
 
     def __init__(self, session_id: SessionId, *, house: House, fresh: bool) -> None:
         self._session_id = session_id
         self._house = house
         self._fresh = fresh
+        self._settings = house.settings
 
     async def lease(self, first: InboxRow) -> Agent:
         """The agent for a turn that begins with this message."""
         house = self._house
+        self._settings = house.settings
         signature = house.agents.signature_for(first)
         agent = await house.cache.lease(
             self._session_id,
@@ -75,7 +79,14 @@ class Beginning:
         """Begin a turn with these messages; its first commit is on its way when this returns.
         `cut` tells of the turn before it, which was."""
         house = self._house
-        turn = Turn(TurnId(house.new_id("turn")), agent, rows, house=house, approvals=approvals)
+        turn = Turn(
+            TurnId(house.new_id("turn")),
+            agent,
+            rows,
+            house=house,
+            settings=self._settings,
+            approvals=approvals,
+        )
         turn.begin(
             BeginTurn(
                 turn_id=turn.turn_id,
@@ -88,6 +99,7 @@ class Beginning:
                 principal=owner_of(rows[0], house.settings.sessions),
                 opening=opening,
                 note_paid=cut is not None,
+                asked_by=asked_by(rows),
                 deliveries=self._opening_notice(opening, rows[-1], turn.turn_id),
                 at=house.clock.now(),
             )
@@ -117,6 +129,7 @@ class Beginning:
             agent,
             open_turn.rows,
             house=self._house,
+            settings=self._settings,
             approvals=approvals,
             resumed=open_turn,
             fallen=aside.fallen,

@@ -9,6 +9,7 @@ from itertools import islice
 from holdfast.agent.agent import Agent
 from holdfast.core.facts import AgentFacts
 from holdfast.core.ids import SessionId
+from holdfast.core.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,14 @@ class AgentCache:
         self.bytes = 0
         self.hits = 0
         self.misses = 0
+
+    def follow(self, settings: Settings) -> None:
+        """These are its bounds from now on."""
+        wanted = settings.cache
+        self._max_agents = wanted.max_agents
+        self._max_bytes = wanted.max_mb * 1_000_000
+        self._idle_ttl = wanted.idle_ttl
+        self._evict()
 
     def __len__(self) -> int:
         return len(self._entries)

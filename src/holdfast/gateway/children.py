@@ -12,7 +12,6 @@ from holdfast.core.events import Event
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import Accepted, Inbound, InboxRow
 from holdfast.core.ports import Clock, NewId, Store
-from holdfast.core.settings import DelegateSettings
 from holdfast.core.source import Source
 from holdfast.gateway.watchers import Watchers
 
@@ -45,13 +44,11 @@ class Children:
 
     def __init__(
         self,
-        settings: DelegateSettings,
         *,
         store: Store,
         clock: Clock,
         new_id: NewId,
     ) -> None:
-        self.settings = settings
         self.store = store
         self.clock = clock
         self.new_id = new_id

@@ -19,6 +19,7 @@ from holdfast.core.events import MessageEnded, ToolBegan
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import BusyMode, Inbound, InboxRow, InboxState
 from holdfast.core.message import AssistantMessage
+from holdfast.core.settings import DelegateSettings
 from holdfast.core.source import Source
 from holdfast.core.tool import ToolFailed
 from holdfast.gateway.children import Children
@@ -66,13 +67,14 @@ def asker_of(
 class Delegating:
     """`core.child.Delegation` for one asker; owns nothing."""
 
-    def __init__(self, children: Children, asker: Asker) -> None:
+    def __init__(self, children: Children, asker: Asker, *, limits: DelegateSettings) -> None:
         self._children = children
         self._asker = asker
+        self._limits = limits
 
     @property
     def toolsets(self) -> tuple[str, ...]:
-        last = self._asker.depth + 1 >= self._children.settings.depth
+        last = self._asker.depth + 1 >= self._limits.depth
         return tuple(name for name in self._asker.toolsets if not (last and name == DELEGATE))
 
     async def wait_for(
@@ -80,7 +82,7 @@ class Delegating:
     ) -> list[ChildEnd]:
         self._check_depth()
         model = await self._model()
-        free = asyncio.Semaphore(self._children.settings.parallel)
+        free = asyncio.Semaphore(self._limits.parallel)
 
         async def one(place: int, task: Task) -> ChildEnd:
             async with free:
@@ -106,7 +108,7 @@ class Delegating:
         if self._asker.depth:
             raise ToolFailed("a child cannot work in the background: leave that out, and wait")
         await self._children.ways()
-        most = self._children.settings.max_background
+        most = self._limits.max_background
         others = self._children.in_background(self._asker.session_id)
         if sum(child.call_id != call_id for child in others) + len(tasks) > most:
             raise ToolFailed(f"{len(others)} children work in the background; {most} are allowed")
@@ -132,7 +134,7 @@ class Delegating:
             raise
 
     def _time_left(self, row: InboxRow) -> float | None:
-        limit = self._children.settings.time_limit
+        limit = self._limits.time_limit
         return max(0.0, row.accepted_at + limit - self._children.clock.now()) if limit else None
 
     async def _end_of(
@@ -164,7 +166,7 @@ class Delegating:
         return ChildEnd(title=child.title, state=state, text=last, why=why)
 
     def _check_depth(self) -> None:
-        if self._asker.depth >= self._children.settings.depth:
+        if self._asker.depth >= self._limits.depth:
             raise ToolFailed("a child this deep cannot have children: do it yourself")
 
     async def _model(self) -> str | None:
@@ -174,7 +176,7 @@ class Delegating:
     def _work(
         self, call_id: CallId, place: int, task: Task, kind: ChildKind, model: str | None
     ) -> Inbound:
-        asker, most = self._asker, self._children.settings.max_steps
+        asker, most = self._asker, self._limits.max_steps
         usual = tuple(name for name in self.toolsets if name not in KEPT_BACK)
         child = Child(
             session_id=SessionId(self._children.new_id("s")),

@@ -11,6 +11,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId, SessionKey
 from holdfast.core.reset import Expiring, ResetPolicies, expires_at
 from holdfast.core.session import ProcessRow
+from holdfast.core.settings import Settings
 from holdfast.core.source import place_of
 from holdfast.gateway import leaving
 from holdfast.gateway.closing import Closing
@@ -43,7 +44,7 @@ class Expiry:
         lanes: Lanes,
         closing: Closing,
         *,
-        policies: ResetPolicies,
+        policies: Callable[[], ResetPolicies],
         processes: Processes,
     ) -> None:
         self._house = house
@@ -52,7 +53,7 @@ class Expiry:
         self._policies = policies
         self._processes = processes
         self._retention = Retention(
-            house.settings.retention,
+            house.in_force,
             store=house.store,
             clock=house.clock,
             delete=partial(leaving.delete, house, lanes, closing),
@@ -75,6 +76,10 @@ class Expiry:
 
     def close(self) -> None:
         self._closed = True
+        self._woken.set()
+
+    def follow(self, settings: Settings) -> None:
+        """Other deadlines hold: what it sleeps until may be too late by them."""
         self._woken.set()
 
     def stirred(self) -> None:
@@ -101,16 +106,16 @@ class Expiry:
         """The earliest that a session which falls silent now could need us."""
         now = self._house.clock.now()
         idle = now + self._house.settings.cache.idle_ttl
-        ends = (idle, *(expires_at(policy, now) for policy in self._policies.every))
+        ends = (idle, *(expires_at(policy, now) for policy in self._policies().every))
         return min(at for at in ends if at is not None)
 
     def _deadline(self, route: SessionKey, active_at: float) -> float | None:
         platform, _, kind, _ = place_of(route)
-        return expires_at(self._policies.of(platform, kind), active_at)
+        return expires_at(self._policies().of(platform, kind), active_at)
 
     async def _expire(self) -> float | None:
         """End the sessions that are over; when the next one will be."""
-        if not self._policies.any:
+        if not self._policies().any:
             return None
         now = self._house.clock.now()
         found = await self._house.store.expiring(deadline=self._deadline, limit=_MOST)

@@ -15,6 +15,7 @@ from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
+from holdfast.gateway.in_force import InForce
 from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
@@ -37,6 +38,7 @@ from holdfast.gateway.watchers import Watchers
 class Built:
     """What the gateway has made before the house is furnished, and keeps."""
 
+    in_force: InForce
     doors: Doors
     redact: Redaction
     delivery: Delivery
@@ -55,7 +57,7 @@ def furnish(parts: Parts, built: Built) -> House:
     cache = _cache(parts)
     quiet = Quiet(parts.settings)
     return House(
-        settings=parts.settings,
+        in_force=built.in_force,
         store=parts.store,
         clock=parts.clock,
         new_id=parts.new_id,
@@ -64,11 +66,11 @@ def furnish(parts: Parts, built: Built) -> House:
         watchers=watchers,
         feeds=feeds,
         children=built.children,
-        jobs=Jobs(parts.settings, store=parts.store, clock=parts.clock),
+        jobs=Jobs(built.in_force, store=parts.store, clock=parts.clock),
         doors=built.doors,
         replies=replies,
         streaming=Streaming(
-            parts.settings,
+            built.in_force,
             built.doors,
             built.delivery,
             journal=parts.store,
@@ -132,11 +134,7 @@ def traces_of(parts: Parts, *, redact: Redaction) -> Traces | None:
 
 def _agents(parts: Parts, built: Built) -> Agents:
     return Agents(
-        parts.settings,
-        lease=parts.lease,
-        model=parts.model,
-        api_key=parts.api_key,
-        toolbox=parts.toolbox,
+        parts.outfit,
         library=parts.store,
         clock=parts.clock,
         close=built.close,

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from datetime import tzinfo
 from typing import Any, Self
 
 from holdfast.agent.auxiliary import Auxiliary
@@ -27,11 +26,13 @@ from holdfast.gateway.furnishing import Built, furnish, traces_of
 from holdfast.gateway.groups import Groups
 from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
+from holdfast.gateway.in_force import InForce
 from holdfast.gateway.inner_door import InnerDoor
 from holdfast.gateway.insisting import Insisting
 from holdfast.gateway.intake import Gatehouse
 from holdfast.gateway.job_door import JobDoor
 from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.outfit import Outfit
 from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.paired import Paired
 from holdfast.gateway.pairing import Pairing
@@ -71,9 +72,8 @@ class Gateway:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._children = Children(
-            parts.settings.delegate, store=parts.store, clock=parts.clock, new_id=parts.new_id
-        )
+        self._in_force = InForce(parts.settings)
+        self._children = Children(store=parts.store, clock=parts.clock, new_id=parts.new_id)
         inner: list[Platform] = [InnerDoor(kind, self._children) for kind in ChildKind]
         inner.append(JobDoor())
         self._doors = Doors([*parts.platforms, *inner], clock=parts.clock)
@@ -108,7 +108,6 @@ class Gateway:
         self.sessions = SessionStore(
             self.house,
             self.lanes,
-            zone=_zone(parts.settings.sessions.time_zone),
             processes=parts.runners.processes,
             close=self.closing.close,
             tasks=self._tasks,
@@ -117,7 +116,7 @@ class Gateway:
             self.house,
             self.lanes,
             self.closing,
-            policies=self.sessions.policies,
+            policies=lambda: self.sessions.policies,
             processes=parts.runners.processes,
         )
         self.lanes.on_silence = self.expiry.stirred
@@ -126,7 +125,7 @@ class Gateway:
         self.pairing = Pairing(self.house, self.paired)
         self.authority = authority = Authority(parts.settings, paired=self.paired)
         self.approvals = Approvals(self.house, self.lanes, authority=authority)
-        self.homes = Homes(parts.settings, self._doors, library=parts.store)
+        self.homes = Homes(self._in_force, self._doors, library=parts.store)
         self.house.outreach.settle_in(authority, self.homes)
         self.telling = Telling(self.house, self.lanes, self.homes)
         self.desk = CommandDesk(self.house, self.lanes, authority=authority, tasks=self._tasks)
@@ -137,9 +136,10 @@ class Gateway:
             children=self._children,
             watchers=self.house.watchers,
         )
+        groups = Groups(parts.settings)
         threshold = Threshold(
             authority,
-            Groups(parts.settings),
+            groups,
             Strangers(self.house, self.paired),
             clock=parts.clock,
         )
@@ -149,7 +149,7 @@ class Gateway:
             threshold=threshold,
             receiving=Receiving(
                 self.sessions,
-                settings=parts.settings,
+                in_force=self._in_force,
                 documents=self.documents,
                 put=parts.put_file,
                 redact=self.house.redact,
@@ -159,6 +159,15 @@ class Gateway:
         self.accounts = self._accounts_of(parts)
         self._doors.on_lost = self.accounts.lost
         self._settle_in(parts)
+        self._in_force.tell(
+            authority.follow,
+            groups.follow,
+            self.house.quiet.follow,
+            self.house.cache.follow,
+            self.house.memory.follow,
+            self.sessions.follow,
+            self.expiry.follow,
+        )
         self.desk.made_by(lambda: self._commands(parts.lifecycle))
 
     def _commands(self, lifecycle: Lifecycle | None) -> list[Command]:
@@ -219,6 +228,7 @@ class Gateway:
 
     def _built(self) -> Built:
         return Built(
+            in_force=self._in_force,
             doors=self._doors,
             redact=self._redact,
             delivery=self.delivery,
@@ -354,6 +364,17 @@ class Gateway:
         """Turns that a stop has cut."""
         return self._stop.draining.interrupted if self._stop else 0
 
+    def adopt(self, outfit: Outfit) -> None:
+        """Put another configuration into force, in one step: a turn that runs keeps what it began
+        with, and the next one of every chat has this. What was a secret before stays one."""
+        self._redact.learn(outfit.secrets)
+        self.house.agents.follow(outfit)
+        self._auxiliary.follow(outfit.settings, lease=outfit.lease, model=outfit.model.name)
+        if self._traces is not None:
+            self._traces.model = outfit.model
+        self._in_force.put(outfit.settings)
+        self.house.feeds.stirred()
+
     async def quiet(self) -> None:
         """Returns when no turn runs."""
         await self.lanes.quiet()
@@ -374,11 +395,3 @@ class Gateway:
     def owned(self) -> frozenset[InboxId]:
         """The messages that are worked on here; an end is known here after its commit."""
         return self.house.watchers.ids
-
-
-def _zone(name: str) -> tzinfo | None:
-    if not name:
-        return None
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most gateways never need
-
-    return ZoneInfo(name)

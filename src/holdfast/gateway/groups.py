@@ -37,8 +37,12 @@ class Groups:
     a loop that a restart lets go on is found again."""
 
     def __init__(self, settings: Settings) -> None:
-        self._chats = dict(_chats(settings))
         self._rows: dict[tuple[str, str, str], _Row] = {}
+        self.follow(settings)
+
+    def follow(self, settings: Settings) -> None:
+        """What holds in a chat is this from now on; who spoke how often is not forgotten."""
+        self._chats = dict(_chats(settings))
 
     def hear(self, inbound: Inbound, *, now: float) -> None:
         """Returns where the message is to be answered if its writer may talk; raises `NotMeant`

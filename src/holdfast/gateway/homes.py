@@ -2,21 +2,27 @@
 
 from holdfast.core.library import Library
 from holdfast.core.outbox import Address
-from holdfast.core.settings import Settings
 from holdfast.core.stopping import HomeChannel
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.in_force import InForce
 
 
 class Homes:
     """Owns which chat is home: what /sethome said of an account, else what the configuration
     says. A copy of what the store has, so that status asks nobody for it."""
 
-    def __init__(self, settings: Settings, doors: Doors, *, library: Library) -> None:
+    def __init__(self, in_force: InForce, doors: Doors, *, library: Library) -> None:
+        self._in_force = in_force
+        self._doors = doors
         self._library = library
         self._set: dict[tuple[str, str], HomeChannel] = {}
-        self._configured = {
+
+    @property
+    def _configured(self) -> dict[tuple[str, str], HomeChannel]:
+        settings = self._in_force.settings
+        return {
             (door.name, door.account): _configured(wanted.home, door.name, door.account)
-            for door in doors
+            for door in self._doors
             if (wanted := settings.account(door.name, door.account)) is not None and wanted.home
         }
 

@@ -18,6 +18,7 @@ from holdfast.gateway.cache import AgentCache
 from holdfast.gateway.children import Children
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.in_force import InForce
 from holdfast.gateway.jobs import Jobs
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
@@ -39,7 +40,7 @@ class Benches(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    settings: Settings
+    in_force: InForce
     store: Store
     clock: Clock
     new_id: NewId
@@ -66,6 +67,12 @@ class House:
     messenger: Messenger
     outreach: Outreach
     traces: Traces | None = None  # None: nobody wants any
+
+    @property
+    def settings(self) -> Settings:
+        """Those that hold at this instant: whoever needs some of them that fit together takes
+        them once."""
+        return self.in_force.settings
 
     def busy_mode(self, source: Source) -> BusyMode:
         """What a message from there does to a running turn, where it does not say so itself."""

@@ -23,9 +23,9 @@ from holdfast.core.job import (
 from holdfast.core.ports import Clock, Store
 from holdfast.core.run_planning import REPLACED
 from holdfast.core.schedule import BadSchedule, Schedule, next_due, shortest_gap
-from holdfast.core.settings import Settings
 from holdfast.core.source import Source
 from holdfast.gateway.destinations import Destinations, Person
+from holdfast.gateway.in_force import InForce
 from holdfast.gateway.zones import zone_of
 
 _LONGEST_NAME = 60
@@ -53,8 +53,8 @@ class Jobs:
     is another's is not there.
     """
 
-    def __init__(self, settings: Settings, *, store: Store, clock: Clock) -> None:
-        self._settings = settings
+    def __init__(self, in_force: InForce, *, store: Store, clock: Clock) -> None:
+        self._in_force = in_force
         self._store = store
         self._clock = clock
         self._ways: JobWays
@@ -94,7 +94,7 @@ class Jobs:
     @property
     def most(self) -> int:
         """How many one person may have."""
-        return self._settings.jobs.max_per_person
+        return self._in_force.settings.jobs.max_per_person
 
     @property
     def full(self) -> str:
@@ -189,7 +189,7 @@ class Jobs:
             silent=wanted.silent,
             missed=wanted.missed,
             overlap=wanted.overlap,
-            limit=self._settings.jobs.time_limit if limit is None else limit,
+            limit=self._in_force.settings.jobs.time_limit if limit is None else limit,
         )
 
     def _schedule(self, wanted: WantedJob, now: float) -> Schedule:
@@ -199,7 +199,8 @@ class Jobs:
         )
 
         words, named_zone = split_zone(wanted.when)
-        jobs, sessions = self._settings.jobs, self._settings.sessions
+        settings = self._in_force.settings
+        jobs, sessions = settings.jobs, settings.sessions
         name = named_zone or wanted.zone or jobs.time_zone or sessions.time_zone
         return parse_schedule(words, now=now, zone=zone_of(name), zone_name=name)
 
@@ -210,7 +211,8 @@ class Jobs:
         return due
 
     def _check_often(self, schedule: Schedule, now: float) -> None:
-        gap, least = shortest_gap(schedule, now, zone_of(schedule.zone)), self._settings.jobs
+        gap = shortest_gap(schedule, now, zone_of(schedule.zone))
+        least = self._in_force.settings.jobs
         if gap is not None and gap < least.min_interval:
             raise JobRefused(
                 f"“{schedule.words}” is every {gap:g} seconds; a job may be due at most every "

@@ -24,6 +24,7 @@ from holdfast.core.memory import (
 )
 from holdfast.core.message import Message, NoteMessage
 from holdfast.core.ports import Clock, Store
+from holdfast.core.settings import Settings
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.redaction import Redaction
 
@@ -63,6 +64,13 @@ class Memory:
     @property
     def provider_names(self) -> list[str]:
         return [provider.name for provider in self._providers]
+
+    def follow(self, settings: Settings) -> None:
+        """How much is kept, and how long the next message waits for what is known, from now on;
+        who remembers is settled by a start."""
+        self.notes.room = settings.memory.max_chars
+        for provider in self._providers:
+            provider.wait(prefetch=settings.memory.prefetch_timeout)
 
     async def start(self) -> None:
         await self.notes.start()

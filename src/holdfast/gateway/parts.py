@@ -13,7 +13,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.judgement import Judge
 from holdfast.core.memory import MemoryProvider
 from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Alarm, Clock, Lifecycle, ModelClient, NewId, Platform, Store
+from holdfast.core.ports import Alarm, Clock, Lifecycle, NewId, Platform, Store
 from holdfast.core.secret import Secret
 from holdfast.core.session import ProcessRow
 from holdfast.core.settings import Settings
@@ -21,6 +21,7 @@ from holdfast.core.tracing import Spans
 from holdfast.gateway.backoff import USUAL_PATIENCE, Patience
 from holdfast.gateway.closing import Holder
 from holdfast.gateway.connection import NO_CLAIMS, Claims
+from holdfast.gateway.outfit import Lease, Outfit
 from holdfast.gateway.outgoing import DropFile, ReadFile
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.recovery import Adopter
@@ -56,9 +57,10 @@ class Parts:
     runners: Workbenches
     toolbox: Toolbox
     holders: Sequence[Stoppable] = ()  # who else holds something for sessions: browsers
-    lease: Callable[[str | None], ModelClient]
+    lease: Lease
     model: ModelChoice
     api_key: Secret | None
+    spare_keys: Sequence[Secret] = ()  # of the models that stand in for it
     secrets: Sequence[Secret]
     clock: Clock
     new_id: NewId
@@ -78,3 +80,16 @@ class Parts:
     random: Callable[[], float] = random  # from 0 to 1
     spans: Spans | None = None  # None: nobody traces messages
     trace_key: str = ""  # tells the traces of this gateway from those of others
+
+    @property
+    def outfit(self) -> Outfit:
+        """What agents are made of, until another configuration is put into force."""
+        return Outfit(
+            settings=self.settings,
+            lease=self.lease,
+            model=self.model,
+            api_key=self.api_key,
+            spare_keys=self.spare_keys,
+            toolbox=self.toolbox,
+            secrets=self.secrets,
+        )

@@ -13,9 +13,13 @@ class Quiet:
     for its account. A copy of what the store has, so that no turn asks for it."""
 
     def __init__(self, settings: Settings) -> None:
+        self._chosen: dict[_Chat, bool] = {}
+        self.follow(settings)
+
+    def follow(self, settings: Settings) -> None:
+        """What is configured is this from now on."""
         self._accounts: set[tuple[str, str]] = set()
         self._configured: dict[_Chat, bool] = {}
-        self._chosen: dict[_Chat, bool] = {}
         for name, account, each in settings.every_account():
             if each.quiet:
                 self._accounts.add((name, account))

@@ -11,8 +11,9 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.message import Image
 from holdfast.core.pictures import picture_of
-from holdfast.core.settings import PlatformSettings, Settings
+from holdfast.core.settings import PlatformSettings
 from holdfast.gateway.documents.documents import Documents, told
+from holdfast.gateway.in_force import InForce
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.sessions import SessionStore
 from holdfast.gateway.wanted_files import is_wanted
@@ -52,13 +53,13 @@ class Receiving:
         self,
         sessions: SessionStore,
         *,
-        settings: Settings,
+        in_force: InForce,
         documents: Documents,
         put: PutFile | None,
         redact: Redaction,
     ) -> None:
         self._sessions = sessions
-        self._settings = settings
+        self._in_force = in_force
         self._documents = documents
         self._redact = redact  # why a door could not fetch a file, and what a document says
         self._put = put
@@ -89,8 +90,8 @@ class Receiving:
         )
 
     def _account(self, inbound: Inbound) -> PlatformSettings:
-        source = inbound.source
-        return self._settings.account(source.platform, source.account) or PlatformSettings()
+        source, settings = inbound.source, self._in_force.settings
+        return settings.account(source.platform, source.account) or PlatformSettings()
 
     async def _fetch(self, one: Attachment, account: PlatformSettings, *, room: int) -> Fetched:
         if self._put is None:

@@ -17,7 +17,15 @@ class Redaction:
     out; whoever wants to tell it can spell it in ways that nobody can list."""
 
     def __init__(self, secrets: Iterable[Secret]) -> None:
-        values = {secret.reveal() for secret in secrets}
+        self._known: set[str] = set()
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[Secret]) -> None:
+        """These are taken out from now on as well; what was a secret once stays one, for it may
+        stand in what was said while it was. Other threads may be in the middle of a text: each
+        list is put in place as a whole."""
+        self._known |= {secret.reveal() for secret in secrets}
+        values = frozenset(self._known)
         self._values = _longest_first(form for value in values for form in _forms(value))
         self._bare = _longest_first(bare(value) for value in values)
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock, Store
-from holdfast.core.settings import RetentionSettings
+from holdfast.gateway.in_force import InForce
 
 log = logging.getLogger(__name__)
 
@@ -25,14 +25,14 @@ class Retention:
 
     def __init__(
         self,
-        settings: RetentionSettings,
+        in_force: InForce,
         *,
         store: Store,
         clock: Clock,
         delete: Delete,
         spare: Callable[[SessionId], Awaitable[bool]],
     ) -> None:
-        self._settings = settings
+        self._in_force = in_force
         self._store = store
         self._clock = clock
         self._delete = delete
@@ -49,7 +49,7 @@ class Retention:
         self._next = now + _DAY
         if not await self._believed(now):
             return self._next
-        settings = self._settings
+        settings = self._in_force.settings.retention
         # Before the messages, which say whether they have ended.
         runs = await self._rows(self._store.prune_runs, now - settings.inbox_days * _DAY)
         messages = await self._rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
@@ -89,7 +89,7 @@ class Retention:
 
     async def _sessions(self, now: float) -> int:
         """Delete those that nobody has used for long; what is left over is due at once."""
-        before = now - self._settings.sessions_days * _DAY
+        before = now - self._in_force.settings.retention.sessions_days * _DAY
         found = await self._store.unused_since(before=before, limit=_AT_ONCE)
         gone = 0
         for session_id in found:

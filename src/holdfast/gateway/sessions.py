@@ -12,7 +12,7 @@ from holdfast.core.inbox import InboxRow, Pointed
 from holdfast.core.message import NoteMessage
 from holdfast.core.reset import Opening, ResetPolicies, ResetPolicy, ResetReason, reset_due
 from holdfast.core.session import ProcessRow, SessionRow
-from holdfast.core.settings import SessionSettings
+from holdfast.core.settings import SessionSettings, Settings
 from holdfast.core.source import Source, build_session_key, is_shared
 from holdfast.gateway.authorise import principal_of
 from holdfast.gateway.commands.command import Asked
@@ -42,19 +42,22 @@ class SessionStore:
         house: House,
         lanes: Lanes,
         *,
-        zone: tzinfo | None,
         processes: Processes,
         close: Close,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._house = house
         self._lanes = lanes
-        self._settings = house.settings.sessions
-        self.policies = policies_of(self._settings, zone=zone)
+        self.follow(house.settings)
         self._processes = processes
         self._close = close
         self._tasks = tasks
         self._finding: dict[SessionKey, asyncio.Task[SessionRow | HoldfastError]] = {}
+
+    def follow(self, settings: Settings) -> None:
+        """Sessions are shared and left by these from now on."""
+        self._settings = settings.sessions
+        self.policies = policies_of(settings.sessions, zone=_zone(settings.sessions.time_zone))
 
     def key(self, source: Source) -> SessionKey:
         return route_of(source, self._settings)
@@ -269,3 +272,11 @@ def policies_of(settings: SessionSettings, *, zone: tzinfo | None) -> ResetPolic
 def route_of(source: Source, settings: SessionSettings) -> SessionKey:
     groups, threads = settings.group_sessions_per_user, settings.thread_sessions_per_user
     return build_session_key(source, groups, threads)
+
+
+def _zone(name: str) -> tzinfo | None:
+    if not name:
+        return None
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - 3 ms that most gateways never need
+
+    return ZoneInfo(name)

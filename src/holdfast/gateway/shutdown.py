@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 log = logging.getLogger(__name__)
 
 _UNWIND = 0.25  # seconds that a phase has to let go, at the end of its time
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True):
     name: str
     seconds: float  # of which the last are for letting go
     run: Callable[[], Awaitable[None]]

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.core.ids import SessionId
 from holdfast.core.stopping import StopOrder
@@ -20,8 +21,7 @@ from holdfast.gateway.shutdown import Phase
 DRAIN = "drain"  # the one phase whose length is the operator's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InUse:
+class InUse(msgspec.Struct, frozen=True, kw_only=True):
     """All of a gateway that a stop brings to rest."""
 
     house: House

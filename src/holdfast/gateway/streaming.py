@@ -8,12 +8,12 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.journal import Journal
 from holdfast.core.outbox import Address, Begun, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.ports import Clock, NewId
-from holdfast.core.settings import Settings
 from holdfast.core.source import ChatType, Source
 from holdfast.core.turn import EndTurn
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.doing import Doing
 from holdfast.gateway.doors import Doors
+from holdfast.gateway.in_force import InForce
 from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.replies import address_of
 from holdfast.gateway.reply_stream import ReplyStream
@@ -27,7 +27,7 @@ class Streaming:
 
     def __init__(
         self,
-        settings: Settings,
+        in_force: InForce,
         doors: Doors,
         delivery: Delivery,
         *,
@@ -37,12 +37,7 @@ class Streaming:
         crash: Crash,
         quiet: Quiet,
     ) -> None:
-        self._unwanted = {
-            (name, account) for name, account, each in settings.every_account() if not each.stream
-        }
-        self._without_progress = {
-            (name, account) for name, account, each in settings.every_account() if not each.progress
-        }
+        self._in_force = in_force
         self._quiet = quiet
         self._doors = doors
         self._delivery = delivery
@@ -58,8 +53,9 @@ class Streaming:
         as it must, also where nothing more is shown of it."""
         source = row.inbound.source
         can = self._doors.capabilities_of(source.platform, source.account)
-        account = (source.platform, source.account)
-        shows = can.edit and account not in self._unwanted and not self._quiet.at(source)
+        account = self._in_force.settings.account(source.platform, source.account)
+        wanted = account is None or account.stream
+        shows = can.edit and wanted and not self._quiet.at(source)
         # What a job says may be meant for nobody, which is known when all of it is said.
         if begun is None and (not shows or row.inbound.run is not None):
             return None
@@ -81,7 +77,7 @@ class Streaming:
                 journal=self._journal,
                 clock=self._clock,
                 crash=self._crash,
-                doing=None if account in self._without_progress else self._doing(source),
+                doing=self._doing(source) if account is None or account.progress else None,
                 begun=begun,
             )
         stream.reopen(muted=not shows)

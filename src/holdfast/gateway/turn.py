@@ -12,6 +12,7 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.message import ToolMessage
 from holdfast.core.model import Completed, FellBack
 from holdfast.core.projection import open_calls
+from holdfast.core.settings import Settings
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, TurnRow, TurnState, Usage
 from holdfast.gateway.house import House
@@ -42,6 +43,7 @@ class Turn:
         rows: Sequence[InboxRow],
         *,
         house: House,
+        settings: Settings,
         approvals: TurnApprovals,
         resumed: OpenTurn | None = None,
         fallen: FellBack | None = None,
@@ -77,6 +79,7 @@ class Turn:
             log=log,
             steers=self.steers,
             screen=self._screen,
+            settings=settings,
             approvals=approvals,
             fallen=fallen,
             trace=self._trace,

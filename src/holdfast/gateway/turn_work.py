@@ -24,6 +24,7 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.model import Completed, FellBack
+from holdfast.core.settings import Settings
 from holdfast.core.tool import ToolOutput
 from holdfast.core.turn import NO_USAGE, Usage
 from holdfast.gateway.asking import Permission
@@ -51,6 +52,7 @@ class TurnWork:
         log: TurnLog,
         steers: Steers,
         screen: Screen,
+        settings: Settings,
         approvals: TurnApprovals,
         fallen: FellBack | None,
         trace: TurnTrace | None = None,
@@ -64,6 +66,7 @@ class TurnWork:
         self._agent = agent
         self._rows = rows
         self._house = house
+        self._settings = settings  # those that held when the turn began
         self._log = log
         self._steers = steers
         self._screen = screen
@@ -102,7 +105,7 @@ class TurnWork:
             turn_id=self.turn_id,
             toolsets=list(dict.fromkeys(tool.toolset for tool in tools)),
         )
-        return Delegating(self._house.children, asker)
+        return Delegating(self._house.children, asker, limits=self._settings.delegate)
 
     @property
     def scheduling(self) -> Scheduling:
@@ -132,7 +135,7 @@ class TurnWork:
     @property
     def reasoning(self) -> str | None:
         """By the message, else by the config; of several that are one turn, the last says."""
-        return self._rows[-1].inbound.effort or self._house.settings.agent.reasoning
+        return self._rows[-1].inbound.effort or self._settings.agent.reasoning
 
     def redact(self, text: str) -> str:
         return self._house.redact(text)
@@ -198,6 +201,7 @@ class TurnWork:
             session_id=self.session_id,
             turn_id=self.turn_id,
             row=self._rows[-1],
+            settings=self._settings.approvals,
             may_ask=self._may_ask,
         )
         return await permission.of(wish, later)

@@ -57,6 +57,10 @@ class Guarded:
     def wants(self, hook: Hook) -> bool:
         return hook in self.provider.wants
 
+    def wait(self, *, prefetch: float) -> None:
+        """So long is it waited for from now on."""
+        self._limits = msgspec.structs.replace(self._limits, prefetch=prefetch)
+
     async def initialise(self) -> None:
         """Returns in time, whatever the provider does; one that fails is tried again later."""
         done = await self._attempt("initialise", self.provider.initialise, self._limits.initialise)

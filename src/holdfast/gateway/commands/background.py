@@ -45,9 +45,9 @@ class Background:
         )
         call_id = CallId(f"{ChildKind.BACKGROUND}.{row.id}")
         try:
-            [work] = await Delegating(house.children, asker).in_background(
-                call_id, [Task(text=asked.argument)]
-            )
+            [work] = await Delegating(
+                house.children, asker, limits=house.settings.delegate
+            ).in_background(call_id, [Task(text=asked.argument)])
         except ToolFailed as error:
             await answer(house, row, f"Not begun: {error}.")
             return
