@@ -26,6 +26,8 @@ def problems(document: Document, *, now: float) -> tuple[Problem, ...]:
         *_disk(document),
         *_platforms(document, now),
         *_outbox(document, now),
+        *_stranded(document),
+        *_configuration(document),
         *_crashes(document, now),
         *_files(document),
         *_backup(document),
@@ -162,6 +164,39 @@ def _outbox(document: Document, now: float) -> Iterator[Problem]:
             what=f"{snapshot.outbox} deliveries wait, one of them for "
             f"{(now - snapshot.outbox_since) / 60:.0f} minutes.",
             remedy="They are sent once their platform takes them; `holdfast logs` says why not.",
+        )
+
+
+def _stranded(document: Document) -> Iterator[Problem]:
+    for account, number in document.snapshot.stranded.items():
+        what = "1 delivery waits" if number == 1 else f"{number} deliveries wait"
+        yield Problem(
+            level=Level.WARNING,
+            code="account_removed",
+            what=f"{what} for {account}, which is not configured any more.",
+            remedy="Put the account back for them to be sent; a restart without it ends them as "
+            "failed.",
+        )
+
+
+def _configuration(document: Document) -> Iterator[Problem]:
+    configuration = document.snapshot.configuration
+    if configuration.problem:
+        # It works; but it would not start again, and nobody chooses when it has to.
+        yield Problem(
+            level=Level.PROBLEM,
+            code="config_invalid",
+            what="The configuration as it stands now cannot be used, so the last good one stays in "
+            f"force. {configuration.problem}",
+            remedy="Mend it there; that is noticed, and `holdfast config reload` asks for it.",
+        )
+    if configuration.waits:
+        waits = ", ".join(configuration.waits)
+        yield Problem(
+            level=Level.WARNING,
+            code="config_waits",
+            what=f"Waits for a restart: {waits}.",
+            remedy="`holdfast gateway restart` puts it into force.",
         )
 
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.account import AccountState
+from holdfast.core.configuration import ConfigurationFacts
 from holdfast.core.stopping import HomeChannel, StopOrder, StopRow
 
 PROVEN_FOR = 90.0  # seconds for which a round trip proves that a platform is connected
@@ -141,6 +142,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     queued_since: float | None = None
     outbox: int = 0
     outbox_since: float | None = None  # since when the oldest delivery has been in front
+    stranded: dict[str, int] = {}  # of those, what waits for accounts that are not configured
     pace: PaceFacts = PaceFacts()
     agents: AgentFacts = AgentFacts()
     children: dict[str, int] = {}
@@ -158,6 +160,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     unowned_since: float | None = None  # when the oldest of those was accepted
     store: StoreFacts = StoreFacts()
     last_backup: BackupFacts = BackupFacts()
+    configuration: ConfigurationFacts = ConfigurationFacts()
 
 
 class LoopFacts(msgspec.Struct, frozen=True, kw_only=True):

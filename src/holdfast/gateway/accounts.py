@@ -29,7 +29,8 @@ class Accounts:
         self._ground = ground
         self._paused = paused
         self._lines: dict[tuple[str, str], Line] = {}
-        self._running: list[asyncio.Task[None]] = []
+        self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._closed = False
 
     async def open(self) -> None:
         """Returns when every account of this very process is there. Of the others none is waited
@@ -38,25 +39,58 @@ class Accounts:
         # Those outside first: one that answers at once is there when this returns.
         platforms = sorted(self._ground.doors, key=_inside)
         for platform in platforms:
-            key = platform.name, platform.account
-            line = self._lines[key] = Line(platform, self._ground, paused=key in self._paused)
-            name = f"line {platform.name}:{platform.account}"
-            self._running.append(self._ground.tasks.create_task(line.run(), name=name))
+            self._begin(platform)
         for line in self._lines.values():
             if _inside(line.platform):
                 await line.settled()
 
     async def close(self) -> None:
         """Let all of them go at once; one that hangs keeps no other."""
+        self._closed = True
+        running = list(self._running.values())
         for line in self._lines.values():
             line.leave()
         try:
-            if self._running:
-                await asyncio.wait(self._running)
+            if running:
+                await asyncio.wait(running)
         finally:
-            for task in self._running:
+            for task in running:
                 task.cancel()
             self._running.clear()
+
+    def put(self, platform: Platform) -> None:
+        """An account was added, or is set up anew: it is connected by this, once what stood in its
+        place has been let go of. No other is touched, and no turn is cut."""
+        line = self._lines.get((platform.name, platform.account))
+        if self._closed:
+            return
+        if line is not None and line.lives:
+            line.change(platform)
+            return
+        self._ground.gone(platform)  # what comes to be owed there waits until it is connected
+        self._ground.doors.put(platform)
+        self._begin(platform)
+
+    def remove(self, name: str, account: str) -> None:
+        """An account was taken out of the configuration, or switched off: it is let go of. What
+        is owed there waits."""
+        if (line := self._lines.get((name, account))) is not None:
+            line.leave()
+
+    def _begin(self, platform: Platform) -> None:
+        key = platform.name, platform.account
+        line = self._lines[key] = Line(platform, self._ground, paused=key in self._paused)
+        name = f"line {platform.name}:{platform.account}"
+        task = self._ground.tasks.create_task(line.run(), name=name)
+        self._running[key] = task
+        task.add_done_callback(lambda _: self._ended(key, line))
+
+    def _ended(self, key: tuple[str, str], line: Line) -> None:
+        """A stop ends all of them, and whoever looks at one until then is to see how it stands."""
+        if not self._closed and self._lines.get(key) is line:
+            del self._lines[key], self._running[key]
+            self._ground.doors.remove(line.platform)
+            self._ground.stirred()
 
     def lost(self, name: str, account: str, error: ConnectError) -> None:
         line = self._lines.get((name, account))

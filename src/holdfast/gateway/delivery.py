@@ -96,6 +96,16 @@ class Delivery:
         return sum(len(chat.parcels) for chat in self._chats.values())
 
     @property
+    def stranded(self) -> dict[str, int]:
+        """How much waits for accounts that nobody answers for any more, by account."""
+        waiting: dict[str, int] = {}
+        for (name, account, _), chat in self._chats.items():
+            if not self._doors.has(name, account):
+                key = f"{name}:{account}"
+                waiting[key] = waiting.get(key, 0) + len(chat.parcels)
+        return waiting
+
+    @property
     def since(self) -> float | None:
         """When the delivery came to be in front that has been there longest; None: none is owed."""
         return min((chat.since for chat in self._chats.values()), default=None)

@@ -30,9 +30,23 @@ class Doors:
     def __iter__(self) -> Iterator[Platform]:
         return iter(self._platforms.values())
 
+    def put(self, platform: Platform) -> None:
+        """This one answers to its name and account from now on, whoever did before."""
+        self.remove(platform)
+        self._platforms[platform.name, platform.account] = platform
+
+    def remove(self, platform: Platform) -> None:
+        """Nobody answers there any more. What was proven of one who did proves nothing."""
+        key = (platform.name, platform.account)
+        for known in (self._platforms, self._proven, self._alive, self._standing):
+            known.pop(key, None)
+
     def find(self, address: Address) -> Platform | None:
         """None: the account was taken out of the config after the message came."""
         return self._platforms.get((address.platform, address.account))
+
+    def has(self, name: str, account: str) -> bool:
+        return (name, account) in self._platforms
 
     def proven(self, name: str, account: str) -> None:
         """Something went to the account's platform, and an answer came back."""

@@ -31,6 +31,7 @@ class Line:
         self._ground = ground
         self._backoff = Backoff(ground.patience, random=ground.random)
         self._paused = paused
+        self._next: Platform | None = None  # who is to stand in its place
         self._ending = False
         self._asked = asyncio.Event()  # somebody wants it otherwise than it is
         self._news = asyncio.Event()  # set when it stands differently than before
@@ -44,11 +45,30 @@ class Line:
         """Until `leave`. Never fails: whatever a door does is its account's trouble."""
         while not self._ending:
             self._asked.clear()
+            self._make_way()
             if self._paused:
                 await self._rest()
             elif (error := await self._connection()) is not None:
                 await self._wait_out(error)
         self._stand(AccountState.CLOSED)
+
+    def change(self, platform: Platform) -> None:
+        """The account is set up anew: it is let go of, and then connected by this. Also one that
+        was being let go of for good, as long as it `lives`."""
+        self._next = platform
+        self._ending = False
+        self._asked.set()
+
+    @property
+    def lives(self) -> bool:
+        return self.standing.state is not AccountState.CLOSED
+
+    def _make_way(self) -> None:
+        if self._next is not None:
+            self.platform, self._next = self._next, None
+            self._backoff = Backoff(self._ground.patience, random=self._ground.random)
+            self._ground.doors.put(self.platform)
+            self._ground.doors.stands(self.platform, self.standing)
 
     async def pause(self) -> None:
         """Returns when it has been let go of, or is not to be any more."""
@@ -139,7 +159,7 @@ class Line:
             pass
 
     def _park(self, error: ConnectRefused) -> None:
-        remedy = error.remedy or "mend its settings and restart"
+        remedy = error.remedy or "mend its settings"
         log.error(
             "%s is refused for good, and not tried again until somebody asks for it: %s. %s",
             self.name,

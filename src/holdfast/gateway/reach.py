@@ -22,11 +22,16 @@ class Reach:
         self._one_less = asyncio.Event()
 
     def connected(self, platform: Platform) -> None:
-        self._lines[platform.name, platform.account].set()
+        self._line(platform).set()
 
     def gone(self, platform: Platform) -> None:
-        self._lines[platform.name, platform.account].clear()
+        self._line(platform).clear()
         self._one_less.set()
+
+    def _line(self, platform: Platform) -> asyncio.Event:
+        """One that is gone keeps its own: what is owed to an account that was taken out of the
+        configuration waits for somebody to put it back."""
+        return self._lines.setdefault((platform.name, platform.account), asyncio.Event())
 
     def lost(self, address: Address) -> None:
         """Its account could not be reached."""

@@ -30,6 +30,7 @@ def standing(house: House, lanes: Lanes, delivery: Delivery) -> dict[str, Any]:
         "next_job": house.jobs.next_due,
         "outbox": len(delivery),
         "outbox_since": delivery.since,
+        "stranded": delivery.stranded,
         "agents": house.cache.facts,
         "model": msgspec.structs.asdict(house.agents.model),
         "platforms": house.doors.facts(),
