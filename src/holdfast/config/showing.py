@@ -22,7 +22,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show(config: Config) -> list[Shown]:
-    tree = msgspec.json.decode(msgspec.json.encode(config.settings))
     return [
         Shown(
             key=dotted(path),
@@ -30,8 +29,13 @@ def show(config: Config) -> list[Shown]:
             origin=config.origins.get(dotted(_overridable(path)), "default"),
             variable=variable_for(_overridable(path)),
         )
-        for path, value in _leaves(tree, ())
+        for path, value in _leaves(_tree(config.settings), ())
     ]
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """The value of every key, by its name."""
+    return {dotted(path): masked(path, value) for path, value in _leaves(_tree(settings), ())}
 
 
 def schema() -> dict[str, Any]:
@@ -49,6 +53,11 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
     }
     return {**whole, "$defs": parts}
+
+
+def _tree(settings: Settings) -> dict[str, Any]:
+    tree: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
+    return tree
 
 
 def _leaves(node: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:

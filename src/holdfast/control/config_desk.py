@@ -1,0 +1,94 @@
+"""The configuration on the machine itself: what the command line asks over the control socket."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from holdfast.config import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.control.configuring import Configuring
+
+BY = "command line"
+_MOST = 1000
+
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    before: int | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=_MOST)] = 20
+
+
+class ConfigDesk:
+    """Owns who changes the configuration, from the first question on: no start waits for it."""
+
+    def __init__(self, make: "Callable[[], Configuring]") -> None:
+        self._make = make
+        self._made: Configuring | None = None
+
+    @property
+    def configuring(self) -> "Configuring":
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get("/config", self._view),
+            web.post("/config/set", self._set),
+            web.post("/config/rollback", self._roll_back),
+            web.get("/config/history", self._history),
+            web.get("/config/history/{number}", self._one),
+        ]
+
+    async def _view(self, request: web.Request) -> web.Response:
+        return await _answer(self.configuring.view())
+
+    async def _set(self, request: web.Request) -> web.Response:
+        from holdfast.control.configuration_views import ConfigChange  # noqa: PLC0415 - see class
+
+        asked = _read(await request.read(), ConfigChange)
+        return await _answer(self.configuring.change(asked, by=BY))
+
+    async def _roll_back(self, request: web.Request) -> web.Response:
+        from holdfast.control.configuration_views import RollbackAsked  # noqa: PLC0415 - see class
+
+        asked = _read(await request.read(), RollbackAsked)
+        return await _answer(self.configuring.roll_back(asked, by=BY))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        try:
+            asked = msgspec.convert(dict(request.query), Page, strict=False)
+        except msgspec.ValidationError as error:
+            raise web.HTTPBadRequest(text=f"this is no page: {error}") from None
+        return await _answer(self.configuring.history(before=asked.before, limit=asked.limit))
+
+    async def _one(self, request: web.Request) -> web.Response:
+        number = request.match_info["number"]
+        if not (number.isascii() and number.isdigit() and len(number) < 10):
+            raise web.HTTPNotFound(text=f"there is no configuration {number!r}")
+        return await _answer(self.configuring.one(int(number), against=None))
+
+
+async def _answer(asked: Awaitable[object]) -> web.Response:
+    from holdfast.control.configuring import NoSuchNumber, StaleRead  # noqa: PLC0415 - see the desk
+
+    try:
+        answer = await asked
+    except NoSuchNumber as error:
+        raise web.HTTPNotFound(text=str(error)) from None
+    except StaleRead as error:
+        raise web.HTTPConflict(text=str(error)) from None
+    except ConfigError as error:
+        raise web.HTTPUnprocessableEntity(text=str(error)) from None
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+def _read(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None

@@ -1,0 +1,206 @@
+"""The configuration as it is told over HTTP: its keys, its changes, and its history."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import inspect
+
+from holdfast.config.difference import difference
+from holdfast.config.editing import KeyChange
+from holdfast.config.error import is_secret
+from holdfast.config.keys import Key, find_key
+from holdfast.config.loading import Config
+from holdfast.config.shape import describe
+from holdfast.config.showing import Shown, show, values_of
+from holdfast.core.configuration import ConfigurationFacts
+from holdfast.core.effect import Effect, effect_of
+from holdfast.core.home_files import CONFIG_FILE
+from holdfast.core.kept_configuration import ConfigurationSource, KeptConfiguration
+from holdfast.core.settings import Settings
+
+_PLACE = re.compile(r"\[\d+\]")  # in a list of tables
+
+
+class KeyKind(StrEnum):
+    """What a key holds, for whoever lets a person change it."""
+
+    SWITCH = "switch"
+    WHOLE = "whole"
+    NUMBER = "number"
+    CHOICE = "choice"
+    TEXT = "text"
+    SECRET = "secret"  # a reference to one
+    LIST = "list"  # of texts
+    TABLES = "tables"  # a list of those: it is set as a whole, in the file
+
+
+class KeyView(msgspec.Struct, frozen=True, kw_only=True):
+    """One key. `value` is what the file and whatever goes before it come to. `in_force` differs
+    from it where the key `waits` for a restart."""
+
+    key: str
+    value: Any
+    origin: str  # "default", or the place that set it
+    effect: Effect
+    variable: str  # the environment variable that goes before the file
+    kind: KeyKind
+    allowed: str
+    choices: list[str] = []
+    in_file: bool = False
+    waits: bool = False
+    in_force: Any = None
+
+
+class ConfigView(msgspec.Struct, frozen=True, kw_only=True):
+    """`revision` tells one text of the file from another, also one that was not taken over.
+    `problem`: why the file cannot be used; then these are the keys that are in force."""
+
+    path: str
+    number: int
+    since: float
+    revision: str
+    problem: str
+    waits: list[str]
+    warnings: list[str]
+    keys: list[KeyView]
+
+
+class ReadAt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody looked at who wants a change: where it is no more, nothing is changed."""
+
+    number: int | None = None
+    revision: str | None = None
+
+
+class ConfigChange(ReadAt, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    set: dict[str, Any] = {}
+    unset: list[str] = []
+
+
+class RollbackAsked(ReadAt, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ConfigChanged(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it. `waits`: keys that hold only after a restart."""
+
+    number: int
+    changes: list[KeyChange]
+    accounts: list[str] = []
+    waits: list[str] = []
+    warnings: list[str] = []
+
+
+class ConfigurationLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One that was in force."""
+
+    number: int
+    at: float
+    by: str
+    source: ConfigurationSource
+    changed: list[str]
+    in_force: bool
+
+
+class ConfigurationList(msgspec.Struct, frozen=True, kw_only=True):
+    configurations: list[ConfigurationLine]
+    more: bool
+
+
+class ConfigurationView(ConfigurationLine, frozen=True, kw_only=True):
+    """`diff`: the lines that it has otherwise than the one that it is held `against`, which is
+    the one before it where nobody says; 0: there is none."""
+
+    text: str
+    against: int
+    diff: list[str]
+
+
+def revision_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def config_view(
+    config: Config, text: str, *, settings: Settings, facts: ConfigurationFacts, problem: str
+) -> ConfigView:
+    """`settings` are those in force."""
+    return ConfigView(
+        path=str(config.home / CONFIG_FILE),
+        number=facts.number,
+        since=facts.since,
+        revision=revision_of(text),
+        problem=problem,
+        waits=list(facts.waits),
+        warnings=list(config.warnings),
+        keys=list(_keys(config, values_of(settings), frozenset(facts.waits))),
+    )
+
+
+def line_of(kept: KeptConfiguration, *, in_force: int) -> ConfigurationLine:
+    return ConfigurationLine(
+        number=kept.number,
+        at=kept.at,
+        by=kept.by,
+        source=kept.source,
+        changed=list(kept.changed),
+        in_force=kept.number == in_force,
+    )
+
+
+def compared(
+    kept: KeptConfiguration, other: KeptConfiguration | None, *, in_force: int
+) -> ConfigurationView:
+    before = "" if other is None else other.text
+    return ConfigurationView(
+        **msgspec.structs.asdict(line_of(kept, in_force=in_force)),
+        text=kept.text,
+        against=0 if other is None else other.number,
+        diff=difference(before, kept.text, around=3),
+    )
+
+
+def _keys(config: Config, in_force: dict[str, Any], waits: frozenset[str]) -> Iterator[KeyView]:
+    for each in show(config):
+        whole = find_key(_PLACE.split(each.key)[0])
+        yield KeyView(
+            key=each.key,
+            value=each.value,
+            origin=each.origin,
+            effect=effect_of(each.key),
+            variable=each.variable,
+            kind=_kind(each, whole),
+            allowed=describe(whole.node),
+            choices=_choices(whole),
+            in_file=each.origin == CONFIG_FILE,
+            waits=each.key in waits,
+            in_force=in_force.get(each.key) if each.key in waits else None,
+        )
+
+
+def _kind(shown: Shown, key: Key) -> KeyKind:
+    if _PLACE.search(shown.key):
+        return KeyKind.TABLES
+    match key.node:
+        case inspect.BoolType():
+            return KeyKind.SWITCH
+        case inspect.IntType():
+            return KeyKind.WHOLE
+        case inspect.FloatType():
+            return KeyKind.NUMBER
+        case inspect.EnumType():
+            return KeyKind.CHOICE
+        case inspect.VarTupleType(item_type=inspect.StrType()):
+            return KeyKind.LIST
+        case inspect.VarTupleType():
+            return KeyKind.TABLES
+    return KeyKind.SECRET if is_secret(key.path) else KeyKind.TEXT
+
+
+def _choices(key: Key) -> list[str]:
+    if isinstance(key.node, inspect.EnumType):
+        return [str(member.value) for member in key.node.cls]
+    return []

@@ -1,0 +1,140 @@
+"""Configuring a gateway that runs: checked, written, taken over, and never half of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.config import Config, ConfigError, load
+from holdfast.config.editing import changed_keys
+from holdfast.control.configuration_views import ConfigChange, KeyKind, RollbackAsked
+from holdfast.control.configuring import Configuring, NoSuchNumber, StaleRead
+from holdfast.core.configuration import ConfigurationFacts, Reloaded
+from holdfast.core.effect import Effect
+from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.store.sqlite import SqliteStore
+
+FILE = """\
+[gateway]
+port = 9000
+
+[model]
+provider = "demo"  # for now
+"""
+
+
+class Swapper:
+    """Takes over what stands in the file, and keeps it; a test says which keys wait, or refuses."""
+
+    def __init__(self, home: Path, store: SqliteStore) -> None:
+        self.config: Config = load(home, {})
+        self.facts = ConfigurationFacts()
+        self.refuses = ""
+        self.store = store
+
+    async def reload(self, *, by: str, source: ConfigurationSource) -> Reloaded:
+        if self.refuses:
+            raise ConfigError(self.refuses)
+        home = self.config.home
+        self.config = load(home, {})
+        text = (home / "holdfast.toml").read_text()
+        number = await self.store.keep_configuration(
+            NewConfiguration(
+                at=1.0, by=by, source=source, text=text, signature=self.config.signature
+            )
+        )
+        self.facts = ConfigurationFacts(number=number, since=1.0, waits=self.facts.waits)
+        return Reloaded(number=number, waits=self.facts.waits)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    (tmp_path / "holdfast.toml").write_text(FILE)
+    return tmp_path
+
+
+@pytest.fixture
+async def swapper(home: Path) -> AsyncIterator[Swapper]:
+    async with SqliteStore(home / "state.db") as store:
+        swapper = Swapper(home, store)
+        await swapper.reload(by="start", source=ConfigurationSource.START)
+        yield swapper
+
+
+@pytest.fixture
+def desk(swapper: Swapper) -> Configuring:
+    return Configuring(swapper, kept=swapper.store, settings=lambda: swapper.config.settings)
+
+
+async def test_every_key_is_told_with_its_value_its_place_and_when_it_takes_effect(
+    desk: Configuring, swapper: Swapper
+) -> None:
+    swapper.facts = ConfigurationFacts(number=1, waits=("gateway.port",))
+    view = await desk.view()
+    keys = {each.key: each for each in view.keys}
+    assert (view.number, view.problem, view.waits) == (1, "", ["gateway.port"])
+    port, titles = keys["gateway.port"], keys["auxiliary.titles"]
+    assert (port.value, port.origin, port.effect) == (9000, "holdfast.toml", Effect.RESTART)
+    assert (port.kind, port.waits, port.in_force) == (KeyKind.WHOLE, True, 9000)
+    assert (titles.kind, titles.origin, titles.in_file) == (KeyKind.SWITCH, "default", False)
+    assert keys["model.provider"].choices[-1] == "demo"
+    assert keys["model.api_key"].kind is KeyKind.SECRET
+    assert keys["agent.toolsets"].kind is KeyKind.LIST
+
+
+async def test_a_change_is_written_taken_over_and_can_be_put_back(
+    desk: Configuring, home: Path
+) -> None:
+    read = await desk.view()
+    asked = ConfigChange(set={"agent.max_steps": 7}, number=read.number, revision=read.revision)
+    done = await desk.change(asked, by="owner")
+    assert done.number == 2
+    assert [(each.key, each.old, each.new) for each in done.changes] == [("agent.max_steps", 90, 7)]
+    assert (home / "holdfast.toml").read_text() == f"{FILE}\n[agent]\nmax_steps = 7\n"
+    one = await desk.one(2, against=None)
+    assert (one.against, one.by, one.source) == (1, "owner", ConfigurationSource.SET)
+    assert "+max_steps = 7" in one.diff
+    back = await desk.roll_back(RollbackAsked(to=1), by="owner")
+    assert back.number == 3
+    assert (home / "holdfast.toml").read_text() == FILE
+    listed = await desk.history(before=None, limit=2)
+    assert [(each.number, each.in_force) for each in listed.configurations] == [
+        (3, True),
+        (2, False),
+    ]
+    assert listed.more
+    assert changed_keys(one.text, FILE) == ("agent.max_steps",)
+
+
+async def test_who_has_looked_at_another_file_changes_nothing(
+    desk: Configuring, home: Path
+) -> None:
+    read = await desk.view()
+    (home / "holdfast.toml").write_text(f"{FILE}# by hand\n")
+    for stale in ({"revision": read.revision}, {"number": 7}):
+        with pytest.raises(StaleRead, match="look at it again"):
+            await desk.change(ConfigChange(set={"agent.max_steps": 7}, **stale), by="owner")
+    assert (home / "holdfast.toml").read_text() == f"{FILE}# by hand\n"
+
+
+async def test_what_is_refused_leaves_the_file_as_it_was(
+    desk: Configuring, swapper: Swapper, home: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"gateway\.port has a value"):
+        await desk.change(ConfigChange(set={"gateway.port": -1}), by="owner")
+    swapper.refuses = "not now"
+    with pytest.raises(ConfigError, match="not now"):
+        await desk.change(ConfigChange(set={"gateway.port": 80}), by="owner")
+    with pytest.raises(NoSuchNumber, match="config history"):
+        await desk.roll_back(RollbackAsked(to=9), by="owner")
+    assert (home / "holdfast.toml").read_text() == FILE
+
+
+async def test_a_file_that_cannot_be_used_is_told_beside_what_is_in_force(
+    desk: Configuring, home: Path
+) -> None:
+    (home / "holdfast.toml").write_text("[gateway]\nprot = 1\n")
+    view = await desk.view()
+    assert "line 2: gateway.prot is not a key" in view.problem
+    assert {each.key: each.value for each in view.keys}["gateway.port"] == 9000
