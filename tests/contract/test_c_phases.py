@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.contract.conftest import Call, NoRunners, World
 from tests.contract.stops import begun, leave, only, order_to, windows, with_windows
 

@@ -40,6 +40,9 @@ def command(port: int | None, replace: bool, unattended: bool, understudy: int |
       HOLDFAST_MODEL_PROVIDER=openai HOLDFAST_MODEL_NAME=gpt-5 \\
         HOLDFAST_MODEL_API_KEY=env:OPENAI_API_KEY holdfast run
     """
+    from holdfast.service.garbage import uncollected_from_here  # noqa: PLC0415 - as below
+
+    uncollected_from_here()
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
     from holdfast.config.surroundings import handed_down  # noqa: PLC0415 - as above
     from holdfast.service.sockets import VARIABLES, adopt  # noqa: PLC0415 - as above
@@ -48,6 +51,9 @@ def command(port: int | None, replace: bool, unattended: bool, understudy: int |
     home = chosen_home()
     prepare_home(home)
     config = load(home, overrides={} if port is None else {"gateway.port": port})
+    from holdfast.service.lookup import import_aiohttp  # noqa: PLC0415 - as below
+
+    import_aiohttp()
     from holdfast.main import run  # noqa: PLC0415 - a wrong configuration is told before the wait
     from holdfast.service import exits  # noqa: PLC0415 - as above
     from holdfast.service.ground import Ground  # noqa: PLC0415 - as above

@@ -3,9 +3,10 @@
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from holdfast.config.error import KeyPath, explain
 
@@ -13,11 +14,10 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     text: str = ""
-    tree: dict[str, Any] = field(default_factory=dict)
+    tree: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def line_of(self, path: KeyPath) -> int | None:
         """The line on which a key is written, or the nearest thing around it that is."""

@@ -1,8 +1,9 @@
 """The `.env` file in the home: variables that are read, and exported to nobody."""
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from holdfast.config.document import read_text
 from holdfast.config.error import ConfigError, explain
@@ -11,13 +12,12 @@ _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DotEnv:
+class DotEnv(msgspec.Struct, frozen=True, kw_only=True):
     """What the file says: each variable, and the line it stands on."""
 
     path: Path
-    values: dict[str, str] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
+    values: dict[str, str] = msgspec.field(default_factory=dict)
+    lines: dict[str, int] = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 

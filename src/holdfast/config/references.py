@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,14 @@ SHORTEST = 8
 _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """Every secret of an enabled part, by its key path as people write it."""
 
     secrets: dict[str, Secret]
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
     path: KeyPath
     reference: str
     enabled: bool

@@ -1,7 +1,8 @@
 """An attachment: a file that came with a message, and has not been fetched yet."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.core.errors import HoldfastError
 
@@ -10,8 +11,7 @@ class NoAttachment(HoldfastError):
     """The file is not to be had, now or later; the text says why, for the sender and the agent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attachment:
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     """`fetch` brings the whole file. It raises `NoAttachment` where that will never work, and
     anything else where the message had better be taken again later."""
 

@@ -1,9 +1,10 @@
 """A door as it is declared: which settings it has, and how an account of it is opened."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+import msgspec
 
 from holdfast.core.question import Question
 from holdfast.core.secret import Secret
@@ -33,8 +34,7 @@ BUILT_IN: Mapping[str, str] = {
 S = TypeVar("S", bound=PlatformSettings)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening(Generic[S]):
+class Opening(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """What one account of a platform is opened with."""
 
     account: str
@@ -47,16 +47,14 @@ class Opening(Generic[S]):
     new_id: "NewId"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Known(msgspec.Struct, frozen=True, kw_only=True):
     """What the vendor of an account says of it."""
 
     name: str  # as people there call it: "@my_bot", "bot@example.org"
     at: str = ""  # a link that opens a chat with it
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Door(Generic[S]):
+class Door(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """Declared as a constant in a file that imports little: it is read to check the settings,
     also of accounts that are not enabled. What the door needs to work, `open` imports.
 

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from holdfast.core.errors import ConnectError, LineLost
 from holdfast.core.ports import Clock, Intake, Platform
@@ -30,8 +31,7 @@ class NoClaims:
 NO_CLAIMS = NoClaims()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """What every line stands on."""
 
     intake: Intake

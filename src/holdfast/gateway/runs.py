@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.core.child import HOUSE
 from holdfast.core.crash import CrashPoint
@@ -36,8 +37,7 @@ QUIETLY = f" Where there is nothing worth telling, reply with {SILENT} and nothi
 LATE = "it was stopped, because it took longer than {limit}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunWays:
+class RunWays(msgspec.Struct, frozen=True, kw_only=True):
     """What runs need of the gateway besides its house and its lanes."""
 
     keep: Callable[[Inbound, PrincipalId], Awaitable[Accepted]]

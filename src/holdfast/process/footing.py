@@ -1,6 +1,6 @@
 """What a process stands on, and what it has begun: handed from its start to its stop."""
 
-from dataclasses import dataclass
+import msgspec
 
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.listener import HttpListener
@@ -18,8 +18,7 @@ from holdfast.service.watchdog import Watchdog
 from holdfast.store.sqlite import SqliteStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Footing:
+class Footing(msgspec.Struct, frozen=True, kw_only=True):
     """What is there before the event loop turns, and when it has stopped."""
 
     ground: Ground
@@ -39,8 +38,7 @@ class Footing:
         return self.before is not None and self.before.state in ran
 
 
-@dataclass(slots=True)
-class Begun:
+class Begun(msgspec.Struct):
     """What a start has entered so far, which a stop has to leave."""
 
     store: SqliteStore | None = None

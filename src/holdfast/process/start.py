@@ -3,7 +3,8 @@
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.control.departing import Doorway
 from holdfast.control.greeting import greeting
@@ -24,8 +25,7 @@ from holdfast.store.sqlite import SqliteStore
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class Start(msgspec.Struct, frozen=True, kw_only=True):
     """One start. It may be cancelled anywhere: what it had entered by then is in `begun`."""
 
     wiring: Wiring

@@ -12,6 +12,15 @@ from contextlib import contextmanager
 _THRESHOLDS = (20_000, 20, 100)  # new objects; younger collections before an older one
 
 
+def uncollected_from_here() -> None:
+    """To be called by a process that is about to import a gateway and to be one.
+
+    Nearly all that a start makes is kept, and to look through it again and again as it grows is
+    a twelfth of the time that it takes. `rarely_collected` begins again, once all is started.
+    """
+    gc.disable()
+
+
 @contextmanager
 def rarely_collected() -> Iterator[Callable[[], None]]:
     """No collection until the function that is yielded is called, once all has been started:

@@ -2,13 +2,13 @@
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.service.lock import HomeLock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
     lock: HomeLock  # taken already, or to be taken
     sockets: Sequence[socket.socket] = ()  # that listen, and are its own from now on
     unattended: bool = False  # nobody reads its output: it logs to its file alone

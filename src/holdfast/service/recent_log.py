@@ -5,9 +5,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
+
+import msgspec
 
 from holdfast.service.log_lines import JsonLines, session_of
 
@@ -17,8 +18,7 @@ MOST_CHARS = 2_000_000  # of all of them: one line may carry a long traceback
 News = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLine:
+class KeptLine(msgspec.Struct, frozen=True):
     """`number` orders lines over restarts, too: it is the millisecond in which the line was made,
     or the next one that is free."""
 
@@ -28,8 +28,7 @@ class KeptLine:
     text: str  # a JSON object, without the value of any secret
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedLines:
+class WantedLines(msgspec.Struct, frozen=True, kw_only=True):
     """`level`: this and what is worse. `session`: its id or how that begins. `words`: anywhere in
     the line, whatever their case."""
 

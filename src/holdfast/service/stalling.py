@@ -1,7 +1,6 @@
 """Stalling on purpose: the process is held up in the phases that the fault tests name."""
 
 import asyncio
-import ctypes
 import os
 import signal
 import time
@@ -60,6 +59,8 @@ def stall_at(order: str) -> Stall:
 
 
 def _freeze() -> None:
+    import ctypes  # noqa: PLC0415 - for these tests alone
+
     ctypes.PyDLL(None).sleep(_FOREVER)  # a call that keeps the interpreter's lock
 
 

@@ -2,16 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
 Work = Callable[[apsw.Cursor], Any]
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct):
     """A piece of work and whoever waits for it; `error` or `result` is set by the thread."""
 
     future: asyncio.Future[Any]
@@ -20,7 +19,6 @@ class Job:
     error: Exception | None = None
 
 
-@dataclass(slots=True)
 class Aside(Job):
     """Work that cannot be done inside a transaction; done between two of them."""
 

@@ -1,7 +1,7 @@
 """The schema: its numbered migrations, each applied whole or not at all."""
 
 import re
-from importlib import resources
+from pathlib import Path
 
 import apsw
 import msgspec
@@ -16,7 +16,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 def migrations() -> list[Migration]:
     """The numbered steps of the schema, in order; a gap or a repeat is a broken package."""
-    folder = resources.files("holdfast.store") / "migrations"
+    folder = Path(__file__).with_name("migrations")
     found = [
         Migration(int(file.name[:4]), file.read_text(encoding="utf-8"))
         for file in folder.iterdir()

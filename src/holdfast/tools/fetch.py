@@ -10,7 +10,6 @@ import msgspec
 from holdfast.core.addresses import OFF_LIMITS, Permits, guard, is_public, literal
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
-from holdfast.tools.readable import decode_page, page_text
 
 if TYPE_CHECKING:
     import aiohttp
@@ -93,6 +92,8 @@ class Fetch:
             raise ToolFailed(f"{host} {OFF_LIMITS}")
 
     async def _read(self, response: "aiohttp.ClientResponse") -> str:
+        from holdfast.tools.readable import decode_page, page_text  # noqa: PLC0415 - few pages are
+
         kind = response.content_type
         if not any(mark in kind for mark in TEXTUAL):
             raise ToolFailed(f"{response.url} is {kind}, which is no text")

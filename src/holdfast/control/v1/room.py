@@ -1,7 +1,6 @@
 """What every endpoint works with: made once, by the composition root, and handed down."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,8 +35,7 @@ class Workbenches(Protocol):
     async def end(self, session_id: SessionId, *, forget: bool = False) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(msgspec.Struct, frozen=True, kw_only=True):
     gateway: Gateway
     store: Store
     runners: Workbenches

@@ -12,7 +12,6 @@ import msgspec
 
 from holdfast.core.backup import BadBackup, Manifest
 from holdfast.core.errors import HoldfastError
-from holdfast.store.backup.archive import read_manifest
 from holdfast.store.syncing import sync
 
 LATEST = "latest"
@@ -110,6 +109,8 @@ def put(draft: Path, path: Path) -> None:
 
 
 def _kept(path: Path) -> Kept:
+    from holdfast.store.backup.archive import read_manifest  # noqa: PLC0415 - where there is one
+
     status = path.stat()
     try:
         manifest = read_manifest(path)

@@ -1,0 +1,27 @@
+"""How names of hosts are looked up: by the system, whatever is installed beside us."""
+
+import sys
+from importlib import import_module
+
+_LIBRARY = "aiohttp"
+_RESOLVER = "aiodns"
+
+
+def import_aiohttp() -> None:
+    """Import aiohttp as if there were no aiodns; where aiohttp is imported already, nothing.
+
+    aiohttp takes aiodns in place of the system's own lookup wherever it finds it, and slixmpp
+    brings it along: with a door for XMPP installed, every other door and the model would be looked
+    up in another way, which knows neither a name service of the machine's own nor a changed
+    `/etc/hosts`. It would be imported by every start besides, for a thirtieth of its time.
+    slixmpp itself, which needs records that the system's lookup does not have, finds it as ever.
+    """
+    if _LIBRARY in sys.modules or _RESOLVER in sys.modules:
+        import_module(_LIBRARY)
+        return
+    # None is how the import system is told that there is no such module.
+    sys.modules[_RESOLVER] = None  # type: ignore[assignment]
+    try:
+        import_module(_LIBRARY)
+    finally:
+        del sys.modules[_RESOLVER]
