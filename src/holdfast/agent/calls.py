@@ -79,6 +79,7 @@ async def _finish(agent: Agent, work: Work, call: ToolCall, output: ToolOutput) 
         outcome=output.outcome,
         images=output.images,
         taken_up=output.taken_up,
+        exit_code=output.exit_code,
     )
     await until_kept(lambda: agent.keep(result, work.called(result)), agent.session_id)
     work.crash(CrashPoint.CALL_FINISHED)

@@ -123,4 +123,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     ends: tuple[ApprovalEnd, ...] = ()
     rules: tuple[StandingRule, ...] = ()
     revoked: tuple[RuleId, ...] = ()
+    by: str = ""  # who revokes; each end and each rule names its own
     at: float

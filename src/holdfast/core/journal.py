@@ -1,9 +1,10 @@
 """The journal: the writing half of the store, as the rooms see it."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.approval import Ask, Decision
+from holdfast.core.audit import GATEWAY, Act
 from holdfast.core.auxiliary import Errand
 from holdfast.core.ids import (
     CallId,
@@ -67,8 +68,17 @@ class Journal(Protocol):
         at: float,
     ) -> Awaitable[None]: ...
     def record_started(
-        self, turn_id: TurnId, *, session_id: SessionId, call_ids: Sequence[CallId], at: float
-    ) -> Awaitable[None]: ...
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        call_ids: Sequence[CallId],
+        allowed: Mapping[CallId, str] = {},
+        at: float,
+    ) -> Awaitable[None]:
+        """`allowed`: by what those of the calls may run that somebody had to judge."""
+        ...
+
     def record_finished(
         self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
     ) -> Awaitable[None]: ...
@@ -240,7 +250,9 @@ class Journal(Protocol):
         platform_message_id: str | None = None,
         error: str = "",
     ) -> Awaitable[None]: ...
-    def owe_again(self, delivery_id: DeliveryId, *, at: float) -> Awaitable[DeliveryRow | None]:
+    def owe_again(
+        self, delivery_id: DeliveryId, *, by: str = GATEWAY, at: float
+    ) -> Awaitable[DeliveryRow | None]:
         """One that failed, or was for good unknown, is pending again, with whatever doubt there
         was; as it stands then, with its parts. None: it was neither."""
         ...
@@ -281,6 +293,20 @@ class Journal(Protocol):
         ...
 
     def set_meta(self, key: str, value: str) -> Awaitable[None]: ...
+    def acting(self, act: Act) -> "Journal":
+        """The same journal for one who acts: each write that changes something leaves this row
+        of the audit in its own commit."""
+        ...
+
+    def record_act(self, act: Act) -> Awaitable[None]:
+        """The row of something that is not done in the store. To be written before it is done:
+        a deed without its row is worse than a row without its deed."""
+        ...
+
+    def prune_audit(self, *, before: float, at: float) -> Awaitable[int]:
+        """Forget some rows of the audit from before then; 0: there are none left."""
+        ...
+
     def edit_notes(self, edit: Edit) -> Awaitable[Edited]: ...
     def keep_configuration(self, new: NewConfiguration) -> Awaitable[int]:
         """Its number. One that is as the last, text and signature, is that one."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from holdfast.core.approval import Approval, StandingRule
+from holdfast.core.audit import AuditFilter, AuditRow, Verified
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import Child
 from holdfast.core.ids import (
@@ -283,6 +284,15 @@ class Library(Protocol):
 
     async def job_run(self, run_id: str) -> JobRun | None: ...
     async def meta(self, key: str) -> str | None: ...
+    async def audit(self, wanted: AuditFilter, *, limit: int) -> list[AuditRow]:
+        """The newest first; with `after`, those that follow that one, in their order."""
+        ...
+
+    async def verify_audit(self) -> Verified:
+        """Whether the rows of the audit are as they were written. It reads all of them, in
+        pieces, so that nobody waits long behind it."""
+        ...
+
     async def configurations(
         self, *, before: int | None = None, limit: int
     ) -> list[KeptConfiguration]:

@@ -86,6 +86,7 @@ class ToolMessage(msgspec.Struct, frozen=True, kw_only=True, tag="tool", omit_de
     outcome: Outcome = Outcome.OK
     images: tuple[Image, ...] = ()
     taken_up: TakenUp | None = None
+    exit_code: int | None = None  # of a command that came to its end
 
 
 class NoteMessage(msgspec.Struct, frozen=True, kw_only=True, tag="note"):

@@ -77,6 +77,7 @@ class PairingChange(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId | None = None  # whom it is about
     person: PairedPerson | None = None  # who is let in
     wrong: WrongCodes = WrongCodes()  # as it stands from then on
+    by: str = ""  # who decided
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
 

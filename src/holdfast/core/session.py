@@ -102,6 +102,7 @@ class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     inbox_ends: tuple[InboxEnd, ...]
+    by: str = ""  # who wants it, where that is nobody's message
     deliveries: tuple[NewDelivery, ...] = ()
     session_id: SessionId | None = None  # the session it acts on
     route: SessionKey | None = None

@@ -36,6 +36,7 @@ class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome = Outcome.OK
     images: tuple[Image, ...] = ()
     taken_up: TakenUp | None = None  # by another process than the one that began the call
+    exit_code: int | None = None
 
 
 class ToolFailed(Exception):

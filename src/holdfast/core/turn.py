@@ -92,6 +92,7 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
     opening: Opening | None = None  # this turn tells why its session is fresh
     note_paid: bool = False  # this turn tells of a cut that its session was marked with
+    asked_by: str = ""  # whose words these are, for the audit
     deliveries: tuple[NewDelivery, ...] = ()
     at: float
 
@@ -108,6 +109,7 @@ class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
     deliveries: tuple[NewDelivery, ...] = ()
     inbox_ends: tuple[InboxEnd, ...] = ()
     reason: str = ""
+    by: str = ""  # who ended it, where that is nobody's message
     memory: OwedToMemory | None = None
     at: float
 

@@ -79,13 +79,14 @@ class Feed:
 class Changes:
     """Which sessions have changed since its one reader last looked, and whether the gateway has."""
 
-    __slots__ = ("breathe", "closed", "deleted", "gateway", "sessions", "wake")
+    __slots__ = ("audit", "breathe", "closed", "deleted", "gateway", "sessions", "wake")
 
     def __init__(self) -> None:
         self.wake = asyncio.Event()
         self.sessions: set[SessionId] = set()
         self.deleted: list[SessionId] = []
         self.gateway = False
+        self.audit = False  # it has more rows
         self.breathe = False
         self.closed = False
 
@@ -159,6 +160,12 @@ class Feeds:
         account of it stands otherwise."""
         for changes in self._changes:
             changes.gateway = True
+            changes.wake.set()
+
+    def audited(self) -> None:
+        """The audit has more rows."""
+        for changes in self._changes:
+            changes.audit = True
             changes.wake.set()
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ class Wiring:
         return Paths(self.config.home)
 
     def store(self) -> SqliteStore:
-        return SqliteStore(self.paths.db, crash=self.crash)
+        return SqliteStore(self.paths.db, crash=self.crash, redact=self._redaction())
 
     async def model(self) -> Chosen:
         """The model that answers, chosen where the settings leave that open."""
@@ -130,7 +130,7 @@ class Wiring:
             sends=any(not each.capabilities.fetchable for each in platforms),
             sends_files=any(each.capabilities.attachments_out for each in platforms),
         )
-        return Gateway(
+        gateway = Gateway(
             Parts(
                 settings=settings,
                 store=store,
@@ -162,15 +162,21 @@ class Wiring:
                 trace_key=f"{config.home}:{self.token.reveal()}",
             )
         )
+        # The very one that hears of new secrets.
+        store.redact_by(gateway.house.redact)
+        store.when_audited(gateway.house.feeds.audited)
+        return gateway
 
     def _claims(self) -> AccountClaims:
         folder = shared_folder(self.config.environ) / "accounts"
         return AccountClaims(folder, home=self.config.home, identities=identities(self.config))
 
     def _notes(self, store: SqliteStore) -> Notes:
-        redact = Redaction([*self.config.secrets.values(), self.token])
         room = self.config.settings.memory.max_chars
-        return Notes(store, clock=self.clock, redact=redact, room=room)
+        return Notes(store, clock=self.clock, redact=self._redaction(), room=room)
+
+    def _redaction(self) -> Redaction:
+        return Redaction([*self.config.secrets.values(), self.token])
 
     def room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
         return Room(

@@ -1,11 +1,14 @@
 """The writing half of the port: each method queues its write when it is called."""
 
 from asyncio import Future
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+from apsw import Cursor
 
 from holdfast.core.approval import Ask, Decision
+from holdfast.core.audit import GATEWAY, Act
 from holdfast.core.auxiliary import Errand
 from holdfast.core.ids import (
     CallId,
@@ -35,9 +38,9 @@ from holdfast.core.saying import Said
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Settled
 from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
-from holdfast.store.writer import Writer
 from holdfast.store.writes import (
     approvals,
+    audit,
     bench,
     children,
     commands,
@@ -62,11 +65,33 @@ from holdfast.store.writes import (
 )
 from holdfast.store.writes.transcript import Place
 
+T = TypeVar("T")
+_NOTHING: Mapping[CallId, str] = {}
+
+Work = Callable[[Cursor], T]
+
+
+class Submits(Protocol):
+    """Whatever takes a write and has it committed."""
+
+    def submit(self, work: Work[T], /) -> Future[T]: ...
+
+
+class _Acting:
+    """Hands every write on together with the row of one act, as a single one."""
+
+    def __init__(self, submit: Callable[[Work[Any]], Future[Any]], act: Act) -> None:
+        self._submit = submit
+        self._act = act
+
+    def submit(self, work: Work[T], /) -> Future[T]:
+        return self._submit(partial(audit.acted, work=work, act=self._act))
+
 
 class SqliteJournal:
     """`core.ports.Journal` over a writer it is lent."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Submits) -> None:
         self._submit = writer.submit
 
     def accept(
@@ -107,10 +132,18 @@ class SqliteJournal:
         return self._submit(partial(turns.reply, place=place, message=message, usage=usage))
 
     def record_started(
-        self, turn_id: TurnId, *, session_id: SessionId, call_ids: Sequence[CallId], at: float
+        self,
+        turn_id: TurnId,
+        *,
+        session_id: SessionId,
+        call_ids: Sequence[CallId],
+        allowed: Mapping[CallId, str] = _NOTHING,
+        at: float,
     ) -> Future[None]:
         place = Place(session_id, turn_id, at)
-        return self._submit(partial(turns.started, place=place, call_ids=tuple(call_ids)))
+        return self._submit(
+            partial(turns.started, place=place, call_ids=tuple(call_ids), allowed=allowed)
+        )
 
     def record_finished(
         self, turn_id: TurnId, *, session_id: SessionId, message: ToolMessage, at: float
@@ -295,8 +328,10 @@ class SqliteJournal:
     def begin_attempt(self, delivery_id: DeliveryId, *, at: float) -> Future[None]:
         return self._submit(partial(outbox.begin_attempt, delivery_id=delivery_id, at=at))
 
-    def owe_again(self, delivery_id: DeliveryId, *, at: float) -> Future[DeliveryRow | None]:
-        return self._submit(partial(outbox.owe_again, delivery_id=delivery_id, at=at))
+    def owe_again(
+        self, delivery_id: DeliveryId, *, by: str = GATEWAY, at: float
+    ) -> Future[DeliveryRow | None]:
+        return self._submit(partial(outbox.owe_again, delivery_id=delivery_id, by=by, at=at))
 
     def settle_delivery(
         self,
@@ -350,6 +385,15 @@ class SqliteJournal:
 
     def prune_runs(self, *, before: float) -> Future[int]:
         return self._submit(partial(jobs_rows.prune, before=before))
+
+    def acting(self, act: Act) -> "SqliteJournal":
+        return SqliteJournal(_Acting(self._submit, act))
+
+    def record_act(self, act: Act) -> Future[None]:
+        return self._submit(partial(audit.record, act=act))
+
+    def prune_audit(self, *, before: float, at: float) -> Future[int]:
+        return self._submit(partial(audit.prune, before=before, at=at))
 
     def set_meta(self, key: str, value: str) -> Future[None]:
         return self._submit(partial(meta.put, key=key, value=value))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from holdfast.core.approval import Approval, StandingRule
+from holdfast.core.audit import AuditFilter, AuditRow, Pruned, Verified
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import Child
 from holdfast.core.ids import (
@@ -33,6 +34,7 @@ from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.core.workload import Workload
 from holdfast.store import (
     approval_reads,
+    audit_reads,
     child_reads,
     expiry_reads,
     inbox_reads,
@@ -45,6 +47,7 @@ from holdfast.store import (
 )
 from holdfast.store.reader import Reader
 from holdfast.store.writes import (
+    audit,
     busy,
     configurations,
     minutes,
@@ -335,6 +338,28 @@ class SqliteLibrary:
 
     async def job_run(self, run_id: str) -> JobRun | None:
         return await self._read(partial(job_reads.run, run_id=run_id))
+
+    async def audit(self, wanted: AuditFilter, *, limit: int) -> list[AuditRow]:
+        return await self._read(partial(audit_reads.listed, wanted=wanted, limit=limit))
+
+    async def verify_audit(self) -> Verified:
+        first = last = await self._read(audit.pruned)
+        rows = forgotten = 0
+        broken: list[str] = []
+        while (piece := await self._checked(last)).rows:
+            last, rows, forgotten = piece.last, rows + piece.rows, forgotten + piece.forgotten
+            broken += piece.broken
+        return Verified(
+            rows=rows,
+            first=first.seq + 1,
+            last=last.seq,
+            head=last.hash.hex(),
+            forgotten=forgotten,
+            broken=tuple(broken),
+        )
+
+    async def _checked(self, last: Pruned) -> audit_reads.Checked:
+        return await self._read(partial(audit_reads.checked, behind=last, limit=_PIECE))
 
     async def meta(self, key: str) -> str | None:
         return await self._read(partial(reads.meta, key=key))

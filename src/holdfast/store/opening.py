@@ -1,6 +1,7 @@
 """Opening connections to the file: one that may write it, and those that read."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -16,10 +17,20 @@ _CACHE_KB = 16 * 1024
 _LOG_LIMIT = 64 * 1024 * 1024
 
 
-def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
+Redact = Callable[[str], str]
+
+
+def as_it_is(text: str) -> str:
+    """For whoever opens a file and knows no secrets."""
+    return text
+
+
+def open_writer(path: Path, *, vfs: str | None, redact: Redact = as_it_is) -> apsw.Connection:
     """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
     with nothing written. A restore that was cut is carried to its end before, and a file that is
-    to be migrated is looked through: whatever is written to a damaged one makes it worse."""
+    to be migrated is looked through: whatever is written to a damaged one makes it worse.
+
+    `redact` is what the audit keeps its words by; the thread that writes calls it."""
     finish(path.parent)
     known = migrations()
     inspect(path, known=len(known), vfs=vfs)
@@ -28,6 +39,7 @@ def open_writer(path: Path, *, vfs: str | None) -> apsw.Connection:
         db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
         try:
             _prepare(db, path, known)
+            db.create_scalar_function("holdfast_redacted", lambda *text: redact(str(*text)), 1)
         except BaseException:
             db.close()
             raise

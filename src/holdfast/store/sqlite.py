@@ -18,6 +18,7 @@ from holdfast.store.checking import quick_check
 from holdfast.store.inspection import SEARCH_FILE
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
+from holdfast.store.opening import Redact, as_it_is
 from holdfast.store.reader import Reader
 from holdfast.store.search.index import SearchIndex
 from holdfast.store.touched import Touched
@@ -31,14 +32,21 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
     that fails to close does not keep the others open.
     """
 
-    def __init__(self, path: Path, *, crash: Crash = never, vfs: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        crash: Crash = never,
+        vfs: str | None = None,
+        redact: Redact = as_it_is,
+    ) -> None:
         self._path = path
         self._vfs = vfs
         self._index = SearchIndex(
             path.with_name(SEARCH_FILE), state=path, vfs=vfs, on_damage=self._damaged
         )
         touched = Touched(self._index.touched)
-        self._writer = Writer(path, vfs=vfs, crash=crash, touched=touched)
+        self._writer = Writer(path, vfs=vfs, crash=crash, touched=touched, redact=redact)
         self._reader = Reader(path, vfs=vfs, on_damage=self._writer.refuse)
         SqliteJournal.__init__(self, self._writer)
         SqliteLibrary.__init__(self, self._reader)
@@ -102,6 +110,15 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         if found:
             self._writer.refuse(found[0])
         return found
+
+    def redact_by(self, redact: Redact) -> None:
+        """From now on the audit keeps its words without what this takes out. It is called by the
+        thread that writes."""
+        self._writer.redact = redact
+
+    def when_audited(self, tell: Callable[[], None]) -> None:
+        """`tell` is called in this event loop whenever the audit has more rows."""
+        self._writer.grown.told(tell)
 
     @property
     def unclean(self) -> bool:

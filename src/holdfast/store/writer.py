@@ -15,10 +15,11 @@ from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.facts import StoreFacts
 from holdfast.store import faults
 from holdfast.store.checkpoints import Checkpoints, scrub
+from holdfast.store.grown import Grown
 from holdfast.store.health import Health
 from holdfast.store.inspection import has_log
 from holdfast.store.jobs import Aside, Job, settle
-from holdfast.store.opening import open_writer
+from holdfast.store.opening import Redact, as_it_is, open_writer
 from holdfast.store.touched import Touched
 from holdfast.store.worker import Worker
 
@@ -38,12 +39,20 @@ class Writer(AbstractAsyncContextManager["Writer"]):
     """
 
     def __init__(
-        self, path: Path, *, vfs: str | None, crash: Crash, touched: Touched | None = None
+        self,
+        path: Path,
+        *,
+        vfs: str | None,
+        crash: Crash,
+        touched: Touched | None = None,
+        redact: Redact = as_it_is,
     ) -> None:
         self._path = path
         self._vfs = vfs
         self._crash = crash
         self._touched = touched
+        self.redact = redact  # what the audit keeps its words by
+        self.grown = Grown()  # the audit
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._worker = Worker("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
@@ -99,10 +108,11 @@ class Writer(AbstractAsyncContextManager["Writer"]):
 
     def _work(self, ready: Callable[[], None]) -> None:
         self.unclean = has_log(self._path)
-        db = open_writer(self._path, vfs=self._vfs)
+        db = open_writer(self._path, vfs=self._vfs, redact=lambda text: self.redact(text))
         try:
             if self._touched is not None:
                 self._touched.watch(db)
+            self.grown.watch(db)
             self._health.schema = db.pragma("user_version")
             ready()
             self._serve(db)
@@ -186,6 +196,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
             self._crash(CrashPoint.AFTER_COMMIT)
             if self._touched is not None:
                 self._touched.committed()
+            self.grown.committed()
 
     def _run(self, cursor: apsw.Cursor, job: Job) -> None:
         cursor.execute("SAVEPOINT job")

@@ -59,7 +59,8 @@ def render(result: CommandResult) -> ToolOutput:
     """The output as it is, and a last line wherever that is not the whole story."""
     remark, outcome = _remark(result)
     body = result.output.rstrip("\n")
-    return ToolOutput(text="\n".join(filter(None, (body, remark))), outcome=outcome)
+    text = "\n".join(filter(None, (body, remark)))
+    return ToolOutput(text=text, outcome=outcome, exit_code=result.exit_code)
 
 
 def _remark(result: CommandResult) -> tuple[str, Outcome]:

@@ -27,6 +27,7 @@ B = TypeVar("B")
 class Media(StrEnum):
     JSON = "application/json"
     LINES = "application/x-ndjson"
+    CSV = "text/csv"
     EVENTS = "text/event-stream"
     FILE = "application/octet-stream"
 

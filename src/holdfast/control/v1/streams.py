@@ -175,6 +175,9 @@ async def _tell(room: Room, changes: Changes, write: Write) -> None:
     if changes.gateway:
         changes.gateway = False
         said.append(_event(b"gateway", _encode(_gateway(room))))
+    if changes.audit:
+        changes.audit = False
+        said.append(_event(b"audit", b"{}"))
     for session_id in changed:
         row = await room.shared.session(session_id)
         if row is None or row.route.startswith(f"{HOUSE}:"):

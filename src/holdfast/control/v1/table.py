@@ -1,7 +1,7 @@
 """The table of `/api/v1`: it mounts the endpoints, and the OpenAPI document is made of it."""
 
 from holdfast.control.v1.endpoint import Endpoint
-from holdfast.control.v1.tables import gateway, people, post, sessions, work
+from holdfast.control.v1.tables import gateway, people, post, records, sessions, work
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *gateway.ENDPOINTS,
@@ -9,4 +9,5 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *work.ENDPOINTS,
     *post.ENDPOINTS,
     *people.ENDPOINTS,
+    *records.ENDPOINTS,
 )

@@ -6,7 +6,7 @@ import msgspec
 from holdfast.core.approval import Approval, ApprovalEnd, ApprovalState, Ask, Decision, StandingRule
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import RuleId, SessionId, TurnId
-from holdfast.store.writes import outbox
+from holdfast.store.writes import approval_audit, outbox
 
 
 def ask(cursor: apsw.Cursor, *, ask: Ask) -> None:
@@ -19,6 +19,7 @@ def ask(cursor: apsw.Cursor, *, ask: Ask) -> None:
         raise StoreError(f"turn {ask.turn_id} is not open: there is nothing to ask for")
     for approval in ask.approvals:
         _insert(cursor, approval)
+        approval_audit.asked(cursor, approval)
     outbox.add(cursor, ask.deliveries, at=ask.at)
 
 
@@ -47,13 +48,17 @@ def _insert(cursor: apsw.Cursor, new: Approval) -> None:
     )
 
 
-def decide(cursor: apsw.Cursor, *, decision: Decision) -> None:
-    """All of it or nothing: a row that has ended already refuses the whole."""
+def decide(cursor: apsw.Cursor, *, decision: Decision, by: str = "") -> None:
+    """All of it or nothing: a row that has ended already refuses the whole. `by`: who said so,
+    where whoever brings the decision knows better than it."""
     for end in decision.ends:
         _end(cursor, end, at=decision.at)
+        approval_audit.ended(cursor, end, by=by, at=decision.at)
     for rule in decision.rules:
         _stand(cursor, rule)
+        approval_audit.stands(cursor, rule, by=by)
     for rule_id in decision.revoked:
+        approval_audit.revoked(cursor, rule_id, by=by or decision.by, at=decision.at)
         _revoke(cursor, rule_id)
 
 
@@ -99,6 +104,8 @@ def withdraw(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
         " WHERE turn_id = ? AND state = 'pending'",
         (at, turn_id),
     )
+    if cursor.connection.changes():
+        approval_audit.withdrawn(cursor, turn_id, at=at)
 
 
 def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:

@@ -10,7 +10,9 @@ from holdfast.core.inbox import InboxRow
 from holdfast.core.session import CommandEffect, Settled
 from holdfast.store.writes import (
     approvals,
+    audit,
     busy,
+    command_audit,
     compactions,
     history,
     inbox,
@@ -33,7 +35,9 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Settled:
     settled = msgspec.structs.replace(worded.settle(cursor, effect), superseded=superseded)
     outbox.add(cursor, settled.deliveries, at=effect.at)
     if effect.decision is not None:
-        approvals.decide(cursor, decision=effect.decision)
+        own = effect.inbox_ends[-1:]
+        by = audit.asker(cursor, own[0].inbox_id)[0] if own else ""
+        approvals.decide(cursor, decision=effect.decision, by=by)
     if effect.new_session is not None:
         _replace_session(cursor, effect, effect.new_session)
     if effect.model_override is not None:
@@ -51,6 +55,7 @@ def settle(cursor: apsw.Cursor, effect: CommandEffect) -> Settled:
             cursor, session_id=session_id, errand=Errand.SUMMARY, usage=effect.compaction_usage
         )
     again = _change_history(cursor, effect)
+    command_audit.given(cursor, effect)
     return settled if again is None else msgspec.structs.replace(settled, again=again)
 
 

@@ -8,8 +8,9 @@ import msgspec
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
 from holdfast.core.inbox import ENDS, Accepted, BusyMode, Inbound, InboxEnd, InboxRow, InboxState
+from holdfast.core.source import Author
 from holdfast.store import rows
-from holdfast.store.writes import busy, standing
+from holdfast.store.writes import busy, people_audit, standing
 
 
 def accept(
@@ -41,6 +42,8 @@ def accept(
     row = InboxRow(id=inbox_id, route=route, principal=principal, inbound=inbound, accepted_at=at)
     pointed = standing.pointed(cursor, route)
     known = standing.can_go_on(pointed)
+    if source.author is Author.OPERATOR:
+        people_audit.spoken(cursor, inbound, session_id=known, at=at)
     return Accepted(
         row=row,
         duplicate=False,

@@ -3,12 +3,13 @@
 import apsw
 import msgspec
 
+from holdfast.core.audit import Act, AuditKind, actor_named
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.job import ChangeKind, Job, JobChange, JobId, NewJob, Run, RunPlan
 from holdfast.store.job_reads import JOB, WAITING, job_row
-from holdfast.store.writes import inbox
+from holdfast.store.writes import audit, inbox
 
 _AT_ONCE = 500  # rows of one command: nobody else's write waits long for it
 
@@ -26,7 +27,23 @@ def add(cursor: apsw.Cursor, *, new: NewJob, most: int) -> Job | None:
         "INSERT INTO jobs (key, principal, next_due, made_at, body) VALUES (?, ?, ?, ?, ?)",
         (new.key, new.principal, new.next_due, new.at, msgspec.json.encode(new.spec).decode()),
     )
-    return _of_key(cursor, new.key)
+    job = _of_key(cursor, new.key)
+    assert job is not None, "it was made in the line above"
+    _audit(cursor, job, at=new.at)
+    return job
+
+
+def _audit(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
+    audit.record(
+        cursor,
+        Act(
+            kind=AuditKind.JOB_ADDED,
+            actor=actor_named(job.principal),
+            at=at,
+            subject=str(job.id),
+            words={"text": job.spec.text},
+        ),
+    )
 
 
 def _of_key(cursor: apsw.Cursor, key: str) -> Job | None:

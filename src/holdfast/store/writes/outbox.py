@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import apsw
 import msgspec
 
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import DeliveryRow, DeliveryState, NewDelivery
 from holdfast.store import outbox_rows, rows
-from holdfast.store.writes import streams
+from holdfast.store.writes import audit, streams
 
 
 def add(cursor: apsw.Cursor, deliveries: Iterable[NewDelivery], *, at: float) -> None:
@@ -73,7 +74,9 @@ def settle(
     _must_have_been_owed(cursor, delivery_id)
 
 
-def owe_again(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) -> DeliveryRow | None:
+def owe_again(
+    cursor: apsw.Cursor, *, delivery_id: DeliveryId, by: str, at: float
+) -> DeliveryRow | None:
     """What is known of it stays known: a doubt is told with the next attempt, which counts as the
     first one behind it. A part that stands somewhere is changed there, and not said again."""
     cursor.execute(
@@ -93,6 +96,17 @@ def owe_again(cursor: apsw.Cursor, *, delivery_id: DeliveryId, at: float) -> Del
         f"SELECT {outbox_rows.DELIVERY} FROM outbox WHERE id = ?", (delivery_id,)
     ).fetchall()
     row = outbox_rows.delivery_row(found[0])
+    audit.record(
+        cursor,
+        Act(
+            kind=AuditKind.DELIVERY_RETRIED,
+            actor=by,
+            at=at,
+            session_id=row.session_id,
+            turn_id=row.turn_id,
+            subject=delivery_id,
+        ),
+    )
     return msgspec.structs.replace(row, parts=streams.read(cursor, delivery_id))
 
 

@@ -18,7 +18,7 @@ from holdfast.core.pairing import (
     WrongCodes,
 )
 from holdfast.store import rows
-from holdfast.store.writes import inbox, outbox
+from holdfast.store.writes import inbox, outbox, people_audit
 
 _Row = TypeVar("_Row", PairingRequest, PairedPerson)
 
@@ -42,6 +42,7 @@ def turn_away(cursor: apsw.Cursor, *, away: TurnAway) -> Accepted:
     outbox.add(cursor, told, at=away.at)
     if away.request is not None:
         _ask(cursor, away.request)
+        people_audit.turned_away(cursor, away)
     return accepted
 
 
@@ -81,6 +82,7 @@ def change(cursor: apsw.Cursor, *, change: PairingChange) -> None:
             (change.wrong.count, change.wrong.locked_until),
         )
     outbox.add(cursor, change.deliveries, at=change.at)
+    people_audit.paired(cursor, change)
 
 
 def _approve(cursor: apsw.Cursor, change: PairingChange) -> None:

@@ -6,7 +6,7 @@ import msgspec
 from holdfast.core.ids import PrincipalId
 from holdfast.core.outbox import Address, NewDelivery
 from holdfast.core.stopping import HomeChannel, StopOrder, StopRow
-from holdfast.store.writes import outbox
+from holdfast.store.writes import outbox, stop_audit
 
 _ROW = "id, asked, version, parked, interrupted, stopped_at, ready_at, told"
 
@@ -16,6 +16,7 @@ _address = msgspec.json.Decoder(Address)
 
 def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
     """A stop as far as it has come: written again with every fact that is added to it."""
+    known = cursor.execute("SELECT 1 FROM restarts WHERE id = ?", (row.id,)).fetchone()
     cursor.execute(
         f"INSERT INTO restarts ({_ROW}, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET parked = excluded.parked,"
@@ -33,6 +34,8 @@ def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
             row.order.at,
         ),
     )
+    if known is None:
+        stop_audit.left(cursor, row)
 
 
 def back(cursor: apsw.Cursor, *, deliveries: tuple[NewDelivery, ...], at: float) -> None:

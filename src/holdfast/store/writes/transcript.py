@@ -58,14 +58,14 @@ def add_step(
     )
 
 
-def start_step(cursor: apsw.Cursor, call_id: CallId, place: Place) -> None:
+def start_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, allowed: str | None) -> None:
     """A tool step without a result; a call that is started again keeps its open step."""
     seq = _next_step(cursor, place.turn_id)
     cursor.execute(
-        "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id)"
-        " SELECT ?1, ?2, ?3, ?4, 'tool', ?5 WHERE NOT EXISTS (SELECT 1 FROM steps"
+        "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id, allowed)"
+        " SELECT ?1, ?2, ?3, ?4, 'tool', ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM steps"
         " WHERE turn_id = ?2 AND call_id = ?5 AND finished_at IS NULL)",
-        (*place, seq, call_id),
+        (*place, seq, call_id, allowed),
     )
 
 

@@ -1,6 +1,6 @@
 """Turns: beginning one, each step as it happens, and the one commit that ends it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import apsw
 
@@ -21,11 +21,14 @@ from holdfast.core.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
 from holdfast.store import rows
 from holdfast.store.writes import (
     approvals,
+    audit,
+    call_audit,
     compactions,
     inbox,
     outbox,
     sessions,
     standing,
+    stop_audit,
     transcript,
     unsynced,
 )
@@ -53,18 +56,19 @@ def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
     if begin.note_paid:
         standing.pay_note(cursor, begin.session_id)
     sessions.keep_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_shape)
-    _open(cursor, place)
+    _open(cursor, place, begin.asked_by)
     for message in begin.messages:
         transcript.append(cursor, message, place)
     for inbox_id in begin.inbox_ids:
         inbox.run(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
 
 
-def _open(cursor: apsw.Cursor, place: Place) -> None:
+def _open(cursor: apsw.Cursor, place: Place, asked_by: str) -> None:
     try:
         cursor.execute(
-            "INSERT INTO turns (session_id, id, started_at, state) VALUES (?, ?, ?, 'open')",
-            place,
+            "INSERT INTO turns (session_id, id, started_at, state, asked_by)"
+            " VALUES (?, ?, ?, 'open', ?)",
+            (*place, asked_by),
         )
     except apsw.ConstraintError as error:
         raise StoreError(
@@ -78,10 +82,16 @@ def reply(cursor: apsw.Cursor, *, place: Place, message: AssistantMessage, usage
     _say(cursor, message, place, usage)
 
 
-def started(cursor: apsw.Cursor, *, place: Place, call_ids: Sequence[CallId]) -> None:
+def started(
+    cursor: apsw.Cursor,
+    *,
+    place: Place,
+    call_ids: Sequence[CallId],
+    allowed: Mapping[CallId, str],
+) -> None:
     _must_be_open(cursor, place)
     for call_id in call_ids:
-        transcript.start_step(cursor, call_id, place)
+        transcript.start_step(cursor, call_id, place, allowed=allowed.get(call_id))
 
 
 def finished(cursor: apsw.Cursor, *, place: Place, message: ToolMessage) -> None:
@@ -95,6 +105,13 @@ def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: User
     transcript.add_step(cursor, StepKind.STEER, place, message_seq=seq)
     inbox.run(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
     inbox.end(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
+    # From here on what the turn does is done for them, too.
+    actor, _ = audit.asker(cursor, inbox_id)
+    cursor.execute(
+        "UPDATE turns SET asked_by = asked_by || ', ' || ?2"
+        " WHERE id = ?1 AND instr(asked_by, ?2) = 0",
+        (place.turn_id, actor),
+    )
 
 
 def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
@@ -185,6 +202,7 @@ def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
     for message in _fitting(cursor, end):
         _last_message(cursor, message, end, _rest(end.usage, taken.usage))
     if taken.last:
+        call_audit.closed(cursor, Place(end.session_id, end.turn_id, end.at))
         cursor.execute(
             "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
             (end.at, end.turn_id),
@@ -194,6 +212,8 @@ def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
     unsynced.owe(cursor, end)
     for row in end.inbox_ends:
         inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+    if end.state is TurnState.SUPERSEDED:
+        stop_audit.stopped(cursor, end)
 
 
 def _fitting(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
@@ -247,6 +267,7 @@ def _say(cursor: apsw.Cursor, message: AssistantMessage, place: Place, usage: Us
 def _result(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
     seq = transcript.append(cursor, message, place)
     transcript.finish_step(cursor, message.call_id, place, message_seq=seq)
+    call_audit.ended(cursor, message, place)
 
 
 def _must_be_open(cursor: apsw.Cursor, place: Place) -> None:

@@ -78,10 +78,11 @@ def delete(cursor: apsw.Cursor, *, session_id: SessionId, inbox_ids: Sequence[In
     for table, column in (("steps", "turn_id"), ("turns", "id")):
         cursor.executemany(f"DELETE FROM {table} WHERE {column} = ?", found)
     cursor.executemany("DELETE FROM inbox WHERE id = ?", asked)
+    # First: the words of the audit may go only with a session that is gone.
+    cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
     for table in _owned(cursor):
         cursor.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     approvals.forget(cursor, session_id)
-    cursor.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
 
 
 def _owned(cursor: apsw.Cursor) -> list[str]:

@@ -1,0 +1,101 @@
+"""What can be asked of the audit: rows by what they are about, and whether the chain holds."""
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.core.audit import AuditFilter, AuditRow, Pruned, digest_of, link
+
+_ROW = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
+_ENDS = "\x7f"  # behind every character that a kind may have
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the chain: how far it was followed, and what was found on the way."""
+
+    last: Pruned
+    rows: int
+    forgotten: int
+    broken: tuple[str, ...]
+
+
+def listed(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[AuditRow]:
+    """The newest first; with `after`, those that follow it, in their order."""
+    conditions, bindings = _conditions(wanted)
+    order = "DESC" if wanted.after is None else "ASC"
+    found = cursor.execute(
+        f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.body"
+        " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
+        f" WHERE {' AND '.join(conditions)} ORDER BY a.seq {order} LIMIT ?",
+        (*bindings, limit),
+    )
+    return [_row(row) for row in found]
+
+
+def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
+    kind, text = wanted.kind, wanted.text.casefold()
+    asked: list[tuple[bool, str, tuple[Any, ...]]] = [
+        (True, "a.seq > ?", (wanted.after or 0,)),
+        (wanted.before is not None, "a.seq < ?", (wanted.before,)),
+        (wanted.since is not None, "a.at >= ?", (wanted.since,)),
+        # A whole kind, or all that begin with it and a dot; by the index in either case.
+        ("." in kind, "a.kind = ?", (kind,)),
+        (bool(kind) and "." not in kind, "a.kind BETWEEN ? AND ?", (f"{kind}.", f"{kind}.{_ENDS}")),
+        (bool(wanted.session), "a.session = ?", (wanted.session,)),
+        (bool(wanted.turn), "a.turn = ?", (wanted.turn,)),
+        (bool(wanted.actor), "instr(lower(a.actor), ?)", (wanted.actor.casefold(),)),
+        (
+            bool(text),
+            "instr(lower(a.kind || ' ' || a.actor || ' ' || a.subject || ' ' || a.outcome || ' '"
+            " || a.facts || ' ' || coalesce(w.body, '')), ?)",
+            (text,),
+        ),
+    ]
+    chosen = [(condition, values) for applies, condition, values in asked if applies]
+    return [each for each, _ in chosen], [value for _, values in chosen for value in values]
+
+
+def _row(row: tuple[Any, ...]) -> AuditRow:
+    body = row[11]
+    return AuditRow(
+        seq=row[0],
+        at=row[1],
+        kind=row[2],
+        actor=row[3],
+        session_id=row[4],
+        turn_id=row[5],
+        subject=row[6],
+        outcome=row[7],
+        facts=msgspec.json.decode(row[8]),
+        words=None if body is None else msgspec.json.decode(body),
+        forgotten=body is None and row[9] is not None,
+        hash=row[10].hex(),
+    )
+
+
+def checked(cursor: apsw.Cursor, *, behind: Pruned, limit: int) -> Checked:
+    """Follow the chain behind a row, over so many rows at the most."""
+    found = cursor.execute(
+        f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.salt, w.body"
+        " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
+        " WHERE a.seq > ? ORDER BY a.seq LIMIT ?",
+        (behind.seq, limit),
+    )
+    last, count, forgotten, broken = behind, 0, 0, []
+    for row in found:
+        broken += _faults(row, last)
+        forgotten += row[9] is not None and row[12] is None
+        last, count = Pruned(seq=row[0], hash=row[10]), count + 1
+    return Checked(last=last, rows=count, forgotten=forgotten, broken=tuple(broken))
+
+
+def _faults(row: tuple[Any, ...], before: Pruned) -> list[str]:
+    faults = []
+    if row[0] != before.seq + 1:
+        faults.append(f"rows {before.seq + 1} to {row[0] - 1} are missing")
+    elif link(before.hash, *row[:10]) != row[10]:
+        faults.append(f"row {row[0]} is not as it was written, or the one before it is not")
+    if row[12] is not None and (row[9] is None or digest_of(row[11], row[12]) != row[9]):
+        faults.append(f"the words of row {row[0]} are not as they were written")
+    return faults

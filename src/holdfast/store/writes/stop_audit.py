@@ -1,0 +1,45 @@
+"""What the audit says of ends that somebody wanted: of a turn, and of a process."""
+
+import apsw
+
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import GATEWAY, Act, AuditKind
+from holdfast.core.inbox import InboxState
+from holdfast.core.stopping import AskedBy, StopRow
+from holdfast.core.turn import EndTurn
+from holdfast.store.writes import audit
+
+_BY_THE_OWNER = (AskedBy.CLI, AskedBy.PAGE)
+
+
+def stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
+    """A turn was ended for good: by whose command, or else by whom it says."""
+    commands = [row.inbox_id for row in end.inbox_ends if row.state is InboxState.ANSWERED]
+    actor = audit.asker(cursor, commands[-1])[0] if commands else end.by or GATEWAY
+    audit.record(
+        cursor,
+        Act(
+            kind=AuditKind.TURN_STOPPED,
+            actor=actor,
+            at=end.at,
+            session_id=end.session_id,
+            turn_id=end.turn_id,
+            subject=end.turn_id,
+        ),
+    )
+
+
+def left(cursor: apsw.Cursor, row: StopRow) -> None:
+    """A process of the gateway was told to go, or a successor found that it had gone."""
+    order = row.order
+    owner = OPERATOR if order.by in _BY_THE_OWNER else GATEWAY
+    audit.record(
+        cursor,
+        Act(
+            kind=AuditKind.GATEWAY_LEFT,
+            actor=order.principal or owner,
+            at=order.at,
+            subject=order.kind.value,
+            facts={"by": order.by.value, "now": order.now, "stop": row.id},
+        ),
+    )
