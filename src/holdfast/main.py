@@ -84,6 +84,7 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
             intent=intent,
             before=before,
             token=token,
+            redact=redact,
             log=recent,
             spans=spans,
         )

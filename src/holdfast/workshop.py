@@ -1,6 +1,7 @@
 """The workshop: the tools that agents of this gateway get, and what those tools hold."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.agent.delegation import Delegate
@@ -38,37 +39,47 @@ class Workshop:
     ) -> None:
         self._settings = settings
         self._sends = sends
+        self._sends_files = sends_files
         self._home = home
+        self._store = store
+        self._notes = notes
+        self._clock = clock
         self.browsers = Browsers(home, settings.browser, keep=self._keep)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        return self.toolbox_for(self._settings, sends=self._sends, sends_files=self._sends_files)
+
+    def toolbox_for(self, settings: Settings, *, sends: bool, sends_files: bool) -> Toolbox:
+        """What agents get by other settings than it was made with."""
         tools: list[Tool] = [
             *default_tools(settings.runner),
             *([SendFile()] if sends_files else []),
             *([SendMessage()] if sends else []),
-            SessionSearch(store, clock=clock),
-            MemoryTool(notes),
+            SessionSearch(self._store, clock=self._clock),
+            MemoryTool(self._notes),
             Delegate(settings.delegate),
             Schedule(),
         ]
         if self._can_browse:
             limit = settings.browser.action_timeout * _ACTS_OF_A_CALL
             tools.append(BrowserTool(self.browsers, limit=limit))
-        self._registry = Registry(tools)
-
-    @property
-    def toolbox(self) -> Toolbox:
-        return self._registry.for_toolsets(
-            name for name in self._settings.agent.toolsets if self._offered(name)
-        )
+        offered = [
+            name
+            for name in settings.agent.toolsets
+            if self._offered(name, settings.memory.providers, sends=sends)
+        ]
+        return Registry(tools).for_toolsets(offered)
 
     @property
     def _can_browse(self) -> bool:
         return can_browse(self._settings.browser.chromium)
 
-    def _offered(self, toolset: str) -> bool:
+    def _offered(self, toolset: str, providers: Sequence[str], *, sends: bool) -> bool:
         if toolset == MemoryTool.toolset:
-            return BUILT_IN in self._settings.memory.providers
+            return BUILT_IN in providers
         if toolset == SendMessage.toolset:
-            return self._sends
+            return sends
         return toolset != BrowserTool.toolset or self._can_browse
 
     async def _keep(self, session_id: SessionId, name: str, data: bytes) -> str:

@@ -14,6 +14,7 @@ from holdfast.control.viewers import Viewers
 from holdfast.core.secret import Secret
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.lives import Lives
+from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.shutdown import Phase, run_phases
 from holdfast.gateway.tally import Tally
 from holdfast.process.footing import Begun, Footing
@@ -58,6 +59,7 @@ def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
         intent=IntentFile(paths.intent, now=clock.now),
         before=None,
         token=Secret("t"),
+        redact=Redaction([]),
         log=RecentLog(str),
     )
     facts = Facts(clock=clock, order=lambda: None)
@@ -69,7 +71,7 @@ def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
             fresh=facts.fresh,
             document=footing.status.outside.document,
             totals=Tally().totals,
-            prices={},
+            prices=dict,
         ),
         login=Login(Secret("t"), viewers=Viewers(paths.viewers, clock=clock), clock=clock),
         ready=lambda: True,

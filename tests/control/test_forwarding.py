@@ -80,7 +80,7 @@ def _metrics(home: Path) -> Metrics:
         raise AssertionError("nobody asks for figures here")
 
     store = SqliteStore(home / "state.db")
-    return Metrics(store, fresh=fresh, document=document, totals=Tally().totals, prices={})
+    return Metrics(store, fresh=fresh, document=document, totals=Tally().totals, prices=dict)
 
 
 Open = Callable[..., House]

@@ -44,7 +44,7 @@ def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> Http
             fresh=fresh,
             document=document,
             totals=Tally().totals,
-            prices={},
+            prices=dict,
         ),
         login=Login(Secret("t"), viewers=Viewers(home / "viewers", clock=clock), clock=clock),
         ready=lambda: True,

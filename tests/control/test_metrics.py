@@ -148,7 +148,7 @@ async def test_tokens_are_told_by_model_and_kind_and_money_where_a_price_is_set(
         fresh=fresh,
         document=document,
         totals=lambda: totals(big=usage, small=usage),
-        prices={"big": Price(input=1, output=10)},
+        prices=lambda: {"big": Price(input=1, output=10)},
     )
     page = Exposition(await metrics.render())
     tokens = {

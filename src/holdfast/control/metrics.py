@@ -24,14 +24,14 @@ class Metrics:
         fresh: Callable[[], Coroutine[Any, Any, Snapshot]],
         document: Callable[[Snapshot], Document],
         totals: Callable[[], Totals],
-        prices: Prices,
+        prices: Callable[[], Prices],
     ) -> None:
         """`document` reads the disk, and is asked in a thread."""
         self._library = library
         self._fresh = fresh
         self._document = document
         self._totals = totals
-        self._prices = prices
+        self._prices = prices  # those that hold when it is asked
 
     async def render(self) -> str:
         deliveries = await self._library.outbox_ledger()
@@ -41,7 +41,7 @@ class Metrics:
         lines = [
             *_messages(snapshot),
             *_turns(totals),
-            *_used(totals.used, self._prices),
+            *_used(totals.used, self._prices()),
             *family("holdfast_deliveries", "Deliveries by state.", "state", deliveries),
             *_present(snapshot),
             *_beside(workload, snapshot),

@@ -71,6 +71,9 @@ class Door(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     # The keys that say together which account of the vendor this is. While one gateway of this
     # machine has it, no other takes it. Empty, or all of them unset: it may be shared.
     identity: tuple[str, ...] = ("token",)
+    # Of the keys that every account has, those that this door reads itself: an account whose own
+    # changes is connected anew. All others the gateway reads, and a change disturbs no connection.
+    reads: tuple[str, ...] = ()
     # What is to be done at the vendor before there is anything to answer, in sentences; and what
     # `holdfast setup` asks then, in this order. Keys that few people change are not asked for.
     guide: str = ""

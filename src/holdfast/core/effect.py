@@ -25,10 +25,12 @@ _WORDS: Mapping[Effect, str] = {
 }
 
 # Whole sections first, then single keys. What stands here is made once by a process: its sockets,
-# its sandboxes, its log and what it was told by its supervisor. All else can be swapped.
-_RESTART = frozenset({"runner", "backup", "browser", "log", "otel"})
+# its sandboxes, its files and what it was told by its supervisor. All else can be swapped.
+_RESTART = frozenset({"runner", "backup", "browser", "otel"})
 _RESTART_KEYS = frozenset(
     {
+        "log.file_mb",
+        "log.files",
         "gateway.host",
         "gateway.port",
         "gateway.supervisor",
@@ -37,7 +39,7 @@ _RESTART_KEYS = frozenset(
     }
 )
 # The two that the process makes itself: their routes, and the token that is the gateway's own.
-_SERVED_HERE = frozenset({"api", "web"})
+SERVED_HERE = frozenset({"api", "web"})
 _ACCOUNTS = "accounts"
 # The gateway reads these whenever it needs them; with all others the account's door was opened.
 _OF_EVERY_ACCOUNT = frozenset(PlatformSettings.__struct_fields__) - {"enabled", _ACCOUNTS}
@@ -59,7 +61,7 @@ def _of_platform(rest: str) -> Effect:
         parts = parts[2:]
     if parts and _bare(parts[0]) in _OF_EVERY_ACCOUNT:
         return Effect.NEXT_TURN
-    return Effect.RESTART if name in _SERVED_HERE else Effect.ACCOUNT
+    return Effect.RESTART if name in SERVED_HERE else Effect.ACCOUNT
 
 
 def _bare(key: str) -> str:

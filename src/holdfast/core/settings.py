@@ -63,6 +63,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     busy_mode: BusyMode = BusyMode.INTERRUPT
     crash_recovery: CrashRecovery = CrashRecovery.RESUME
     supervisor: SupervisorChoice = SupervisorChoice.AUTO
+    watch: bool = True  # a change of holdfast.toml or .env is taken over as soon as it is there
 
 
 class Provider(StrEnum):

@@ -77,7 +77,7 @@ class Gateway:
         inner: list[Platform] = [InnerDoor(kind, self._children) for kind in ChildKind]
         inner.append(JobDoor())
         self._doors = Doors([*parts.platforms, *inner], clock=parts.clock)
-        self._redact = Redaction(parts.secrets)
+        self._redact = parts.redact or Redaction(parts.secrets)
         self._household = Household()
         self._tasks = self._household.tasks
         self._stopping: asyncio.Task[None] | None = None

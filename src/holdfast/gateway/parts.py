@@ -25,6 +25,7 @@ from holdfast.gateway.outfit import Lease, Outfit
 from holdfast.gateway.outgoing import DropFile, ReadFile
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.recovery import Adopter
+from holdfast.gateway.redaction import Redaction
 from holdfast.tools.registry import Toolbox
 
 
@@ -62,6 +63,7 @@ class Parts:
     api_key: Secret | None
     spare_keys: Sequence[Secret] = ()  # of the models that stand in for it
     secrets: Sequence[Secret]
+    redact: Redaction | None = None  # None: one of the gateway's own, which knows them
     clock: Clock
     new_id: NewId
     crash: Crash

@@ -23,16 +23,30 @@ def open_doors(config: Config, *, clock: Clock, new_id: NewId) -> Iterator[Platf
     """Nothing is connected by this, and no account that is not enabled costs anything. A door that
     cannot be opened has an account that says so."""
     for name, account, settings in enabled_accounts(config):
-        opening = Opening(
-            account=account,
-            settings=settings,
-            secrets=secrets_of(config, name, account),
-            folder=Paths(config.home).platforms / name / account,
-            clock=clock,
-            new_id=new_id,
-        )
-        if (platform := _opened(name, opening)) is not None:
+        platform = open_door(config, name, account, settings=settings, clock=clock, new_id=new_id)
+        if platform is not None:
             yield platform
+
+
+def open_door(
+    config: Config,
+    name: str,
+    account: str,
+    *,
+    settings: PlatformSettings,
+    clock: Clock,
+    new_id: NewId,
+) -> Platform | None:
+    """The platform of one account; None: the process makes this one itself."""
+    opening = Opening(
+        account=account,
+        settings=settings,
+        secrets=secrets_of(config, name, account),
+        folder=Paths(config.home).platforms / name / account,
+        clock=clock,
+        new_id=new_id,
+    )
+    return _opened(name, opening)
 
 
 def _opened(name: str, opening: Opening[Any]) -> Platform | None:

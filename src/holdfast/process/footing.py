@@ -8,7 +8,9 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.core.secret import Secret
 from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.redaction import Redaction
 from holdfast.models.pool import ModelPool
+from holdfast.process.reloading import Reloader
 from holdfast.process.upkeep import Upkeep
 from holdfast.service.ground import Ground
 from holdfast.service.intent import Intent, IntentFile, Recorded
@@ -28,6 +30,7 @@ class Footing(msgspec.Struct, frozen=True, kw_only=True):
     intent: IntentFile
     before: Intent | None  # what the intent was when this process came
     token: Secret
+    redact: Redaction  # the one of this process: whoever keeps or says something has it
     log: RecentLog
     spans: Spans | None = None  # None: nobody collects traces
 
@@ -46,5 +49,6 @@ class Begun(msgspec.Struct):
     listener: HttpListener | None = None
     control: ControlSocket | None = None
     gateway: Gateway | None = None
+    reloader: Reloader | None = None
     upkeep: Upkeep | None = None
     ready: bool = False

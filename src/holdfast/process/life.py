@@ -236,6 +236,7 @@ class Life:
             lifecycle=self._lifecycle,
             progress=self._enter,
             login=self._login(),
+            redact=self._footing.redact,
             log=self._footing.log,
             spans=self._footing.spans,
         )

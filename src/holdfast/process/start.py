@@ -75,9 +75,11 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         """Both listeners. Until the gateway has started, whoever asks is told to wait."""
         wiring = self.wiring
         api = wiring.api(store)
-        gateway = wiring.gateway(store, pool, model=model, runners=runners, api=api)
+        gateway, reloader = wiring.gateway(store, pool, model=model, runners=runners, api=api)
+        self.begun.reloader = reloader
         room = wiring.room(gateway, store, runners)
         wiring.facts.add(gateway.snapshot, lambda: bench_facts(store, runners))
+        wiring.facts.add(lambda: {"configuration": reloader.facts})
         wiring.facts.weigh(gateway.owned)
         await self._come_to("opening the listeners")
         listener = wiring.listener(room, api, inherited=self.footing.ground.sockets)

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from aiohttp.web import RouteDef
 
 from holdfast.agent.memory.guarded import Limits
@@ -41,13 +40,14 @@ from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.redaction import Redaction
-from holdfast.models.choice import Chosen, choose
+from holdfast.models.choice import Chosen
 from holdfast.models.pool import ModelPool
-from holdfast.models.voices import Voices
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.web import WebPlatform
 from holdfast.process.backups import Backups
 from holdfast.process.doors import identities, open_doors
+from holdfast.process.outfitting import Outfitting, chosen
+from holdfast.process.reloading import Reloader
 from holdfast.process.supervised import scopes_of
 from holdfast.process.upkeep import Upkeep
 from holdfast.process.workspace_files import WorkspaceFiles
@@ -77,6 +77,7 @@ class Wiring:
     lifecycle: Lifecycle
     progress: Callable[[str], None]
     login: Login
+    redact: Redaction
     log: RecentLog
     spans: Spans | None = None
 
@@ -85,12 +86,11 @@ class Wiring:
         return Paths(self.config.home)
 
     def store(self) -> SqliteStore:
-        return SqliteStore(self.paths.db, crash=self.crash, redact=self._redaction())
+        return SqliteStore(self.paths.db, crash=self.crash, redact=self.redact)
 
     async def model(self) -> Chosen:
         """The model that answers, chosen where the settings leave that open."""
-        origin = self.config.origins.get("model.provider", "")
-        return await choose(self.config.settings.model, origin=origin)
+        return await chosen(self.config)
 
     def runners(self, store: SqliteStore) -> Runners:
         return Runners(
@@ -113,35 +113,36 @@ class Wiring:
         model: Chosen,
         runners: Runners,
         api: ApiPlatform,
-    ) -> Gateway:
+    ) -> tuple[Gateway, Reloader]:
+        """With who puts another configuration into force there."""
         config = self.config
-        settings = msgspec.structs.replace(config.settings, model=model.settings)
-        voices = Voices(model.settings, pool, secrets=config.secrets)
         notes = self._notes(store)
         doors = open_doors(config, clock=self.clock, new_id=self.new_id)
         platforms: list[Platform] = [api, WebPlatform(), *doors]
         files = WorkspaceFiles(config.home)
         workshop = Workshop(
-            settings,
-            home=config.home,
-            store=store,
-            notes=notes,
-            clock=self.clock,
-            sends=any(not each.capabilities.fetchable for each in platforms),
-            sends_files=any(each.capabilities.attachments_out for each in platforms),
+            config.settings, home=config.home, store=store, notes=notes, clock=self.clock
         )
+        by, claims = config.settings.model, self._claims()
+        outfitting = Outfitting(pool, workshop, token=self.token, model=model, by=by)
+        outfit = outfitting.outfit(
+            config, settings=config.settings, model=model, platforms=platforms
+        )
+        settings = outfit.settings
         gateway = Gateway(
             Parts(
                 settings=settings,
                 store=store,
                 platforms=platforms,
                 runners=runners,
-                toolbox=workshop.toolbox,
+                toolbox=outfit.toolbox,
                 holders=[workshop.browsers],
-                lease=voices.lease,
-                model=model.choice,
-                api_key=config.secret("model.api_key"),
-                secrets=[*config.secrets.values(), self.token],
+                lease=outfit.lease,
+                model=outfit.model,
+                api_key=outfit.api_key,
+                spare_keys=outfit.spare_keys,
+                secrets=outfit.secrets,
+                redact=self.redact,
                 clock=self.clock,
                 new_id=self.new_id,
                 crash=self.crash,
@@ -154,7 +155,7 @@ class Wiring:
                     settings.memory.providers, notes=notes, home=config.home
                 ),
                 memory_limits=Limits(prefetch=settings.memory.prefetch_timeout),
-                claims=self._claims(),
+                claims=claims,
                 put_file=files.put,
                 read_file=files.read,
                 drop_file=files.drop,
@@ -165,7 +166,15 @@ class Wiring:
         # The very one that hears of new secrets.
         store.redact_by(gateway.house.redact)
         store.when_audited(gateway.house.feeds.audited)
-        return gateway
+        return gateway, Reloader(
+            config,
+            gateway=gateway,
+            outfitting=outfitting,
+            keeping=store,
+            claims=claims,
+            clock=self.clock,
+            new_id=self.new_id,
+        )
 
     def _claims(self) -> AccountClaims:
         folder = shared_folder(self.config.environ) / "accounts"
@@ -173,10 +182,7 @@ class Wiring:
 
     def _notes(self, store: SqliteStore) -> Notes:
         room = self.config.settings.memory.max_chars
-        return Notes(store, clock=self.clock, redact=self._redaction(), room=room)
-
-    def _redaction(self) -> Redaction:
-        return Redaction([*self.config.secrets.values(), self.token])
+        return Notes(store, clock=self.clock, redact=self.redact, room=room)
 
     def room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
         return Room(
@@ -232,7 +238,7 @@ class Wiring:
             fresh=room.fresh,
             document=room.document,
             totals=room.gateway.house.tally.totals,
-            prices=room.gateway.house.settings.prices,
+            prices=lambda: room.gateway.house.settings.prices,
         )
 
     def _routes(self, room: Room, api: ApiPlatform) -> list[RouteDef]:
@@ -278,10 +284,10 @@ class Wiring:
             link=link,
             doorway=doorway,
             more=[
-                *Copying(store, shelf_changed=shelf_changed).routes(),
+                *Copying(store, clock=self.clock, shelf_changed=shelf_changed).routes(),
                 *PairingDesk(gateway.pairing, ready=lambda: self.facts.running).routes(),
                 *self._account_desk(gateway).routes(),
-                *ViewerDesk(self.login.viewers).routes(),
+                *ViewerDesk(self.login.viewers, journal=store, clock=self.clock).routes(),
             ],
         )
 

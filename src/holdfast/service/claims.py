@@ -44,6 +44,11 @@ class AccountClaims:
         self._home = home
         self._identities = identities
 
+    def know(self, identities: Mapping[tuple[str, str], Identity]) -> None:
+        """Accounts are claimed by these from now on; a claim that is held is held until its
+        connection ends."""
+        self._identities = identities
+
     @asynccontextmanager
     async def claim(self, platform: str, account: str) -> AsyncIterator[None]:
         identity = self._identities.get((platform, account))

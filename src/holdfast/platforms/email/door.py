@@ -137,6 +137,7 @@ DOOR = Door(
     settings=EmailSettings,
     open=_open,
     identity=("imap_host", "address", "folder"),
+    reads=("pairing",),  # whether a stranger's mail is taken at all
     guide=(
         "Make a mailbox for the agent alone: it answers every mail there of those whom you allow. "
         "Many providers want a password made for this app (https://myaccount.google.com/"

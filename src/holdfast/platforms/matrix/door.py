@@ -71,6 +71,7 @@ DOOR = Door(
     settings=MatrixSettings,
     open=_open,
     identity=("user",),
+    reads=("allow", "operators", "chats", "pairing"),  # for whose invitations it takes
     guide=(
         "Register an account for the gateway alone at any homeserver, with a client such as "
         "https://app.element.io or by whoever runs the server; then log that client out."

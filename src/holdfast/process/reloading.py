@@ -1,0 +1,219 @@
+"""Reloading: the file is read again, and what it says is put into force without a restart."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from holdfast.config import Config, ConfigError, load
+from holdfast.config.document import read_text
+from holdfast.core.configuration import ConfigurationFacts, Reloaded
+from holdfast.core.door import BUILT_IN
+from holdfast.core.home_files import CONFIG_FILE
+from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.ports import Clock, NewId, Platform
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.outfit import Outfit
+from holdfast.models.target import BadTarget
+from holdfast.process.doors import identities, open_door
+from holdfast.process.outfitting import Outfitting
+from holdfast.service.claims import AccountClaims
+
+if TYPE_CHECKING:
+    from holdfast.process.changes import Changes
+
+log = logging.getLogger(__name__)
+
+_Account = tuple[str, str]
+
+
+class Keeping(Protocol):
+    """What is used of the store here."""
+
+    def keep_configuration(self, new: NewConfiguration) -> Awaitable[int]: ...
+
+
+class Reloader:
+    """Owns the configuration that is in force: the last good one that was read, its number, and
+    what is wrong with the file where something is. What needs a restart stays as this process
+    began with it, and is told to wait. A start goes by the file, and by nothing that is kept here.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        gateway: Gateway,
+        outfitting: Outfitting,
+        keeping: Keeping,
+        claims: AccountClaims,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self.config = config
+        self._began_with = config
+        self._gateway = gateway
+        self._outfitting = outfitting
+        self._keeping = keeping
+        self._claims = claims
+        self._clock = clock
+        self._new_id = new_id
+        self._turn = asyncio.Lock()
+        self.facts = ConfigurationFacts(since=clock.now())
+
+    async def keep_beginning(self) -> None:
+        """What this process began with gets its number; to be called once, when it is ready."""
+        async with self._turn:
+            text = await asyncio.to_thread(_text, self.config)
+            start = ConfigurationSource.START
+            number = await self._keep(self.config, text, by="start", source=start)
+            self._tell(msgspec.structs.replace(self.facts, number=number))
+
+    async def reload(self, *, by: str, source: ConfigurationSource) -> Reloaded:
+        """As `core.configuration.Reloading` promises it."""
+        async with self._turn:
+            try:
+                new, text = await asyncio.to_thread(_read, self.config)
+                return await self._take(new, text, by=by, source=source)
+            except ConfigError as error:
+                self._refused(str(error))
+                raise
+
+    async def _take(
+        self, new: Config, text: str, *, by: str, source: ConfigurationSource
+    ) -> Reloaded:
+        from holdfast.process.changes import changes  # noqa: PLC0415 - no start needs it
+
+        found = changes(self.config, new, began_with=self._began_with)
+        opened = await self._opened(new, found.accounts.put)
+        outfit = await self._outfit(new, opened, gone=found.accounts.gone)
+        number = await self._keep(new, text, by=by, source=source, changed=found.keys)
+        if found.keys:
+            self._put_into_force(new, outfit, opened, gone=found.accounts.gone)
+        since = self._clock.now() if found.keys else self.facts.since
+        self.config = new
+        self._tell(ConfigurationFacts(number=number, since=since, waits=found.waits))
+        _log(number, found, new.warnings, by=by)
+        return Reloaded(
+            number=number,
+            changed=found.keys,
+            accounts=found.accounts.names,
+            waits=found.waits,
+            warnings=new.warnings,
+        )
+
+    async def _opened(self, new: Config, wanted: Iterable[_Account]) -> list[Platform]:
+        """Nothing is connected by this. What a door logs on its way names no secret of it."""
+        self._gateway.house.redact.learn(new.secrets.values())
+        opened = []
+        for name, account in wanted:
+            await asyncio.to_thread(_imported, name)
+            settings = new.settings.account(name, account)
+            assert settings is not None, "an account that is set up anew is configured"
+            platform = open_door(
+                new, name, account, settings=settings, clock=self._clock, new_id=self._new_id
+            )
+            if platform is not None:
+                opened.append(platform)
+        return opened
+
+    async def _outfit(
+        self, new: Config, opened: Sequence[Platform], *, gone: Sequence[_Account]
+    ) -> Outfit:
+        from holdfast.core.differences import held_back  # noqa: PLC0415 - no start needs it
+
+        doors = {(door.name, door.account): door for door in self._gateway.house.doors}
+        doors |= {(door.name, door.account): door for door in opened}
+        try:
+            return self._outfitting.outfit(
+                new,
+                settings=held_back(new.settings, self._began_with.settings),
+                model=await self._outfitting.model_of(new),
+                platforms=[door for key, door in doors.items() if key not in gone],
+            )
+        except BadTarget as error:
+            raise ConfigError(str(error)) from None
+
+    def _put_into_force(
+        self, new: Config, outfit: Outfit, opened: Sequence[Platform], *, gone: Sequence[_Account]
+    ) -> None:
+        """Without an await: nobody sees half of it."""
+        self._claims.know(identities(new))
+        self._gateway.adopt(outfit)
+        for platform in opened:
+            self._gateway.accounts.put(platform)
+        for name, account in gone:
+            self._gateway.accounts.remove(name, account)
+
+    async def _keep(
+        self,
+        config: Config,
+        text: str,
+        *,
+        by: str,
+        source: ConfigurationSource,
+        changed: tuple[str, ...] = (),
+    ) -> int:
+        return await self._keeping.keep_configuration(
+            NewConfiguration(
+                at=self._clock.now(),
+                by=by,
+                source=source,
+                text=text,
+                changed=changed,
+                signature=config.signature,
+            )
+        )
+
+    def _refused(self, problem: str) -> None:
+        if problem != self.facts.problem:  # it is told once, however often the file is looked at
+            log.error(
+                "The configuration cannot be used as it stands, so the last good one stays in "
+                "force. %s",
+                problem,
+                extra={"action": "config_refused"},
+            )
+        self._tell(msgspec.structs.replace(self.facts, problem=problem))
+
+    def _tell(self, facts: ConfigurationFacts) -> None:
+        if facts != self.facts:
+            self.facts = facts
+            self._gateway.house.feeds.stirred()
+
+
+def _read(known: Config) -> tuple[Config, str]:
+    """In a thread: the text that was checked is the text that is kept."""
+    text = _text(known)
+    return load(known.home, known.environ, overrides=known.overrides, text=text), text
+
+
+def _text(config: Config) -> str:
+    return read_text(config.home / CONFIG_FILE) or ""
+
+
+def _imported(name: str) -> None:
+    """In a thread, since some libraries take half a second; what is missing is told by the door."""
+    module, _, _ = BUILT_IN.get(name, "").partition(":")
+    with suppress(ImportError, ValueError):
+        import_module(f"{module.rpartition('.')[0]}.platform")
+
+
+def _log(number: int, found: "Changes", warnings: Sequence[str], *, by: str) -> None:
+    if not found.keys:
+        return
+    log.info(
+        "Configuration %d is in force, by %s; changed: %s.",
+        number,
+        by,
+        ", ".join(found.keys),
+        extra={"action": "config_in_force"},
+    )
+    if found.waits:
+        waits = ", ".join(found.waits)
+        log.warning("Waits for a restart: %s.", waits, extra={"action": "config_waits"})
+    for warning in warnings:
+        log.warning("%s", warning, extra={"action": "config_warning"})
