@@ -1,6 +1,7 @@
 """Jobs over `/api/v1`: made, listed, paused, run, stopped, removed, and what is refused."""
 
 import asyncio
+from datetime import datetime
 
 from tests.control.v1 import V1
 
@@ -11,10 +12,14 @@ async def test_a_job_is_made_read_paused_and_removed(v1: V1) -> None:
     made = await v1.ask("POST", "/jobs", json=JOB | {"name": "greeting", "silent": True})
     assert (made["cron"], made["zone"], made["name"]) == ("0 9 * * *", "Europe/Berlin", "greeting")
     assert (made["to"], made["session"], made["silent"]) == ("nowhere", "fresh", True)
+    first, second, third = made["upcoming"]
+    assert {each[10:16] for each in made["upcoming"]} == {"T09:00"} and first < second < third
+    assert datetime.fromisoformat(first).timestamp() == made["next_due"]
     path = f"/jobs/{made['id']}"
     assert await v1.get(path) == made
     assert made in (await v1.get("/jobs"))["jobs"]
-    assert (await v1.ask("PATCH", path, json={"paused": True}))["paused"]
+    paused = await v1.ask("PATCH", path, json={"paused": True})
+    assert paused["paused"] and paused["upcoming"] == []
     assert not (await v1.ask("PATCH", path, json={"paused": False}))["paused"]
     assert await v1.ask("DELETE", path) is None
     status, error = await v1.refused("GET", path)
@@ -31,6 +36,7 @@ async def test_a_job_is_run_now_and_its_run_is_in_its_history(v1: V1) -> None:
         while not (runs := await v1.get(f"{path}/runs"))[0]["ended_at"]:
             await asyncio.sleep(0.02)
     assert [(one["state"], one["text"]) for one in runs] == [("answered", "hello")]
+    assert (await v1.get(f"/turns/{runs[0]['turn_id']}"))["turn"]["state"] == "answered"
     session = await v1.get(f"/sessions/{runs[0]['session_id']}")
     assert session["session"]["title"] == "say hello [text hello]"
     assert not (await v1.ask("POST", f"{path}/stop"))["stopped"]

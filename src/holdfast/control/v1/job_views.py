@@ -1,5 +1,6 @@
 """The views of jobs: what `/api/v1/jobs` says and takes, as types."""
 
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,10 @@ from holdfast.core.job import (
     RunsIn,
     RunState,
 )
+from holdfast.core.schedule import BadSchedule, first_due
+from holdfast.gateway.zones import zone_of
+
+_AHEAD = 3  # due times that are told
 
 Words = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
 Short = Annotated[str, msgspec.Meta(max_length=400)]
@@ -35,7 +40,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """`next_due` None: it is over."""
+    """`next_due` None: it is over. `upcoming`: the next times by the clock of its own time zone, as
+    2026-12-01T09:00+01:00; none while it is paused."""
 
     id: int
     name: str
@@ -53,6 +59,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     running: bool
     next_due: int | None
+    upcoming: list[str] = []
     made_at: float
 
 
@@ -75,6 +82,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int
     ended_at: float | None
     session_id: str | None
+    turn_id: str | None = None
     text: str
     reason: str
 
@@ -98,8 +106,22 @@ def job_view(job: Job, *, running: bool) -> JobView:
         paused=job.paused,
         running=running,
         next_due=job.next_due,
+        upcoming=_upcoming(job),
         made_at=job.made_at,
     )
+
+
+def _upcoming(job: Job) -> list[str]:
+    """None where this machine does not know its zone: a run would say so."""
+    schedule = job.spec.schedule
+    if job.paused or job.next_due is None:
+        return []
+    try:
+        zone = zone_of(schedule.zone)
+    except BadSchedule:
+        return []
+    times = [job.next_due, *first_due(schedule, job.next_due, zone, number=_AHEAD - 1)]
+    return [datetime.fromtimestamp(at, zone).isoformat(timespec="minutes") for at in times]
 
 
 def run_view(run: JobRun) -> RunView:
@@ -111,6 +133,7 @@ def run_view(run: JobRun) -> RunView:
         due_at=run.due_at,
         ended_at=run.ended_at,
         session_id=run.session_id,
+        turn_id=run.turn_id,
         text=run.text if run.state is RunState.ANSWERED else "",
         reason=run.reason,
     )

@@ -3,6 +3,8 @@
 export const VIEWS = {
   overview: { label: "Overview", icon: "gauge", load: () => import("./board/overview.js") },
   platforms: { label: "Platforms", icon: "plug", load: () => import("./board/platforms.js") },
+  outbox: { label: "Outbox", icon: "outbox", load: () => import("./board/outbox.js") },
+  jobs: { label: "Jobs", icon: "clock", load: () => import("./board/jobs.js") },
   restarts: { label: "Restarts", icon: "again", load: () => import("./board/restarts.js") },
 };
 

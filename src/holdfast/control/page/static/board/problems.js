@@ -18,4 +18,4 @@ export function Problems({ problems }) {
 }
 
 /** What stands between backticks is to be typed. */
-const worded = (text) => text.split("`").map((piece, place) => (place % 2 ? html`<code>${piece}</code>` : piece));
+export const worded = (text) => text.split("`").map((piece, place) => (place % 2 ? html`<code>${piece}</code>` : piece));

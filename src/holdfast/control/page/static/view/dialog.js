@@ -5,7 +5,7 @@ import { Ways } from "./restart.js";
 export function Dialog({ page }) {
   const { dialog } = page;
   if (!dialog) return null;
-  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget, revoke: Revoke, restart: Restart }[dialog.kind];
+  const View = { rename: Rename, delete: Delete, kill: Kill, forget: Forget, revoke: Revoke, restart: Restart, confirm: Confirm }[dialog.kind];
   return html`<${Modal} onClose=${() => page.set({ dialog: null })}><${View} page=${page} dialog=${dialog} /><//>`;
 }
 
@@ -76,6 +76,13 @@ function Revoke({ page, dialog: { person, act } }) {
   return html`<${Question} page=${page} title="Send them away?" verb="Send away" danger act=${act}>
     <p>${person.user_name && html`<strong>${person.user_name}</strong> `}${person.principal}</p>
     <p>What they write is not answered any more; their conversations are kept.</p>
+  <//>`;
+}
+
+/** `told`: sentences about what cannot be undone, by a view that has a question of its own. */
+function Confirm({ page, dialog: { title, verb, danger, told, act } }) {
+  return html`<${Question} page=${page} title=${title} verb=${verb} danger=${danger} act=${act}>
+    ${told.map((sentence) => html`<p key=${sentence}>${sentence}</p>`)}
   <//>`;
 }
 

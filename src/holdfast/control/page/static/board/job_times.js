@@ -1,0 +1,17 @@
+// When a job is due: by the clock of who looks, and by its own where that is another.
+import { html } from "../vendor/preact-htm.module.js";
+import { iso, moment } from "../view/times.js";
+
+const SHOWN = { weekday: "short", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
+const HERE = new Intl.DateTimeFormat(undefined, SHOWN);
+const THERE = new Intl.DateTimeFormat(undefined, { ...SHOWN, timeZone: "UTC" }); // of a clock that was read already
+
+/** `at`: as 2026-12-01T09:00+01:00, a moment with what the clock of the job says then. */
+export function Due({ job, at }) {
+  if (!at) return job.paused ? "–" : job.next_due === null ? "never again" : "–";
+  const here = HERE.format(new Date(at));
+  const there = THERE.format(new Date(`${at.slice(0, 16)}Z`));
+  const seconds = Date.parse(at) / 1000;
+  return html`<time datetime=${iso(seconds)} title=${moment(seconds)}>${here}</time>
+    ${there !== here && html`<small>${there} ${job.zone ? `in ${job.zone}` : "where the gateway runs"}</small>`}`;
+}

@@ -1,0 +1,65 @@
+// Jobs: what agents do at certain times, when next, and the way to have another; one of them by its number.
+import { api } from "../api.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { Icon } from "../view/icons.js";
+import { addressOf, asked } from "./asked.js";
+import { JobPage, standing } from "./job.js";
+import { NewJob } from "./job_form.js";
+import { Due } from "./job_times.js";
+import { Pages, Rows } from "./rows.js";
+
+const EVERY = 10; // seconds; a run that begins by itself is told by no event
+const PAGE = 100;
+
+const COLUMNS = [
+  { name: "job", label: "Job", tone: "words", of: Job },
+  { name: "state", label: "State", of: (job) => html`<${Standing} job=${job} />` },
+  { name: "when", label: "When", of: ({ when, cron }) => html`${when}${cron && cron !== when && html`<small><code>${cron}</code></small>`}` },
+  { name: "next", label: "Next", of: (job) => html`<${Due} job=${job} at=${job.upcoming[0]} />` },
+  { name: "to", label: "Answer to", of: ({ to, silent }) => html`${to}${silent && html`<small title="only where there is something to tell">silent</small>`}` },
+];
+
+export function View({ page }) {
+  if (page.part !== null) return html`<${JobPage} key=${page.part} page=${page} id=${page.part} />`;
+  return html`<${Jobs} page=${page} />`;
+}
+
+function Jobs({ page }) {
+  const [making, setMaking] = useState(false);
+  const offset = Number(asked().offset ?? 0) || 0;
+  const { value, problem } = useFetched(page.stirs, () => api.jobs({ limit: PAGE, offset }), EVERY, [offset]);
+  return html`
+    ${!making && html`<div class="filters"><button type="button" class="quiet outlined" data-changes onClick=${() => setMaking(true)}>
+      <${Icon} name="plus" /> Add a job
+    </button></div>`}
+    ${making && html`<${NewJob} onClose=${() => setMaking(false)} />`}
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <section class="card flush" aria-label="All jobs">
+      ${value ? html`<${List} value=${value} offset=${offset} />` : html`<p class="quiet-text">Loading…</p>`}
+    </section>`;
+}
+
+function List({ value: { jobs, more }, offset }) {
+  if (!jobs.length && !offset) return html`<${Teaching} />`;
+  return html`
+    <${Rows} label="Jobs" columns=${COLUMNS} rows=${jobs} keyOf=${({ id }) => id} />
+    <${Pages} newest=${offset > 0 && "#/jobs"} older=${more && addressOf("jobs", { offset: offset + PAGE })} />`;
+}
+
+function Teaching() {
+  return html`<div class="teaches">
+    <p><strong>There are no jobs.</strong> A job is something that an agent does later, or again and again. In any chat:</p>
+    <pre><code>${'/cron add "every weekday at 9" Summarise what happened on the servers\n/cron add "in 2 hours" Remind me to call Ann'}</code></pre>
+    <p>An agent does so for you when you ask it to, and <code>holdfast jobs add</code> does from a shell.</p>
+  </div>`;
+}
+
+function Job({ id, name, text }) {
+  return html`<a href=${`#/jobs/${id}`}>${name}</a>${text !== name && html`<small class="gist">${text}</small>`}`;
+}
+
+function Standing({ job }) {
+  const [word, look] = standing(job);
+  return html`<span class=${`badge ${look}`}>${word}</span>`;
+}

@@ -1,0 +1,76 @@
+// The outbox: what is owed to chats and has not arrived, why, and the way to send it again.
+import { api } from "../api.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { addressOf, ask, asked } from "./asked.js";
+import { count } from "./figures.js";
+import { Choice } from "./filters.js";
+import { deliveryColumns } from "./owed.js";
+import { Pages, Rows } from "./rows.js";
+
+const EVERY = 10; // seconds; what became of an attempt is told by no event
+const SELDOM = 120; // accounts come and go with the configuration
+const PAGE = 50;
+
+const UNSENT = ["streaming", "pending", "sending", "unknown", "failed"];
+const STATES = {
+  unsent: { label: "Not arrived", of: UNSENT },
+  pending: { label: "Waiting", of: ["pending"] },
+  unknown: { label: "Unknown", of: ["unknown"] },
+  failed: { label: "Failed", of: ["failed"] },
+  sent: { label: "Sent", of: ["sent"] },
+  all: { label: "All", of: [...UNSENT, "sent"] },
+};
+const NOTHING = {
+  unsent: "Nothing is owed: whatever was said to a chat has arrived.",
+  pending: "Nothing waits to be sent.",
+  unknown: "Of everything that was sent it is known whether it arrived.",
+  failed: "Nothing was refused.",
+};
+
+export function View({ page }) {
+  const { state = "unsent", platform = "", before } = asked();
+  const wanted = { state: state === "all" ? "" : state, platform, before, limit: PAGE };
+  const { value, problem, look } = useFetched(page.stirs, () => api.outbox(wanted), EVERY, [state, platform, before]);
+  const to = (change) => addressOf("outbox", { state, platform, ...change });
+  return html`
+    <div class="filters">
+      <${States} counts=${value?.counts} state=${state} to=${to} />
+      <${Platforms} page=${page} platform=${platform} onChoose=${(chosen) => ask(page, "outbox", { state, platform: chosen })} />
+    </div>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <section class="card flush" aria-label="Deliveries">
+      ${value
+        ? html`<${List} page=${page} value=${value} state=${state} look=${look}
+            newest=${before && to({})} older=${value.more && to({ before: value.deliveries.at(-1).seq })} />`
+        : html`<p class="quiet-text">Loading…</p>`}
+    </section>`;
+}
+
+function States({ counts, state, to }) {
+  return html`<nav class="tabs links" aria-label="By what became of them">
+    ${Object.entries(STATES).map(([name, { label, of }]) => html`<a key=${name} href=${to({ state: name })} aria-current=${name === state ? "page" : undefined}>
+      ${label} <span class="tally">${counts ? count(of.reduce((sum, each) => sum + (counts[each] ?? 0), 0)) : ""}</span>
+    </a>`)}
+  </nav>`;
+}
+
+function Platforms({ page, platform, onChoose }) {
+  const { value } = useFetched(page.stirs, api.platforms, SELDOM);
+  const names = [...new Set([platform, ...(value?.accounts ?? []).map(({ name }) => name)])].filter(Boolean).sort();
+  const choices = Object.fromEntries([["", "All"], ...names.map((name) => [name, name])]);
+  return html`<${Choice} label="Platform" value=${platform} choices=${choices} onChoose=${onChoose} />`;
+}
+
+function List({ page, value: { deliveries }, state, look, newest, older }) {
+  if (!deliveries.length) {
+    return html`<div class="teaches">
+      <p><strong>${newest ? "There is nothing older." : NOTHING[state] ?? "Nothing was sent yet."}</strong></p>
+      <p>A reply is written here in the moment its turn ends, and stays until its platform has confirmed it; what a platform refuses for good stays as failed.</p>
+      <${Pages} newest=${newest} />
+    </div>`;
+  }
+  return html`
+    <${Rows} label="Deliveries" columns=${deliveryColumns(page, look)} rows=${deliveries} keyOf=${({ id }) => id} />
+    <${Pages} newest=${newest} older=${older} />`;
+}

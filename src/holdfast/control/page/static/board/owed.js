@@ -1,0 +1,83 @@
+// A delivery in the table of the outbox: where it goes, what it says, what is known of it, and to send it again.
+import { api } from "../api.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { lasted } from "../view/times.js";
+import { worded } from "./problems.js";
+import { Ago } from "./moment.js";
+import { SessionLink } from "./session_link.js";
+import { TurnLink } from "./turn_link.js";
+
+const STATES = {
+  streaming: ["being written", ""],
+  pending: ["waiting", ""],
+  sending: ["being sent", ""],
+  sent: ["sent", "good"],
+  failed: ["failed", "parked"],
+  unknown: ["unknown", ""],
+};
+const KINDS = {
+  reply: "a reply",
+  command: "the answer to a command",
+  notice: "a notice",
+  question: "a question",
+  code: "a pairing code",
+  file: "a file",
+  message: "a message nobody asked for",
+  farewell: "that the gateway goes",
+};
+
+export const deliveryColumns = (page, look) => [
+  { name: "state", label: "State", of: ({ state }) => html`<span class=${`badge ${STATES[state][1]}`}>${STATES[state][0]}</span>` },
+  { name: "to", label: "To", of: To },
+  { name: "what", label: "What", tone: "words", of: What },
+  { name: "attempts", label: "Tries", tone: "figure", of: ({ attempts }) => attempts },
+  { name: "next", label: "Next try", of: next },
+  { name: "age", label: "Age", tone: "figure", of: ({ created_at }) => html`<${Ago} at=${created_at} />` },
+  { name: "act", label: "", of: (delivery) => html`<${Again} page=${page} delivery=${delivery} look=${look} />` },
+];
+
+function To({ to, account }) {
+  return html`<span class="place">${to}</span>${account !== "default" && html`<small>${account}</small>`}`;
+}
+
+function What({ text, kind, file, error, remedy, session_id, turn_id }) {
+  return html`
+    <span class="gist">${file && html`<code>${file}</code> `}${text || html`<em>${KINDS[kind] ?? kind}</em>`}</span>
+    ${error && html`<small class="problem">${error}</small>`}
+    ${remedy && html`<small>${worded(remedy)}</small>`}
+    ${session_id && html`<small class="ways-there"><span>${KINDS[kind] ?? kind}</span>
+      <span>session <${SessionLink} id=${session_id} /></span>${turn_id && html`<span>turn <${TurnLink} id=${turn_id} /></span>`}</small>`}`;
+}
+
+function next({ waits_for, next_try }) {
+  const seconds = next_try === null ? 0 : next_try - Date.now() / 1000;
+  return { account: "when connected", chat: "after another", pace: `in ${lasted(Math.max(1, seconds))}`, nothing: "now" }[waits_for] ?? "–";
+}
+
+/** One that may have arrived is asked about first: the chat may see it twice. */
+function Again({ page, delivery, look }) {
+  const [state, setState] = useState({ acting: false, problem: "" });
+  if (delivery.not_again || !["failed", "unknown"].includes(delivery.state)) return null;
+  const send = async () => {
+    await api.retry(delivery.id);
+    await look();
+  };
+  const act = async () => {
+    setState({ acting: true, problem: "" });
+    try {
+      await send();
+      setState({ acting: false, problem: "" });
+    } catch (failure) {
+      setState({ acting: false, problem: failure.message });
+    }
+  };
+  const question = () => page.set({ dialog: { kind: "confirm", title: "Send it again?", verb: "Send again", told: REPEATS, act: send } });
+  return html`<button type="button" class="quiet outlined" data-changes disabled=${state.acting}
+      aria-label=${`Send again to ${delivery.to}`} onClick=${delivery.may_repeat ? question : act}>Send again</button>
+    ${state.problem && html`<small class="problem" role="alert">${state.problem}</small>`}`;
+}
+
+const REPEATS = [
+  "No receipt came for it, so it may be in the chat already: look there first.",
+  "It is sent with a mark that says it may be a repetition.",
+];

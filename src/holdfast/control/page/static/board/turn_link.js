@@ -1,0 +1,10 @@
+// The way to the timeline of a turn from wherever the dashboard names one.
+import { html } from "../vendor/preact-htm.module.js";
+
+const TELLING = 6; // characters at the end of an id, which tell it from others; it begins with a time
+
+export const turnAddress = (id) => `#/turns/${encodeURIComponent(id)}`;
+
+export function TurnLink({ id }) {
+  return html`<a class="session-link" href=${turnAddress(id)} title=${`Turn ${id}`}>…${id.slice(-TELLING)}</a>`;
+}
