@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tests.platforms.served import Served
 from tests.web.conftest import Visit
+from tests.web.held import Held
 
 
 def test_a_link_opens_the_page_once_and_the_browser_is_known_from_then_on(
@@ -62,12 +63,13 @@ def test_a_tool_step_is_one_line_that_unfolds_to_what_went_in_and_came_out(
 
 def test_a_running_step_shows_what_it_has_written_so_far(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway)
-    command = json.dumps({"command": "echo first; sleep 1.5; echo second"})
-    visitor.say(f"[tool terminal {command}] [then] [text over]")
+    held = Held(gateway, "shown")
+    visitor.say(held.asks(first="echo first", last="echo second", answer="over"))
     step = visitor.page.locator(".step.running")
     step.locator("summary").click()
     step.locator(".output").get_by_text("first").wait_for()
     assert "second" not in step.locator(".output").inner_text()
+    held.let_go()
     visitor.until_idle()
     done = visitor.page.locator(".step .output")
     done.get_by_text("second").wait_for()

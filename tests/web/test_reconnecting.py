@@ -1,12 +1,12 @@
 """The page when its gateway dies under it: nothing is shown twice, and nothing is lost."""
 
-import json
 import re
 import signal
 from typing import Any
 
 from tests.platforms.served import Served
 from tests.web.conftest import Visit
+from tests.web.held import Held
 from tests.web.visitor import Visitor
 
 WORDS = " ".join(f"word{n}" for n in range(1, 31))
@@ -51,11 +51,12 @@ def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
 ) -> None:
     """H2: the step that was running when the gateway died ends on the page as it ended."""
     visitor = visit(lone_gateway)
-    command = json.dumps({"command": "sleep 3; echo once | tee -a log; wc -l < log"})
-    visitor.say(f"[tool terminal {command}] [then] [text it is done]")
+    held = Held(lone_gateway, "ended")
+    visitor.say(held.asks(last="echo once | tee -a log; wc -l < log", answer="it is done"))
     visitor.page.locator(".step.running").wait_for()
     lone_gateway.end(signal.SIGKILL)
     lone_gateway.start()
+    held.let_go()
     visitor.page.get_by_text("it is done", exact=True).last.wait_for()
     visitor.until_idle()
     step = visitor.page.locator(".step")
