@@ -36,7 +36,7 @@ def project(messages: Sequence[Message], *, skipped: int = 0) -> tuple[Message, 
     `messages` is the log without its first `skipped` ones, which a compaction covers.
     """
     projected = list(messages)
-    if not all(map(_is_plain, messages)):
+    if not _all_plain(messages):
         shown = list(visible(messages, skipped=skipped))
         projected = list(_conversation(shown, _first_results(shown)))
     if projected and not isinstance(projected[0], UserMessage | NoteMessage):
@@ -122,12 +122,18 @@ def _problems_of_reply(message: AssistantMessage) -> Iterator[str]:
         yield "a call without a name or with arguments that are no JSON object"
 
 
-def _is_plain(message: Message) -> bool:
-    """Whether it stands for itself, whatever is around it. Nearly all do, and every call of a model
-    looks at each of them again."""
-    if isinstance(message, AssistantMessage):
-        return not message.calls and message.text != ""
-    return isinstance(message, UserMessage) and message.text != ""
+def _all_plain(messages: Iterable[Message]) -> bool:
+    """Whether each stands for itself, whatever is around it. Nearly all do, and every call of a
+    model looks at each of them again: in one loop, without a call for each."""
+    for message in messages:
+        if not message.text:
+            return False
+        if isinstance(message, AssistantMessage):
+            if message.calls:
+                return False
+        elif not isinstance(message, UserMessage):
+            return False
+    return True
 
 
 def _conversation(

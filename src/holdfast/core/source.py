@@ -1,6 +1,7 @@
 """Where a message comes from, and the session key that place has."""
 
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import quote, unquote_to_bytes
 
@@ -111,8 +112,8 @@ def _per_person(source: Source, groups: bool, threads: bool) -> bool:
     return threads if threaded else groups
 
 
+@lru_cache(maxsize=1024)  # on the way of every message, and most are of chats that just spoke
 def _encoded(part: str) -> str:
-    # Most ids are plain, and this is on the way of every message.
     if part.isascii() and part.isalnum() and len(part) <= _LONGEST_PART:
         return part
     whole = part.encode("utf-8", "surrogatepass")

@@ -15,6 +15,7 @@ from holdfast.gateway.house import House
 from holdfast.gateway.receiving import Receiving
 from holdfast.gateway.sessions import route_of
 from holdfast.gateway.threshold import Threshold
+from holdfast.gateway.unbroken import unbroken
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class Gatehouse:
             )
         )
         accepting.add_done_callback(self._when_kept)
-        accepted = await asyncio.shield(accepting)
+        accepted = await unbroken(accepting)
         self._house.crash(CrashPoint.ACCEPT_COMMITTED)
         return accepted
 
