@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from holdfast.agent.memory.providers import BadProvider
 from holdfast.config import Config
 from holdfast.control.status_thread import StatusThread
 from holdfast.core.errors import HoldfastError
+from holdfast.core.settings import Settings
 from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Broken
 from holdfast.gateway.redaction import Redaction
@@ -65,13 +66,13 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
     intent = IntentFile(paths.intent, now=clock.now)
     before = intent.read()
     intent.starting()
-    recent = RecentLog(redact)
+    recent, drift = RecentLog(redact), _Drift(config)
     with (
         logging_to(
             paths.log_file, config.settings.log, redact=redact, unattended=alone, recent=recent
         ) as flush,
-        _warned(config),
-        StatusThread(paths, clock=clock, drift=_drift(config)) as status,
+        _warned(config, drift),
+        StatusThread(paths, clock=clock, drift=drift) as status,
         Watchdog(flush=flush) as watchdog,
         _traced(config) as spans,
         asyncio.Runner(loop_factory=loop_factory()) as runner,
@@ -86,26 +87,33 @@ def _live(config: Config, ground: Ground, signals: Signals) -> int:
             token=token,
             redact=redact,
             log=recent,
+            followers=(drift.follow,),
             spans=spans,
         )
         return runner.run(Life(config, footing=footing).live())
 
 
-def _drift(config: Config) -> Callable[[], Sequence[str]]:
-    """To be asked where the installed unit disagrees; made when it first is."""
-    watch: UnitWatch | None = None
+class _Drift:
+    """To be asked where the installed unit disagrees with what is in force, from any thread; what
+    it asks is made when it first is."""
 
-    def drift() -> Sequence[str]:
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._settings = config.settings.gateway
+        self._watch: UnitWatch | None = None
+
+    def follow(self, settings: Settings) -> None:
+        self._settings, self._watch = settings.gateway, None
+
+    def __call__(self) -> Sequence[str]:
         from holdfast.service.installed import supervision  # noqa: PLC0415 - no start waits for it
         from holdfast.service.unit_watch import UnitWatch  # noqa: PLC0415 - as above
 
-        nonlocal watch
+        watch = self._watch
         if watch is None:
-            where = supervision(config.environ, user_id=os.getuid())
-            watch = UnitWatch(config.home, config.settings.gateway, where=where)
+            where = supervision(self._config.environ, user_id=os.getuid())
+            watch = self._watch = UnitWatch(self._config.home, self._settings, where=where)
         return watch.drift()
-
-    return drift
 
 
 @contextmanager
@@ -134,10 +142,10 @@ def _traced(config: Config) -> Iterator[Spans | None]:
 
 
 @contextmanager
-def _warned(config: Config) -> Iterator[None]:
+def _warned(config: Config, drift: _Drift) -> Iterator[None]:
     for warning in config.warnings:
         log.warning("%s", warning, extra={"action": "config_warning"})
     if UNIT in config.environ:  # nobody else's start waits for it; `status` tells them, too
-        for told in _drift(config)():
+        for told in drift():
             log.warning("%s", told, extra={"action": "unit_drift"})
     yield

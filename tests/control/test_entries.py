@@ -53,8 +53,21 @@ ROUTES: dict[str, dict[str, Who]] = {
     "control/account_desk.py": dict.fromkeys(
         ("get /platforms", "post /platforms/{name}/{account}/{do:pause|resume|check}"), Who.SOCKET
     ),
+    "control/config_desk.py": dict.fromkeys(
+        (
+            "get /config",
+            "post /config/set",
+            "post /config/rollback",
+            "get /config/history",
+            "get /config/history/{number}",
+        ),
+        Who.SOCKET,
+    ),
     "control/viewer_desk.py": dict.fromkeys(
         ("get /tokens", "post /tokens", "post /tokens/revoke"), Who.SOCKET
+    ),
+    "control/hooks.py": dict.fromkeys(  # each door that is found there asks for a credential
+        ("route each.method", "route {PREFIX}{{rest:.*}}"), Who.DOOR
     ),
     "control/listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
     "control/login_pages.py": dict.fromkeys(

@@ -25,9 +25,16 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigDesk:
     """Owns who changes the configuration, from the first question on: no start waits for it."""
 
-    def __init__(self, make: "Callable[[], Configuring]") -> None:
+    def __init__(self, make: "Callable[[], Configuring]", *, ready: Callable[[], bool]) -> None:
         self._make = make
+        self._ready = ready
         self._made: Configuring | None = None
+
+    @property
+    def _asked(self) -> "Configuring":
+        if not self._ready():
+            raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
+        return self.configuring
 
     @property
     def configuring(self) -> "Configuring":
@@ -45,32 +52,32 @@ class ConfigDesk:
         ]
 
     async def _view(self, request: web.Request) -> web.Response:
-        return await _answer(self.configuring.view())
+        return await _answer(self._asked.view())
 
     async def _set(self, request: web.Request) -> web.Response:
         from holdfast.control.configuration_views import ConfigChange  # noqa: PLC0415 - see class
 
         asked = _read(await request.read(), ConfigChange)
-        return await _answer(self.configuring.change(asked, by=BY))
+        return await _answer(self._asked.change(asked, by=BY))
 
     async def _roll_back(self, request: web.Request) -> web.Response:
         from holdfast.control.configuration_views import RollbackAsked  # noqa: PLC0415 - see class
 
         asked = _read(await request.read(), RollbackAsked)
-        return await _answer(self.configuring.roll_back(asked, by=BY))
+        return await _answer(self._asked.roll_back(asked, by=BY))
 
     async def _history(self, request: web.Request) -> web.Response:
         try:
             asked = msgspec.convert(dict(request.query), Page, strict=False)
         except msgspec.ValidationError as error:
             raise web.HTTPBadRequest(text=f"this is no page: {error}") from None
-        return await _answer(self.configuring.history(before=asked.before, limit=asked.limit))
+        return await _answer(self._asked.history(before=asked.before, limit=asked.limit))
 
     async def _one(self, request: web.Request) -> web.Response:
         number = request.match_info["number"]
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise web.HTTPNotFound(text=f"there is no configuration {number!r}")
-        return await _answer(self.configuring.one(int(number), against=None))
+        return await _answer(self._asked.one(int(number), against=None))
 
 
 async def _answer(asked: Awaitable[object]) -> web.Response:

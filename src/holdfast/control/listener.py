@@ -15,7 +15,7 @@ from holdfast.control.metrics import Metrics
 from holdfast.control.patience import retry_after
 from holdfast.control.places import listening
 from holdfast.core.errors import StoreError
-from holdfast.core.settings import GatewaySettings
+from holdfast.core.settings import GatewaySettings, Settings
 from holdfast.platforms.api.bearer import borne
 from holdfast.service.sockets import place
 
@@ -66,12 +66,9 @@ class HttpListener:
         self._settings = settings
         self._metrics = metrics
         self._login = login
-        self._forwarding = Forwarding(settings.trusted_proxy)
         self._ready = ready
         self._port_chosen = port_chosen
         self._inherited = tuple(inherited)
-        names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
-        self._hosts = {name.strip("[]").lower() for name in names}
         self._routes = list(routes)
         self._open = AsyncExitStack()
         self._copies = ExitStack()  # of the sockets, for the server
@@ -80,6 +77,16 @@ class HttpListener:
         self._runner: web.AppRunner
         self.sockets: tuple[socket.socket, ...] = ()
         self.address = ""
+        self._believe(settings)
+
+    def follow(self, settings: Settings) -> None:
+        """Under which names it answers, and which proxies are believed, from now on."""
+        self._believe(settings.gateway)
+
+    def _believe(self, settings: GatewaySettings) -> None:
+        self._forwarding = Forwarding(settings.trusted_proxy)
+        names = ("localhost", "127.0.0.1", "::1", settings.host, *settings.allowed_hosts)
+        self._hosts = {name.strip("[]").lower() for name in names}
 
     async def __aenter__(self) -> Self:
         application = web.Application(middlewares=[self._check], client_max_size=_LARGEST_BODY)

@@ -8,6 +8,7 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.core.secret import Secret
 from holdfast.core.tracing import Spans
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.in_force import Follower
 from holdfast.gateway.redaction import Redaction
 from holdfast.models.pool import ModelPool
 from holdfast.process.reloading import Reloader
@@ -32,6 +33,7 @@ class Footing(msgspec.Struct, frozen=True, kw_only=True):
     token: Secret
     redact: Redaction  # the one of this process: whoever keeps or says something has it
     log: RecentLog
+    followers: tuple[Follower, ...] = ()  # who goes by the settings and is no part of the gateway
     spans: Spans | None = None  # None: nobody collects traces
 
     @property

@@ -16,7 +16,8 @@ from holdfast.control.login import Login
 from holdfast.control.progress import Progress
 from holdfast.control.viewers import Viewers
 from holdfast.core.errors import RestartRefused
-from holdfast.core.settings import SupervisorChoice
+from holdfast.core.kept_configuration import ConfigurationSource
+from holdfast.core.settings import GatewaySettings, SupervisorChoice
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.departure import Departure
 from holdfast.gateway.gateway import Gateway
@@ -47,6 +48,7 @@ _KINDS = {
     signal.SIGTERM: StopKind.SIGNAL,  # nobody's plan: the next boot starts it again
     signal.SIGINT: StopKind.STOP,
     signal.SIGUSR1: StopKind.RESTART,
+    signal.SIGHUP: StopKind.SIGNAL,  # where its terminal is gone; else it is no order to go
 }
 
 
@@ -134,11 +136,20 @@ class Life:
 
     def _signalled(self, which: signal.Signals) -> None:
         """The first asks; one that comes after it hurries."""
+        if which is signal.SIGHUP and not self._footing.signals.hung_up:
+            self._aside(self._reload())
+            return
         order = StopOrder(kind=_KINDS[which], by=AskedBy.SIGNAL, at=self._clock.now())
         if order.kind is StopKind.RESTART:
             self._aside(self._restart(order))
         else:
             self._lifecycle.stop(order)
+
+    async def _reload(self) -> None:
+        reloader = self._begun.reloader
+        if reloader is None or not self._begun.ready:
+            return  # what it starts with was read a moment ago, and is looked at again when ready
+        await reloader.take_over(by="SIGHUP", source=ConfigurationSource.RELOAD)
 
     async def _restart(self, order: StopOrder) -> None:
         try:
@@ -175,7 +186,7 @@ class Life:
         task.add_done_callback(self._beside.discard)
 
     async def _end(self, order: StopOrder, *, lives: Lives, starting: asyncio.Task[None]) -> int:
-        loop, windows = asyncio.get_running_loop(), self._config.settings.gateway
+        loop, windows = asyncio.get_running_loop(), self._windows
         allowed = windows.restart_drain_timeout + windows.park_timeout + _CLEAN_UP + _GRACE
         self._footing.watchdog.arm(loop, self._stall.patience or allowed)
         log.info("Asked to go: %s, by %s.", order.kind, order.by, extra={"action": "stopping"})
@@ -199,6 +210,12 @@ class Life:
         if self._failure is not None:
             raise self._failure
         return code
+
+    @property
+    def _windows(self) -> GatewaySettings:
+        gateway = self._begun.gateway
+        settings = self._config.settings if gateway is None else gateway.house.settings
+        return settings.gateway
 
     def _enter(self, phase: str) -> None:
         self._facts.enter(phase)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -13,7 +14,8 @@ from holdfast.config import Config, ConfigError, load
 from holdfast.config.document import read_text
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.door import BUILT_IN
-from holdfast.core.home_files import CONFIG_FILE
+from holdfast.core.errors import HoldfastError
+from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
 from holdfast.core.ports import Clock, NewId, Platform
 from holdfast.gateway.gateway import Gateway
@@ -64,6 +66,7 @@ class Reloader:
         self._new_id = new_id
         self._turn = asyncio.Lock()
         self.facts = ConfigurationFacts(since=clock.now())
+        self.seen = trace_of(files_of(config))  # as the files were when this process began
 
     async def keep_beginning(self) -> None:
         """What this process began with gets its number; to be called once, when it is ready."""
@@ -83,6 +86,16 @@ class Reloader:
                 self._refused(str(error))
                 raise
 
+    async def take_over(self, *, by: str, source: ConfigurationSource) -> None:
+        """The same for who has nobody to tell: what is wrong is in the log, and in `facts`."""
+        try:
+            await self.reload(by=by, source=source)
+        except ConfigError:
+            pass  # told already, and until it is right
+        except HoldfastError as error:
+            about = {"action": "config_unread"}
+            log.error("The configuration could not be read again: %s", error, extra=about)
+
     async def _take(
         self, new: Config, text: str, *, by: str, source: ConfigurationSource
     ) -> Reloaded:
@@ -94,6 +107,8 @@ class Reloader:
         number = await self._keep(new, text, by=by, source=source, changed=found.keys)
         if found.keys:
             self._put_into_force(new, outfit, opened, gone=found.accounts.gone)
+        if self.facts.problem:
+            log.info("The configuration is in order again.", extra={"action": "config_mended"})
         since = self._clock.now() if found.keys else self.facts.since
         self.config = new
         self._tell(ConfigurationFacts(number=number, since=since, waits=found.waits))
@@ -183,6 +198,23 @@ class Reloader:
         if facts != self.facts:
             self.facts = facts
             self._gateway.house.feeds.stirred()
+
+
+def files_of(config: Config) -> tuple[Path, ...]:
+    return config.home / CONFIG_FILE, config.home / ENV_FILE
+
+
+def trace_of(files: Iterable[Path]) -> list[tuple[int, int, int]]:
+    """What is another as soon as one of the files is."""
+    return [_trace(file) for file in files]
+
+
+def _trace(file: Path) -> tuple[int, int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read(known: Config) -> tuple[Config, str]:

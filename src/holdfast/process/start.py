@@ -15,6 +15,7 @@ from holdfast.gateway.lives import KEPT, Lives
 from holdfast.models.choice import Chosen
 from holdfast.models.pool import ModelPool
 from holdfast.process.footing import Begun, Footing
+from holdfast.process.upkeep import Upkeep
 from holdfast.process.wiring import Wiring, bench_facts
 from holdfast.runner.runners import Runners
 from holdfast.service.notify import Notifier
@@ -77,7 +78,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         api = wiring.api(store)
         gateway, reloader = wiring.gateway(store, pool, model=model, runners=runners, api=api)
         self.begun.reloader = reloader
-        room = wiring.room(gateway, store, runners)
+        gateway.house.in_force.tell(*self.footing.followers)
+        desk = wiring.config_desk(gateway, store, reloader)
+        room = wiring.room(gateway, store, runners, config_desk=desk)
         wiring.facts.add(gateway.snapshot, lambda: bench_facts(store, runners))
         wiring.facts.add(lambda: {"configuration": reloader.facts})
         wiring.facts.weigh(gateway.owned)
@@ -92,6 +95,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
             link=self._link,
             doorway=self.doorway,
             shelf_changed=self._look_at_backups,
+            config_desk=desk,
         )
         self.begun.control = await control.__aenter__()
         self.begun.gateway = gateway
@@ -110,6 +114,18 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
         self.begun.upkeep = self.wiring.upkeep(store, room)
         self.begun.upkeep.begin()
+        self._follow_file(self.begun.upkeep, room.gateway)
+
+    def _follow_file(self, upkeep: Upkeep, gateway: Gateway) -> None:
+        from holdfast.process.file_following import (  # noqa: PLC0415 - nobody waits for it
+            FileFollowing,
+        )
+
+        reloader = self.begun.reloader
+        assert reloader is not None, "it was made with the gateway"
+        following = FileFollowing(reloader, wanted=lambda: gateway.house.settings.gateway.watch)
+        upkeep.add(reloader.keep_beginning(), name="keep the configuration")
+        upkeep.add(following.run(), name="follow the configuration")
 
     async def _look_at_backups(self) -> None:
         """Before there is upkeep nobody needs to: it begins with a look."""

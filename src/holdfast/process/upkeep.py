@@ -25,8 +25,8 @@ class Counted(Protocol):
 
 
 class Upkeep:
-    """Owns three tasks: one looks through a file that was left open by a death, one backs it up,
-    one takes up the counts of earlier lives.
+    """Owns its tasks: one looks through a file that was left open by a death, one backs it up, one
+    takes up the counts of earlier lives; the others are about the configuration.
 
     None is needed for any message: one that fails is told in the log, and stops nothing.
     """
@@ -62,6 +62,10 @@ class Upkeep:
             return
         if not found:
             log.info("The store was not closed, and is sound.", extra={"action": "examined"})
+
+    def add(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Something else that is done beside serving, until this is closed."""
+        self._start(work, name=name)
 
     def _start(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
         task = asyncio.create_task(work, name=name)

@@ -2,9 +2,9 @@
 
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp.web import RouteDef
 
@@ -13,10 +13,12 @@ from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.providers import load_providers
 from holdfast.config import Config, shared_folder
 from holdfast.control.account_desk import AccountDesk
+from holdfast.control.config_desk import ConfigDesk
 from holdfast.control.control_socket import ControlSocket
 from holdfast.control.copying import Copying
 from holdfast.control.departing import Doorway
 from holdfast.control.facts import Facts
+from holdfast.control.hooks import Hooks
 from holdfast.control.listener import HttpListener
 from holdfast.control.login import Login
 from holdfast.control.login_pages import LoginPages
@@ -33,7 +35,7 @@ from holdfast.control.v1.room import Room
 from holdfast.control.v1.shared import SharedReads
 from holdfast.control.viewer_desk import ViewerDesk
 from holdfast.core.crash import Crash
-from holdfast.core.ports import Clock, HttpPlatform, Lifecycle, NewId, Platform
+from holdfast.core.ports import Clock, Lifecycle, NewId, Platform
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings
 from holdfast.core.tracing import Spans
@@ -55,12 +57,16 @@ from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import WORKSPACE
 from holdfast.service.backing_up import BackupProgram
 from holdfast.service.claims import AccountClaims
+from holdfast.service.logs import follow_level
 from holdfast.service.paths import Paths
 from holdfast.service.recent_log import RecentLog
 from holdfast.service.wall_alarm import WallAlarm
 from holdfast.store.sqlite import SqliteStore
 from holdfast.tools.judging.on_demand import JudgeOnDemand
 from holdfast.workshop import Workshop
+
+if TYPE_CHECKING:
+    from holdfast.control.configuring import Configuring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +190,17 @@ class Wiring:
         room = self.config.settings.memory.max_chars
         return Notes(store, clock=self.clock, redact=self.redact, room=room)
 
-    def room(self, gateway: Gateway, store: SqliteStore, runners: Runners) -> Room:
+    def config_desk(self, gateway: Gateway, store: SqliteStore, reloader: Reloader) -> ConfigDesk:
+        def make() -> "Configuring":
+            from holdfast.control.configuring import Configuring  # noqa: PLC0415 - not for a start
+
+            return Configuring(reloader, kept=store, settings=lambda: gateway.house.settings)
+
+        return ConfigDesk(make, ready=lambda: self.facts.running)
+
+    def room(
+        self, gateway: Gateway, store: SqliteStore, runners: Runners, *, config_desk: ConfigDesk
+    ) -> Room:
         return Room(
             gateway=gateway,
             store=store,
@@ -199,6 +215,7 @@ class Wiring:
             minutes=self._minutes(gateway, store),
             log=self.log,
             lifecycle=self.lifecycle,
+            config_desk=config_desk,
             ready=lambda: self.facts.running,
             now=self.facts.now,
             fresh=self.facts.fresh,
@@ -222,7 +239,7 @@ class Wiring:
     def listener(
         self, room: Room, api: ApiPlatform, *, inherited: Sequence[socket.socket]
     ) -> HttpListener:
-        return HttpListener(
+        listener = HttpListener(
             self.config.settings.gateway,
             routes=self._routes(room, api),
             metrics=self._metrics(room),
@@ -231,6 +248,8 @@ class Wiring:
             port_chosen="gateway.port" in self.config.origins,
             inherited=inherited,
         )
+        room.gateway.house.in_force.tell(listener.follow, follow_level)
+        return listener
 
     def _metrics(self, room: Room) -> Metrics:
         return Metrics(
@@ -245,7 +264,7 @@ class Wiring:
         wanted = self.config.settings.platforms.get("api", PlatformSettings())
         return [
             *(api.routes() if wanted.enabled else ()),
-            *hooks(door for door in room.gateway.house.doors if door is not api),
+            *Hooks(room.gateway.house.doors, but=api).routes(),
             *mount.routes(room),
             *LoginPages(self.login).routes(),
             *site.routes(),
@@ -276,6 +295,7 @@ class Wiring:
         link: Callable[[str], str],
         doorway: Doorway,
         shelf_changed: Callable[[], Awaitable[None]],
+        config_desk: ConfigDesk,
     ) -> ControlSocket:
         return ControlSocket(
             self.paths,
@@ -287,19 +307,13 @@ class Wiring:
                 *Copying(store, clock=self.clock, shelf_changed=shelf_changed).routes(),
                 *PairingDesk(gateway.pairing, ready=lambda: self.facts.running).routes(),
                 *self._account_desk(gateway).routes(),
+                *config_desk.routes(),
                 *ViewerDesk(self.login.viewers, journal=store, clock=self.clock).routes(),
             ],
         )
 
     def _account_desk(self, gateway: Gateway) -> AccountDesk:
         return AccountDesk(gateway.accounts, clock=self.clock, ready=lambda: self.facts.running)
-
-
-def hooks(doors: Iterable[Platform]) -> Iterator[RouteDef]:
-    """What platforms are posted to; each of these routes checks its own credentials."""
-    for door in doors:
-        if isinstance(door, HttpPlatform):
-            yield from door.routes()
 
 
 def bench_facts(store: SqliteStore, runners: Runners) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from holdfast.core.settings import LogSettings
+from holdfast.core.settings import LogSettings, Settings
 from holdfast.service.log_lines import HumanLines, JsonLines
 from holdfast.service.paths import private_dir
 
 QUEUE_LENGTH = 20_000
 _MEGABYTE = 1_000_000
+_OURS = "holdfast"
 
 Records = queue.Queue[logging.LogRecord]
 Flush = Callable[[float], bool]
@@ -50,7 +51,7 @@ def logging_to(
     records = Records(QUEUE_LENGTH)
     front = _Front(records)
     listener = logging.handlers.QueueListener(records, *handlers)
-    root, ours = logging.getLogger(), logging.getLogger("holdfast")
+    root, ours = logging.getLogger(), logging.getLogger(_OURS)
     before = root.level, ours.level
     root.setLevel(logging.WARNING)
     ours.setLevel(settings.level.upper())
@@ -65,6 +66,11 @@ def logging_to(
             handler.close()
         root.setLevel(before[0])
         ours.setLevel(before[1])
+
+
+def follow_level(settings: Settings) -> None:
+    """From now on so much is logged."""
+    logging.getLogger(_OURS).setLevel(settings.log.level.upper())
 
 
 def _written(records: Records, within: float) -> bool:

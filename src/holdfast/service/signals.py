@@ -1,4 +1,4 @@
-"""Signals: how the process is asked to stop or to restart, from its first line to its last."""
+"""Signals: how the process is asked to stop, restart or reload, from its first line to its last."""
 
 import asyncio
 import os
@@ -10,7 +10,8 @@ from typing import Any, Self
 from holdfast.service import exits
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
-_HEARD = (*_ENDING, signal.SIGUSR1)
+_HEARD = (*_ENDING, signal.SIGUSR1, signal.SIGHUP)
+_STANDARD = (0, 1, 2)  # the descriptors of whoever started the process
 _AT_ONCE = 3  # the signal that waits for nothing more
 _LAST_WORD = b"holdfast: a third signal; ended at once. What was accepted is in the store.\n"
 
@@ -18,8 +19,8 @@ Tell = Callable[[signal.Signals], None]
 
 
 class Signals:
-    """Owns what SIGTERM, SIGINT and SIGUSR1 do while its context is open, and restores what it
-    found. What comes before anybody listens is kept and told then.
+    """Owns what SIGTERM, SIGINT, SIGUSR1 and SIGHUP do while its context is open, and restores
+    what it found. What comes before anybody listens is kept and told then.
 
     The third that asks for an end ends the process, also where its event loop stands still: so
     these are handlers of Python's, which run between any two instructions of the main thread,
@@ -33,8 +34,10 @@ class Signals:
         self._kept: list[signal.Signals] = []
         self._endings = 0
         self._deaf = False
+        self._terminals: list[int] = []
 
     def __enter__(self) -> Self:
+        self._terminals = [fd for fd in _STANDARD if os.isatty(fd)]
         for each in _HEARD:
             self._before[each] = signal.signal(each, self._came)
         return self
@@ -48,6 +51,14 @@ class Signals:
         self._loop, self._tell = loop, tell
         for each in self._kept:
             loop.call_soon(tell, each)
+
+    @property
+    def hung_up(self) -> bool:
+        """Whether the terminal that this process was started at is gone, and whoever started it
+        wants it to go with that (`nohup` says otherwise): what SIGHUP means then, and only then."""
+        if self._before.get(signal.SIGHUP) is signal.SIG_IGN:
+            return False
+        return not all(os.isatty(fd) for fd in self._terminals)
 
     def ignore(self) -> None:
         """None counts any more. Not SIG_IGN, which a program that is started would inherit."""

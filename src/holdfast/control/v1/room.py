@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import msgspec
 from aiohttp import web
 
+from holdfast.control.config_desk import ConfigDesk
 from holdfast.control.login import Login
 from holdfast.control.minutes import Minutes
 from holdfast.control.v1.pulse import Pulse
@@ -49,6 +50,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     minutes: Minutes
     log: RecentLog
     lifecycle: Lifecycle
+    config_desk: ConfigDesk
     ready: Callable[[], bool]
     now: Callable[[], Snapshot]  # from memory alone
     fresh: Callable[[], Coroutine[Any, Any, Snapshot]]

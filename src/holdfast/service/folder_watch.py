@@ -1,0 +1,88 @@
+"""A watch on some files of a folder: the kernel says when one is written, replaced or removed."""
+
+import asyncio
+import os
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from holdfast.core.errors import HoldfastError
+
+_FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
+_EVENT = struct.Struct("iIII")  # which watch, what, what belongs together, bytes of the name
+_ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x100, 0x200
+# Not each write: a file that is half written is nobody's business.
+_WATCHED = _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+_OVERFLOW = 0x4000  # more came than the kernel keeps: any of them may have been ours
+_AT_ONCE = 65536
+
+
+class NotWatchable(HoldfastError):
+    """This system tells nobody when a file changes."""
+
+
+class FolderWatch:
+    """Linux's inotify, on folders and not on files: most editors put another file in the place of
+    the one they were given. `changed` is set whenever something was done to one of the files.
+
+    A file that is a link is watched where it leads, too. Entering raises `NotWatchable`.
+    """
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._files = tuple(files)
+        self._names = frozenset(name for file in self._files for name in _names(file))
+        self._fd = -1
+        self.changed = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except OSError as error:
+            self.__exit__()
+            raise NotWatchable(str(error)) from None
+        asyncio.get_running_loop().add_reader(self._fd, self._read)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        if sys.platform != "linux":
+            raise NotWatchable(f"there is no inotify on {sys.platform}")
+        import ctypes  # noqa: PLC0415 - no start is to wait for it
+
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        self._fd = int(libc.inotify_init1(_FLAGS))
+        folders = {folder for file in self._files for folder in _folders(file)}
+        watches = [
+            libc.inotify_add_watch(self._fd, os.fsencode(each), _WATCHED) for each in folders
+        ]
+        if self._fd < 0 or min(watches) < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, _AT_ONCE)
+        except BlockingIOError:
+            return
+        at = 0
+        while at < len(data):
+            _, what, _, length = _EVENT.unpack_from(data, at)
+            at += _EVENT.size + length
+            name = data[at - length : at].rstrip(b"\0")
+            if what & _OVERFLOW or os.fsdecode(name) in self._names:
+                self.changed.set()
+
+
+def _folders(file: Path) -> set[Path]:
+    return {file.parent, Path(os.path.realpath(file)).parent}
+
+
+def _names(file: Path) -> set[str]:
+    return {file.name, os.path.basename(os.path.realpath(file))}
