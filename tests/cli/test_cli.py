@@ -129,7 +129,8 @@ def test_config_show_never_shows_a_secret(cli: Cli, home: Path) -> None:
         assert "env:KEY" in shown.stdout
         assert "hunter2" not in shown.stdout + shown.stderr
     document = json.loads(shown.stdout)
-    assert document["gateway.port"] == {"value": 8787, "origin": "default"}
+    port = {"value": 8787, "origin": "default", "effect": "restart"}
+    assert document["gateway.port"] == port
     assert document["platforms.api.token"]["origin"] == "holdfast.toml"
 
 

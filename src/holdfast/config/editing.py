@@ -125,12 +125,13 @@ def _changes(before: str, after: str, config: Config, check: Check) -> Iterator[
     stands = {each.key: each.value for each in show(config)}
     for key in changed_keys(before, after):
         origin = config.origins.get(key, CONFIG_FILE)
+        decides = origin == CONFIG_FILE  # else what holds is not the file's to say
         yield KeyChange(
             key=key,
-            old=old[key] if key in old else stood.get(key),
-            new=new[key] if key in new else stands.get(key),
+            old=old.get(key, stood.get(key) if decides else None),
+            new=new.get(key, stands.get(key) if decides else None),
             effect=effect_of(key),
-            overridden_by="" if origin == CONFIG_FILE else origin,
+            overridden_by="" if decides else origin,
         )
 
 

@@ -9,6 +9,7 @@ from holdfast.config.doors import usable_doors
 from holdfast.config.error import KeyPath, dotted, is_secret
 from holdfast.config.loading import Config
 from holdfast.config.variables import variable_for
+from holdfast.core.effect import effect_of
 from holdfast.core.settings import Settings
 
 
@@ -39,7 +40,8 @@ def values_of(settings: Settings) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of holdfast.toml, with what every door that is installed declares."""
+    """JSON Schema of holdfast.toml, with what every door that is installed declares. Each key says
+    in `x-effect` when a change of it takes effect."""
     doors = usable_doors()
     kinds = [Settings, *(door.settings for door in doors)]
     (whole, *tables), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
@@ -52,7 +54,22 @@ def schema() -> dict[str, Any]:
         "properties": {door.name: table for door, table in zip(doors, tables, strict=True)},
         "additionalProperties": False,
     }
+    for section, held in parts["Settings"]["properties"].items():
+        _say_effects(parts, section, held)
+    for door, table in zip(doors, tables, strict=True):
+        _say_effects(parts, f"platforms.{door.name}", table)
     return {**whole, "$defs": parts}
+
+
+def _say_effects(parts: dict[str, Any], section: str, held: dict[str, Any]) -> None:
+    """Of a section that is a table; one that has tables by names has one effect for all."""
+    default = held.get("anyOf", [held])[0]
+    if "$ref" not in default:
+        held["x-effect"] = effect_of(section).value
+        return
+    keys = parts[default["$ref"].rpartition("/")[2]]["properties"]
+    for name, key in keys.items():
+        key["x-effect"] = effect_of(f"{section}.{name}").value
 
 
 def _tree(settings: Settings) -> dict[str, Any]:

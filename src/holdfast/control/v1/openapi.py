@@ -24,6 +24,7 @@ _MEANING = {
     404: "There is no such thing.",
     409: "It cannot be done to this now.",
     413: "Too large.",
+    422: "The configuration would not be in order: where, what was found, what to do.",
     429: "Too many wrong tokens from this address; none is looked at before `Retry-After`.",
     502: "The workbench failed.",
     503: "The gateway starts, stops or cannot reach its store; try again.",

@@ -1,0 +1,120 @@
+"""`holdfast config set` and `rollback`: a change made through the gateway that runs, or offline."""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from holdfast.cli.config_kept import kept_one
+from holdfast.cli.confirming import confirm
+from holdfast.cli.file_change import show_change
+from holdfast.cli.home import as_option
+from holdfast.cli.output import print_json
+from holdfast.config import ConfigError, load, prepare_home
+from holdfast.config.document import read_text
+from holdfast.config.editing import Edited, edited, replaced
+from holdfast.config.keys import find_key, word_value
+from holdfast.control.client import ControlClient, ControlRefused
+from holdfast.control.configuration_views import ConfigChanged
+from holdfast.core.effect import Effect
+from holdfast.core.home_files import CONFIG_FILE
+from holdfast.service.lock import read_holder
+from holdfast.service.paths import Paths
+
+_PATIENCE = 60.0  # accounts that changed are let go and connected anew before it answers
+
+
+def set_keys(home: Path, words: Sequence[str], unset: Sequence[str], *, as_json: bool) -> None:
+    """`words`: a key and its value, and so on."""
+    values = {}
+    for name, word in zip(words[::2], words[1::2], strict=True):
+        key = find_key(name)
+        values[key.name] = word_value(key, word)
+    if gateway_runs(home):
+        body = {"set": values, "unset": list(unset)}
+        _tell(home, _asked(home, "/config/set", body), as_json=as_json)
+    else:
+        prepare_home(home)
+        check = _checker(home)
+        _finish(home, edited(home, values=values, unset=unset, check=check), as_json=as_json)
+
+
+def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
+    """The text of that number becomes the file's, which is shown and asked for first."""
+    kept = kept_one(home, number)
+    path = home / CONFIG_FILE
+    if not as_json and not show_change(path, read_text(path) or "", kept.text):
+        click.echo(f"{path} is as it was in configuration {number}.")
+    if not yes:
+        confirm(f"Put configuration {number} back?")
+    if gateway_runs(home):
+        _tell(home, _asked(home, "/config/rollback", {"to": number}), as_json=as_json)
+    else:
+        done = replaced(home, kept.text, check=_checker(home))
+        _finish(home, done, as_json=as_json)
+
+
+def gateway_runs(home: Path) -> bool:
+    holder = read_holder(home)
+    return holder is not None and holder.purpose == "gateway"
+
+
+def _checker(home: Path) -> Any:
+    """Of what a service may have been given and this shell has not, a warning is all there is."""
+    tolerant = partial(load, home, tolerant=True)
+    return lambda text: tolerant(text=text)
+
+
+def _asked(home: Path, path: str, body: Mapping[str, Any]) -> ConfigChanged:
+    client = ControlClient(Paths(home), timeout=_PATIENCE)
+    try:
+        return msgspec.convert(client.post(path, body), ConfigChanged)
+    except ControlRefused as refused:
+        if refused.status == 422:  # as it is told by whoever reads the file here
+            raise ConfigError(refused.reason) from None
+        raise
+
+
+def _finish(home: Path, done: Edited, *, as_json: bool) -> None:
+    done.write()
+    warnings = [*done.config.warnings]
+    told = ConfigChanged(number=0, changes=list(done.changes), warnings=warnings)
+    _tell(home, told, as_json=as_json)
+
+
+def _tell(home: Path, done: ConfigChanged, *, as_json: bool) -> None:
+    if as_json:
+        print_json(msgspec.to_builtins(done))
+        return
+    for warning in done.warnings:
+        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
+    for each in done.changes:
+        click.echo(f"{each.key}: {_shown(each.old)} → {_shown(each.new)}")
+        if each.overridden_by:
+            click.echo(f"  {each.overridden_by} goes before {CONFIG_FILE}: nothing changes by it")
+        else:
+            click.echo(f"  takes effect {Effect(each.effect).words}")
+    _tell_whole(home, done)
+
+
+def _tell_whole(home: Path, done: ConfigChanged) -> None:
+    if not done.changes:
+        click.echo(f"Nothing changes: {home / CONFIG_FILE} says so already.")
+    elif not done.number and any(not each.overridden_by for each in done.changes):
+        click.echo("No gateway is running: it holds from the next start on.")
+    elif done.number:
+        click.echo(f"The gateway has taken it over, as configuration {done.number}.")
+        if done.accounts:
+            click.echo(f"Connected anew, added or let go: {', '.join(done.accounts)}.")
+    if done.waits:
+        restart = f"holdfast gateway restart{as_option(home)}"
+        click.echo(f"Waits for a restart: {', '.join(done.waits)}  ({restart})")
+
+
+def _shown(value: Any) -> str:
+    text = "unset" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:199]}…"

@@ -1,0 +1,113 @@
+"""`holdfast config history` and `diff`: the configurations that were in force."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+import msgspec
+
+from holdfast.cli.file_change import show_lines
+from holdfast.cli.harmless import safe
+from holdfast.cli.offline import ask_store
+from holdfast.cli.output import moment, print_json, print_table
+from holdfast.config.difference import difference
+from holdfast.config.document import read_text
+from holdfast.control.client import ControlClient, ControlRefused
+from holdfast.control.configuration_views import (
+    ConfigurationList,
+    ConfigurationView,
+    compared,
+    line_of,
+)
+from holdfast.core.errors import HoldfastError
+from holdfast.core.home_files import CONFIG_FILE
+from holdfast.core.ports import Store
+from holdfast.service.lock import read_holder
+from holdfast.service.paths import Paths
+
+T = TypeVar("T")
+
+_NAMED = 3  # keys that are named in a line
+
+
+def print_history(home: Path, *, limit: int, as_json: bool) -> None:
+    listed = _history(home, limit)
+    if as_json:
+        print_json(msgspec.to_builtins(listed))
+        return
+    if not listed.configurations:
+        click.echo("No configuration was in force yet: the first start of a gateway keeps one.")
+        return
+    rows = [
+        (
+            f"{each.number}{' *' if each.in_force else ''}",
+            moment(each.at),
+            f"{safe(each.by)} ({each.source})",
+            _named(each.changed),
+        )
+        for each in listed.configurations
+    ]
+    print_table(("NUMBER", "SINCE", "BY", "CHANGED"), rows)
+    if listed.more:
+        click.echo(f"There are earlier ones: `-n {limit * 5}` shows more.")
+
+
+def print_diff(home: Path, number: int, other: int | None) -> None:
+    """From one to the other; without another, to what the file says now."""
+    before = kept_one(home, number).text
+    path = home / CONFIG_FILE
+    after = (read_text(path) or "") if other is None else kept_one(home, other).text
+    changes = difference(before, after, around=3)
+    there = f"{path} as it is now" if other is None else f"configuration {other}"
+    if not changes:
+        click.echo(f"Configuration {number} and {there} do not differ.")
+        return
+    click.echo(f"From configuration {number} to {there}:")
+    show_lines(changes)
+
+
+def kept_one(home: Path, number: int) -> ConfigurationView:
+    """Raises an error that says where to look, where there is none of that number."""
+
+    async def read(store: Store) -> ConfigurationView | None:
+        kept = await store.configuration(number)
+        return None if kept is None else compared(kept, None, in_force=0)
+
+    try:
+        found = _asked(home, f"/config/history/{number}", ConfigurationView, read)
+    except ControlRefused as refused:
+        if refused.status != 404:
+            raise
+        found = None
+    if found is None:
+        raise HoldfastError(
+            f"There is no configuration {number}; `holdfast config history` has all."
+        )
+    return found
+
+
+def _history(home: Path, limit: int) -> ConfigurationList:
+    async def read(store: Store) -> ConfigurationList:
+        found = await store.configurations(limit=limit + 1)
+        lines = [line_of(each, in_force=0) for each in found[:limit]]
+        return ConfigurationList(configurations=lines, more=len(found) > limit)
+
+    found = _asked(home, f"/config/history?limit={limit}", ConfigurationList, read)
+    return found or ConfigurationList(configurations=[], more=False)
+
+
+def _asked(
+    home: Path, path: str, kind: type[T], read: Callable[[Store], Awaitable[T | None]]
+) -> T | None:
+    """By the gateway that runs; where none does, from the store."""
+    holder = read_holder(home)
+    if holder is not None and holder.purpose == "gateway":
+        return msgspec.convert(ControlClient(Paths(home)).get(path), kind)
+    return ask_store(home, read, purpose="reading the configurations")
+
+
+def _named(keys: list[str]) -> str:
+    named = ", ".join(map(safe, keys[:_NAMED]))
+    rest = len(keys) - _NAMED
+    return f"{named} and {rest} more" if rest > 0 else named

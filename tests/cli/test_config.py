@@ -1,0 +1,53 @@
+"""`holdfast config set`, `history`, `diff` and `rollback`, with a gateway and without one."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.config_completion import offered
+from holdfast.service import exits
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: Path) -> None:
+    done = cli("config", "set", "agent.max_steps", "40", "model.provider", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "agent.max_steps: 90 → 40\n  takes effect at the next turn" in done.stdout
+    assert "No gateway is running: it holds from the next start on." in done.stdout
+    file = home / "holdfast.toml"
+    assert file.read_text() == '[agent]\nmax_steps = 40\n\n[model]\nprovider = "demo"\n'
+    assert file.stat().st_mode & 0o777 == 0o600
+    again = cli("config", "set", "agent.max_steps", "40", "--json")
+    assert json.loads(again.stdout)["changes"] == []
+
+
+def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
+    refused = cli("config", "set", "platforms.telegram.token", "123:secret-secret")
+    assert refused.returncode == exits.CONFIG_EXIT
+    assert "is a secret written out" in refused.stderr
+    assert 'write "env:TELEGRAM_TOKEN" here' in refused.stderr
+    assert "secret-secret" not in refused.stderr + refused.stdout
+    assert not (home / "holdfast.toml").exists()
+    unpaired = cli("config", "set", "gateway.port")
+    assert "gateway.port has no value" in unpaired.stderr
+    overridden = cli("config", "set", "gateway.port", "80", HOLDFAST_GATEWAY_PORT="7000")
+    assert "HOLDFAST_GATEWAY_PORT goes before holdfast.toml" in overridden.stdout
+    none = cli("config", "history")
+    assert "No configuration was in force yet" in none.stdout
+
+
+def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
+    assert offered((), "gateway.busy") == ["gateway.busy_mode"]
+    assert offered(("gateway.busy_mode",), "") == ["interrupt", "queue", "steer"]
+    assert offered(("auxiliary.titles",), "f") == ["false"]
+    assert offered(("model.name", "x"), "platforms.irc.ni") == ["platforms.irc.nick"]
+    assert offered(("nonsense",), "") == []
