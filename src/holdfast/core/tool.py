@@ -1,7 +1,6 @@
 """A tool as the agent sees it: schema, replay class, danger, and what it gets to work with."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +42,7 @@ class ToolFailed(Exception):
     """A call that could not be done; the text is for the model, and says how to do better."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whose call this is and what it may use; nothing here outlives the call."""
 
     session_id: SessionId

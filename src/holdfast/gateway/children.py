@@ -4,7 +4,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.core.child import Child, ChildKind
 from holdfast.core.errors import StoreError
@@ -18,8 +19,7 @@ from holdfast.gateway.watchers import Watchers
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
+class Ways(msgspec.Struct, frozen=True, kw_only=True):
     """What children need of the rest of the house, which is built on top of them."""
 
     keep: Callable[[Inbound, PrincipalId], Awaitable[Accepted]]

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
 from holdfast.agent.memory.notes import Notes
@@ -34,8 +35,7 @@ from holdfast.gateway.traces import Traces
 from holdfast.gateway.watchers import Watchers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
+class Built(msgspec.Struct, frozen=True, kw_only=True):
     """What the gateway has made before the house is furnished, and keeps."""
 
     in_force: InForce

@@ -1,7 +1,8 @@
 """What every lane, turn and command works with: made once, by the gateway, and handed down."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
 from holdfast.core.bench import Bench
@@ -38,8 +39,7 @@ class Benches(Protocol):
     def __call__(self, session_id: SessionId, *, shell: str = "") -> Bench: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class House(msgspec.Struct, frozen=True, kw_only=True):
     in_force: InForce
     store: Store
     clock: Clock

@@ -1,9 +1,10 @@
 """What a gateway is made of: every part comes in from outside."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from random import random
 from typing import Protocol
+
+import msgspec
 
 from holdfast.agent.memory.guarded import USUAL_LIMITS, Limits
 from holdfast.agent.memory.notes import Notes
@@ -50,8 +51,7 @@ class Stoppable(Holder, Protocol):
     async def end_all(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     store: Store
     platforms: Sequence[Platform]
