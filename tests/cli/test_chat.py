@@ -29,9 +29,12 @@ def test_a_message_is_typed_and_its_reply_streams_in(shared: GatewayProcess, typ
 def test_a_tool_step_is_one_folded_line(shared: GatewayProcess, typist: Start) -> None:
     person = typist("chat", "--session", "c2", **shared.where)
     person.sees("> ")
-    person.says('[tool terminal {"command": "echo one; sleep 0.3; echo two"}] [then] [text done]')
-    person.sees("▸ terminal: echo one; sleep 0.3; echo two … one")
-    person.sees("▸ terminal: echo one; sleep 0.3; echo two … ok ")
+    command = "touch c2; echo one; until test -e go; do sleep 0.05; done; echo two"
+    person.says(f'[tool terminal {{"command": "{command}"}}] [then] [text done]')
+    person.sees(f"▸ terminal: {command} … one")
+    [workspace] = [path.parent for path in shared.home.glob("workspaces/*/c2")]
+    (workspace / "go").touch()
+    person.sees(f"▸ terminal: {command} … ok ")
     person.sees("done")
     person.sees("> ")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import aiohttp
 from tests.control.v1 import V1, SentEvent
+from tests.gate import HELD, open_gate
 from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
@@ -147,12 +148,13 @@ async def test_steers_and_what_waits_are_told(v1: V1) -> None:
     session, screen = await v1.open(), Screen()
     queued: list[list[int]] = []
     async with v1.events(f"/sessions/{session}/events") as events:
-        first = await v1.say(session, '[tool terminal {"command": "sleep 1"}] [then] [text ok]')
+        first = await v1.say(session, f"{HELD} [then] [text ok]")
         steer = 0
         async for event in events:
             screen.take(event)
             if not steer and screen.live and screen.live["calls"]:
                 steer = await v1.say(session, "faster", "m2", mode="steer")
+                open_gate(v1.served.paths, session)
             if event.name == "live" and event.data:
                 queued.append([message["id"] for message in event.data["queued"]])
                 assert not set(queued[-1]) & set(screen.ended), "it was taken, and waits no more"

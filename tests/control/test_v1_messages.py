@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.control.v1 import V1
+from tests.gate import HELD, open_gate
 from tests.platforms.served import Served
 
 PNG = base64.b64encode(
@@ -78,12 +79,13 @@ async def test_stop_ends_the_turn_for_good_and_what_waits_with_it(v1: V1) -> Non
 )
 async def test_a_busy_session_does_as_the_message_says(v1: V1, mode: str, first: str) -> None:
     session = await v1.open()
-    one = await v1.say(session, '[tool terminal {"command": "sleep 1"}] [then] [text one]')
+    one = await v1.say(session, f"{HELD} [then] [text one]")
     await _until_running(v1, session)
     two = await v1.say(session, "two", "m2", mode=mode)
     live = (await v1.get(f"/sessions/{session}"))["live"]
     if mode != "interrupt":
         assert [queued["id"] for queued in live["queued"]] == [two]
+        open_gate(v1.served.paths, session)
     assert (await v1.end(two))["state"] == ("merged" if mode == "steer" else "answered")
     assert (await v1.end(one))["state"] == first
 

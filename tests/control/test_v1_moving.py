@@ -2,6 +2,7 @@
 
 from tests.control.test_v1_turns import until_begun
 from tests.control.v1 import V1
+from tests.gate import HELD, open_gate
 
 
 async def test_a_reset_leaves_a_fresh_session_in_the_place_of_the_old(v1: V1) -> None:
@@ -48,9 +49,9 @@ async def test_only_what_runs_can_be_steered(v1: V1) -> None:
     word = {"text": "[text to the left]", "message_id": "s1"}
     status, error = await v1.refused("POST", f"/sessions/{session}/steer", json=word)
     assert (status, error["code"]) == (409, "idle")
-    slow = '[tool terminal {"command": "sleep 0.6"}] [then] [text straight on]'
-    running = await v1.say(session, slow)
+    running = await v1.say(session, f"{HELD} [then] [text straight on]")
     await until_begun(v1, session)
     steered = await v1.ask("POST", f"/sessions/{session}/steer", json=word)
+    open_gate(v1.served.paths, session)
     assert (await v1.end(running))["state"] == "answered"
     assert (await v1.get(f"/messages/{steered['id']}"))["state"] == "merged"

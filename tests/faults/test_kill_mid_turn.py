@@ -63,10 +63,13 @@ async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_
 ) -> None:
     """H2: nobody was there to hear it end, and its result is known all the same."""
     await world.start()
-    command = "echo began >> effects.log; sleep 0.5; echo ended >> effects.log; echo heard; exit 7"
+    wait = "until test -e go; do sleep 0.05; done"
+    command = f"echo began >> effects.log; {wait}; echo ended >> effects.log; echo heard; exit 7"
     await world.people.say(f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]')
     await world.until(lambda: world.effects() == ["began"])
     await world.kill()
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / "go").touch()
     await world.until(lambda: world.effects() == ["began", "ended"])
     await asyncio.sleep(0.2)
     await world.start()

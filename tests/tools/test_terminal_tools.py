@@ -1,9 +1,11 @@
 """The terminal and process tools, over a real runner."""
 
 import pytest
+from tests.gate import SHUT, open_gate
 
 from holdfast.core.message import Outcome
 from holdfast.core.tool import ToolFailed
+from holdfast.service.paths import Paths
 from holdfast.tools.process import Process
 from holdfast.tools.terminal import Terminal
 
@@ -25,9 +27,10 @@ async def test_a_command_tells_its_output_and_its_exit_code(new_context, command
 
 
 async def test_a_command_that_takes_too_long_is_an_error_that_says_so(new_context):
-    output = await terminal.run(new_context(), {"command": "echo a; sleep 60", "timeout": "0.3"})
+    await terminal.run(new_context(), {"command": "true"})  # its shell is there from now on
+    output = await terminal.run(new_context(), {"command": "echo a; sleep 60", "timeout": "1"})
     assert output.outcome is Outcome.ERROR
-    assert output.text == "a\n[timed out after 0 s: killed with all it started]"
+    assert output.text == "a\n[timed out after 1 s: killed with all it started]"
 
 
 async def test_no_command_may_take_longer_than_the_configured_limit(new_context):
@@ -35,9 +38,14 @@ async def test_no_command_may_take_longer_than_the_configured_limit(new_context)
     assert "timed out" in output.text
 
 
-async def test_progress_is_told_as_it_happens(new_context):
+async def test_progress_is_told_as_it_happens(new_context, tmp_path):
     heard: list[str] = []
-    await terminal.run(new_context(progress=heard.append), {"command": "echo a; sleep 0.5; echo b"})
+
+    def hear(text: str) -> None:
+        heard.append(text)
+        open_gate(Paths(tmp_path), "s_1")
+
+    await terminal.run(new_context(progress=hear), {"command": f"echo a; {SHUT}; echo b"})
     assert heard == ["a\n", "b\n"]
 
 
