@@ -27,6 +27,7 @@ TIMED_OUT = 124  # as timeout(1) has it
 _LOOK = 20.0  # seconds that one request waits for the end
 _AWAY = 60.0  # seconds that a gateway which went away is waited for
 _AGAIN = 0.5  # seconds between two attempts to reach it
+_BEHIND = 2.0  # seconds that an answer waits for its last steps to be shown
 _LARGEST = 20_000_000  # bytes of attachments: with their encoding, what a request may have
 
 
@@ -82,9 +83,12 @@ def ask(api: ApiClient, question: Question) -> Answer:
         attachments=_attachments(question.files),
     )
     session_id = _session(api, question.session)
-    with progress(api, session_id, asked=question.text):
+    with progress(api, session_id, asked=question.text) as shown:
         accepted = _say(api, session_id, message, deadline)
         view = _wait(api, accepted, deadline)
+        if shown is not None and view is not None:
+            # The answer comes by another line than the steps, which may be a little behind.
+            shown.until(accepted.id, within=_BEHIND)
     return Answer(session_id=session_id, message_id=message.message_id, view=view)
 
 
