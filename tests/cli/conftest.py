@@ -146,7 +146,7 @@ class Typist:
     def says(self, line: str) -> None:
         self.types(line + "\r")
 
-    def sees(self, wanted: str, *, within: float = 8) -> str:
+    def sees(self, wanted: str, *, within: float = 30) -> str:
         """Wait for a text after what was seen before; returns what stood before it."""
         deadline = time.monotonic() + within
         while (place := self.text.find(wanted, self._seen)) < 0:
@@ -158,9 +158,9 @@ class Typist:
 
     def leaves(self) -> int:
         """Wait for the program to end by itself."""
-        while self._read(8):
+        while self._read(30):
             pass
-        return self.process.wait(8)
+        return self.process.wait(30)
 
     def close(self) -> None:
         if self.process.poll() is None:

@@ -63,13 +63,13 @@ def test_a_failure_is_told_on_standard_error(shared: GatewayProcess, cli: Cli) -
 def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
     shared: GatewayProcess, cli: Cli, model: ModelProcess
 ) -> None:
+    before = model.requests()["count"]
     asked = ["--session", "slow", "--message-id", "m1", "[latency 2] [text at last]"]
     late = cli("ask", "--timeout", "0.5", *asked, **shared.where)
     assert late.returncode == 124
     assert "The work goes on" in late.stderr
-    before = model.requests()["count"]
     assert cli("ask", *asked, **shared.where).stdout == "at last\n"
-    assert model.requests()["count"] == before  # attached, not asked again
+    assert model.requests()["count"] == before + 1  # attached, not asked again
 
 
 def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(

@@ -166,7 +166,7 @@ async def test_an_account_that_has_to_wait_waits_in_every_chat(
 ) -> None:
     """I3: one gate per account, in front of everything; what its vendor told one chat counts."""
     await among(world, max_length=10)
-    world.service.set_faults(Faults(account_floods=1, retry_after=0.5))
+    world.service.set_faults(Faults(account_floods=1, retry_after=1.5))
     world.model.say(text, "next")
     world.say("hi")
     await until(lambda: bool(world.service.ledger().attempts))

@@ -94,18 +94,18 @@ async def test_a_stream_may_take_longer_than_the_time_between_two_tokens(
     lease: Lease, said: Say
 ) -> None:
     client = lease(limits=Limits(between_tokens=1.0))
-    events = await said(client, "[delay 0.2] [text " + "x" * 80 + "]")
+    events = await said(client, "[delay 0.1] [text " + "x" * 80 + "]")
     assert events[-1].message.text == "x" * 80
 
 
 async def test_a_slow_consumer_is_not_the_providers_fault(lease: Lease) -> None:
-    client = lease(limits=Limits(between_tokens=0.2))
+    client = lease(limits=Limits(between_tokens=0.6))
     texts = []
     async for event in client.stream(ask("[delay 0.01] [text " + "x" * 80 + "]")):
         if isinstance(event, TextDelta):
             texts.append(event.text)
             if len(texts) == 1:
-                await asyncio.sleep(0.6)
+                await asyncio.sleep(1.0)
     assert "".join(texts) == "x" * 80
 
 

@@ -53,6 +53,6 @@ async def test_a_stand_in_answers_when_the_model_fails_for_good(tmp_path: Path) 
             model.script({"status": 401})
             assert await ask(gateway, "hi") == "You said: hi"
             asked = [body["model"] for body in model.requests()["requests"]]
-            assert asked == ["scripted", "second"]
+            assert asked[:2] == ["scripted", "second"]  # whoever titles the session comes later
         finally:
             await asyncio.to_thread(gateway.end)

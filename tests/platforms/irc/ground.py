@@ -197,7 +197,7 @@ async def irc_on_ngircd(server: Ngircd, new_nick: Callable[[str], str]) -> Async
             people[each].do("JOIN", channel)
         proxy = await stack.enter_async_context(Proxy(server.port))
         settings = settings_for(proxy.port, nick=bot, channels=(channel,))
-        yield NgircdGround(door_to(settings, folder, patience=3.0), settings, proxy, people)
+        yield NgircdGround(door_to(settings, folder, patience=6.0), settings, proxy, people)
 
 
 @asynccontextmanager
