@@ -66,6 +66,8 @@ def _changes(db: apsw.Connection) -> Iterator[tuple[str, str, str]]:
 
 
 def _name(work: Callable[..., Any]) -> str:
+    while isinstance(work, partial) and "work" in work.keywords:
+        work = work.keywords["work"]  # somebody acts: with the row of that in the same commit
     done = work.func if isinstance(work, partial) else work
     return f"{done.__module__.rpartition('.')[2]}.{done.__name__}"
 

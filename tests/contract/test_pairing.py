@@ -207,7 +207,7 @@ async def test_a_right_code_clears_the_wrong_ones(door: World) -> None:
 
 async def test_who_is_denied_hears_nothing_more_for_that_hour(door: World) -> None:
     code = await given_code(door)
-    await door.gateway.pairing.deny("eve")
+    await door.gateway.pairing.deny("eve", by=OPERATOR)
     assert not door.gateway.pairing.pending()
     assert (await door.gateway.pairing.approve(code, by=OPERATOR)).wrong
     await door.die()
@@ -216,19 +216,19 @@ async def test_who_is_denied_hears_nothing_more_for_that_hour(door: World) -> No
     door.say("please", chat="eve", user="eve")
     assert await quiet(door) == 1
     with pytest.raises(PairingRefused, match="Nobody called eve waits"):
-        await door.gateway.pairing.deny("eve")
+        await door.gateway.pairing.deny("eve", by=OPERATOR)
 
 
 async def test_who_is_revoked_is_a_stranger_at_once_and_after_a_crash(door: World) -> None:
     await door.gateway.pairing.approve(await given_code(door), by=OPERATOR)
     await door.sent(2)
-    await door.gateway.pairing.revoke("simulated:default:eve")
+    await door.gateway.pairing.revoke("simulated:default:eve", by=OPERATOR)
     await given_code(door, sent=3)
     await door.die()
     await door.start()
     assert not door.gateway.paired.people()
     with pytest.raises(PairingRefused, match="let in by a code"):
-        await door.gateway.pairing.revoke("eve")
+        await door.gateway.pairing.revoke("eve", by=OPERATOR)
 
 
 async def test_nobody_is_shielded_by_who_took_their_name_for_an_id(door: World) -> None:
@@ -238,7 +238,7 @@ async def test_nobody_is_shielded_by_who_took_their_name_for_an_id(door: World) 
     await door.sent(2)
     mocking = await given_code(door, eve, sent=3)
     await door.gateway.pairing.approve(mocking, by=OPERATOR)
-    await door.gateway.pairing.revoke(eve)
+    await door.gateway.pairing.revoke(eve, by=OPERATOR)
     assert [each.principal for each in door.gateway.pairing.paired.people()] == [
         f"simulated:default:{eve}"
     ]

@@ -9,8 +9,10 @@ from aiohttp import web
 
 from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.control.copying import Copying
+from holdfast.core.audit import Act
 from holdfast.core.backup import Copied
 from holdfast.core.errors import StoreError
+from holdfast.service.clock import SystemClock
 from holdfast.service.paths import Paths, private_dir
 
 Tell = Callable[[Copied], None]
@@ -24,12 +26,16 @@ class Held:
         self.go = asyncio.Event()
         self.broken_off = asyncio.Event()
         self.looked = 0
+        self.acts: list[Act] = []
         self.at_once = 0
         self.most_at_once = 0
         self.error = ""
 
     async def look(self) -> None:
         self.looked += 1
+
+    async def record_act(self, act: Act) -> None:
+        self.acts.append(act)
 
     async def copy_to(self, path: Path, *, tell: Tell) -> None:
         self.at_once += 1
@@ -58,7 +64,7 @@ async def client(store: Held, tmp_path: Path) -> AsyncIterator[ControlClient]:
     paths = Paths(tmp_path / "home")
     private_dir(paths.run)
     application = web.Application()
-    application.add_routes(Copying(store, shelf_changed=store.look).routes())
+    application.add_routes(Copying(store, clock=SystemClock(), shelf_changed=store.look).routes())
     runner = web.AppRunner(application, shutdown_timeout=1.0)
     await runner.setup()
     await web.UnixSite(runner, str(paths.control_socket)).start()

@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 import msgspec
+from tests.faults import audit_law
 from tests.faults.world import SETTLES_WITHIN, World
 from tests.looking import looking_into
 
@@ -82,6 +83,7 @@ class Books:
             self.outbox = {row.id: row for row in owed}
             self.turns = {row["id"]: row for row in _rows(db, "turns")}
             self.transcripts = _transcripts(db)
+            self.unaudited = list(audit_law.breaches(db))
 
     def told_in(self, row: Accepted) -> Accepted:
         """The row whose reply is this row's reply too."""
@@ -229,6 +231,11 @@ def fit_for_a_provider(books: Books) -> Iterator[str]:
             yield f"the transcript of {session_id}: {why}"
 
 
+def audited_once(books: Books) -> Iterator[str]:
+    """K2: a call's end and its row of the audit are one commit, whatever cut the process."""
+    yield from books.unaudited
+
+
 LAWS = (
     accepted_once,
     ended_visibly,
@@ -238,6 +245,7 @@ LAWS = (
     done_once,
     nothing_open,
     fit_for_a_provider,
+    audited_once,
 )
 
 

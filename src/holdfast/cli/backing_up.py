@@ -31,6 +31,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     workspaces: bool = False
     secrets: bool = False
     keep: int | None = None
+    due: bool = False  # nobody asked for it: it is one of those that the gateway makes by itself
 
 
 def create(home: Path, asked: Asked, *, gently: bool, as_json: bool) -> None:
@@ -62,7 +63,7 @@ def made(home: Path, asked: Asked) -> Path:
     with shelf.staging(folder) as room:
         needed = database.stat().st_size
         packing.enough_room(folder, 2 * needed)
-        _copy(home, room / DATABASE)
+        _copy(home, room / DATABASE, due=asked.due)
         wanted = packing.Wanted(
             version=__version__,
             at=time.time(),
@@ -91,18 +92,18 @@ def _destination(home: Path, to: str | None) -> tuple[Path, Path | None]:
     return path.parent, path
 
 
-def _copy(home: Path, to: Path) -> None:
+def _copy(home: Path, to: Path, *, due: bool) -> None:
     try:
-        _copy_live(home, to)
+        _copy_live(home, to, due=due)
     except GatewayDown:
         to.unlink(missing_ok=True)
         with HomeLock(home, purpose=_PURPOSE):
             _copy_offline(Paths(home).db, to)
 
 
-def _copy_live(home: Path, to: Path) -> None:
+def _copy_live(home: Path, to: Path, *, due: bool) -> None:
     lines = ControlClient(Paths(home), timeout=_ANSWERS_WITHIN).follow(
-        "/backup/copy", {"to": str(to)}
+        "/backup/copy", {"to": str(to), "due": due}
     )
     last: dict[str, Any] = {}
     with share_bar("Copying") as reached:

@@ -40,7 +40,11 @@ def create(
     from holdfast.cli import backing_up  # noqa: PLC0415 - not needed for --help
 
     asked = backing_up.Asked(
-        to=to, workspaces=include_workspaces, secrets=include_secrets, keep=keep
+        to=to,
+        workspaces=include_workspaces,
+        secrets=include_secrets,
+        keep=keep,
+        due=gently,
     )
     backing_up.create(chosen_home(), asked, gently=gently, as_json=as_json)
 

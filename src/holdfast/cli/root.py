@@ -33,6 +33,7 @@ COMMANDS = {
     ),
     "pairing": Lazy("holdfast.cli.pairing", "Let people in who wrote to a bot; send them away."),
     "logs": Lazy("holdfast.cli.logs", "Read the gateway's log."),
+    "audit": Lazy("holdfast.cli.audit", "See who asked, who allowed it, and what was done."),
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "backup": Lazy("holdfast.cli.backup", "Back up a home, running or not; list and verify."),
     "restore": Lazy("holdfast.cli.restore", "Put a backup back, or save a damaged database."),

@@ -22,7 +22,7 @@ _JSON_LINES = "application/x-ndjson"
 
 def export(api: ApiClient, name: str, *, output: str | None) -> None:
     session = find_session(api, name)
-    with _destination(output) as file:
+    with destination(output) as file:
         for piece in api.pieces(f"/sessions/{quote(session.id, safe='')}/export"):
             file.write(piece)
     if output is not None:
@@ -51,7 +51,7 @@ def delete(api: ApiClient, names: tuple[str, ...], *, yes: bool) -> None:
 
 
 @contextmanager
-def _destination(output: str | None) -> Iterator[BinaryIO]:
+def destination(output: str | None) -> Iterator[BinaryIO]:
     """Where an export goes; a file is for its owner alone, and is whole or not there."""
     if output is None:
         yield sys.stdout.buffer

@@ -9,18 +9,25 @@ from typing import Any, Protocol
 import msgspec
 from aiohttp import web
 
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import ASKED, GATEWAY, Act, AuditKind
 from holdfast.core.backup import Copied
 from holdfast.core.errors import StoreError
+from holdfast.core.ports import Clock
 
 _TOLD_EVERY = 0.3  # seconds
 
 
 class Copyable(Protocol):
     async def copy_to(self, path: Path, *, tell: Callable[[Copied], None]) -> None: ...
+    def record_act(self, act: Act) -> Awaitable[None]: ...
 
 
 class CopyAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`due`: nobody asked for it; it is one of those that the gateway makes by itself."""
+
     to: str
+    due: bool = False
 
 
 class _Told:
@@ -39,9 +46,12 @@ class Copying:
     to the process that asked, which can be as slow as it likes.
     """
 
-    def __init__(self, store: Copyable, *, shelf_changed: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, store: Copyable, *, clock: Clock, shelf_changed: Callable[[], Awaitable[None]]
+    ) -> None:
         """`shelf_changed` looks at the backups that are there."""
         self._store = store
+        self._clock = clock
         self._shelf_changed = shelf_changed
         self._busy = asyncio.Lock()
 
@@ -58,7 +68,8 @@ class Copying:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         """JSON lines: how far it has come, and last `{"copied": true}` or `{"error": …}`."""
-        to = _asked(await request.read())
+        asked, to = _asked(await request.read())
+        await self._note(asked)
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
         await response.prepare(request)
         # One at a time: two would take twice the disk from those who talk.
@@ -66,6 +77,12 @@ class Copying:
             async for line in lines:
                 await response.write(msgspec.json.encode(line) + b"\n")
         return response
+
+    async def _note(self, asked: CopyAsked) -> None:
+        """Before it is made: the copy tells of itself."""
+        actor = GATEWAY if asked.due else OPERATOR
+        kind, at = AuditKind.BACKUP_MADE, self._clock.now()
+        await self._store.record_act(Act(kind=kind, actor=actor, at=at, outcome=ASKED))
 
     async def _copied(self, to: Path) -> AsyncGenerator[Any, None]:
         """Whoever stops listening has it broken off."""
@@ -86,11 +103,12 @@ class Copying:
             await asyncio.wait({copying})
 
 
-def _asked(body: bytes) -> Path:
+def _asked(body: bytes) -> tuple[CopyAsked, Path]:
     try:
-        to = Path(msgspec.json.decode(body, type=CopyAsked).to)
+        asked = msgspec.json.decode(body, type=CopyAsked)
     except msgspec.MsgspecError as error:
         raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
+    to = Path(asked.to)
     if not to.is_absolute() or not to.parent.is_dir() or to.exists():
         raise web.HTTPBadRequest(text=f"{to} must be a new file, by its whole path")
-    return to
+    return asked, to

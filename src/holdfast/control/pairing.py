@@ -36,10 +36,12 @@ class PairingDesk:
         return await _told(self._known().approve(asked.code, by=OPERATOR))
 
     async def _deny(self, request: web.Request) -> web.Response:
-        return await _told(self._known().deny((await _read(request, PairingWho)).who))
+        who = (await _read(request, PairingWho)).who
+        return await _told(self._known().deny(who, by=OPERATOR))
 
     async def _revoke(self, request: web.Request) -> web.Response:
-        return await _told(self._known().revoke((await _read(request, PairingWho)).who))
+        who = (await _read(request, PairingWho)).who
+        return await _told(self._known().revoke(who, by=OPERATOR))
 
     def _known(self) -> Pairing:
         if not self._ready():

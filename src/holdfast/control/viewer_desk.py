@@ -7,6 +7,10 @@ from aiohttp import web
 
 from holdfast.control.viewers import ViewerRefused, Viewers
 from holdfast.control.visitor import VisitorRole
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import ASKED, REFUSED, Act, AuditKind
+from holdfast.core.journal import Journal
+from holdfast.core.ports import Clock
 
 
 class TokenView(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,10 +26,13 @@ class NamedToken(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ViewerDesk:
-    """Owns nothing: `Viewers` does what is asked."""
+    """Owns nothing: `Viewers` does what is asked. Tokens are kept in a file, so that the row of the
+    audit is written before, and again where it came to nothing."""
 
-    def __init__(self, viewers: Viewers) -> None:
+    def __init__(self, viewers: Viewers, *, journal: Journal, clock: Clock) -> None:
         self._viewers = viewers
+        self._journal = journal
+        self._clock = clock
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -43,20 +50,30 @@ class ViewerDesk:
 
     async def _add(self, request: web.Request) -> web.Response:
         named = await _read(request)
+        await self._note(AuditKind.TOKEN_ADDED, named.name, ASKED)
         try:
             token = await self._viewers.add(named.name)
         except ViewerRefused as refused:
+            await self._note(AuditKind.TOKEN_ADDED, named.name, REFUSED)
             raise web.HTTPConflict(text=str(refused)) from None
         role = VisitorRole.VIEWER
         return _json({"name": named.name, "role": role, "token": token.reveal()})
 
     async def _revoke(self, request: web.Request) -> web.Response:
         named = await _read(request)
+        await self._note(AuditKind.TOKEN_REVOKED, named.name, ASKED)
         try:
             await self._viewers.revoke(named.name)
         except ViewerRefused as refused:
+            await self._note(AuditKind.TOKEN_REVOKED, named.name, REFUSED)
             raise web.HTTPNotFound(text=str(refused)) from None
         return _json({"revoked": named.name})
+
+    async def _note(self, kind: AuditKind, name: str, outcome: str) -> None:
+        at = self._clock.now()
+        await self._journal.record_act(
+            Act(kind=kind, actor=OPERATOR, at=at, subject=name, outcome=outcome)
+        )
 
 
 async def _read(request: web.Request) -> NamedToken:

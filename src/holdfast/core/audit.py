@@ -40,7 +40,6 @@ class AuditKind(StrEnum):
     PAIRING_DENIED = "pairing.denied"
     PAIRING_REVOKED = "pairing.revoked"
     PAIRING_WRONG_CODE = "pairing.wrong_code"
-    SESSION_OPENED = "session.opened"
     SESSION_IMPORTED = "session.imported"
     SESSION_RENAMED = "session.renamed"
     SESSION_SUSPENDED = "session.suspended"

@@ -79,6 +79,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
     about: About | None = None  # None: as it was, or the person
     text: str = ""
     room: int = 0
+    by: str = ""  # who wants it, where that is nobody's message and no call of an agent
     at: float
 
 

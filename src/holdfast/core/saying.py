@@ -21,6 +21,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
     delivery: NewDelivery
     note: NoteMessage | None = None
+    by: Speaker = Speaker.AGENT
     at: float
 
 

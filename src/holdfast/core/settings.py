@@ -236,6 +236,7 @@ class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     # Platforms may send an event again for weeks; one that is forgotten would count as new.
     inbox_days: Annotated[int, msgspec.Meta(ge=30)] = 90
     outbox_days: Annotated[int, msgspec.Meta(ge=1)] = 30
+    audit_days: Annotated[int, msgspec.Meta(ge=0)] = 365  # 0: for ever
 
 
 class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.config.error import nearest
 from holdfast.core.account import AccountState, NoSuchAccount
+from holdfast.core.approval import OPERATOR
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import ConnectError, HoldfastError, LineLost, SendError, Throttled
 from holdfast.core.facts import PlatformFacts
@@ -110,13 +111,13 @@ class Accounts:
                 f"{line.name} is served by the gateway itself; to do without it, set "
                 f"platforms.{name}.enabled = false and restart."
             )
-        await self._paused.add((name, account))
+        await self._paused.add((name, account), by=OPERATOR)
         return await self._within(line, line.pause())
 
     async def resume(self, name: str, account: str) -> PlatformFacts:
         """Also one that was refused, or that waits for its next try, is tried now."""
         line = self._line(name, account)
-        await self._paused.remove((name, account))
+        await self._paused.remove((name, account), by=OPERATOR)
         return await self._within(line, line.resume())
 
     async def check(self, name: str, account: str) -> PlatformFacts:

@@ -32,6 +32,7 @@ class Aside:
     ) -> None:
         self.open_turn = open_turn
         self.fallen = fallen  # another model than the first has done a part of it
+        self.by = ""  # who stopped it, where that is nobody's command
         self.ends: list[InboxEnd] = []  # of those who stopped it, with what they are told
         self.deliveries: list[NewDelivery] = []
         self.stopped = False
@@ -53,11 +54,14 @@ class Aside:
         """The message whose end is the end of this turn; None: that is on its way to the log."""
         return None if self._ending else self.rows[-1].id
 
-    def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
+    def stop(
+        self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery], *, by: str = ""
+    ) -> bool:
         """It is not gone on with; False: it has ended already, in another way or by another."""
         if self._ending is not None:
             return False
         self.stopped = True
+        self.by = self.by or by
         self.ends.extend(ends)
         self.deliveries.extend(deliveries)
         self._approvals.withdraw(at=self._house.clock.now())
@@ -98,7 +102,12 @@ class Aside:
         messages, at = [record.message for record in records], house.clock.now()
         if self.stopped:
             self._ending = stopped_aside(
-                self.open_turn, messages=messages, ends=self.ends, deliveries=self.deliveries, at=at
+                self.open_turn,
+                messages=messages,
+                ends=self.ends,
+                deliveries=self.deliveries,
+                by=self.by,
+                at=at,
             )
         else:
             self._ending = abandoned(

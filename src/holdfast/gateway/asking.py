@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from holdfast.agent.work import Waiting, Wish
-from holdfast.core.approval import REQUESTER, Approval, ApprovalState, Ask
+from holdfast.core.approval import REQUESTER, Approval, ApprovalState, Ask, StandingRule
 from holdfast.core.crash import CrashPoint
 from holdfast.core.ids import ApprovalId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
@@ -58,6 +58,7 @@ class Permission:
         self._row = row  # the message that the turn answers
         self._settings = settings
         self._may_ask = may_ask  # raises where it is too late to ask anybody
+        self.allowed = ""  # by what the last wish may be run, where nobody was asked
 
     async def of(self, wish: Wish, later: Sequence[Wish]) -> ToolOutput | None:
         """As `agent.work.Work.permit` promises it."""
@@ -65,7 +66,10 @@ class Permission:
         if asked is not None:
             return _outcome(asked)
         verdict = await self._verdict(wish)
-        if not isinstance(verdict, Judgement):
+        if isinstance(verdict, str):
+            self.allowed = verdict
+            return None
+        if isinstance(verdict, ToolOutput):
             return verdict
         wanted = [(wish, verdict)]
         for each in later:
@@ -75,33 +79,34 @@ class Permission:
         await self._ask(wanted)
         raise Waiting
 
-    async def _verdict(self, wish: Wish) -> Judgement | ToolOutput | None:
-        """None: it may run. A judgement: people are to be asked about it."""
+    async def _verdict(self, wish: Wish) -> Judgement | ToolOutput | str:
+        """A word: it may run, by that. A judgement: people are to be asked about it."""
         judgement = self._judged(wish)
         if judgement.level is Level.HARMLESS:
-            return None
+            return "harmless"
         if judgement.level is Level.HOPELESS:
             return _refused(_HOPELESS, judgement)
         match self._settings.mode:
             case ApprovalMode.OFF:
-                return None
+                return "mode off"
             case ApprovalMode.REFUSE:
                 return _refused(_UNWANTED, judgement)
-        return None if await self._stands(judgement) else judgement
+        rule = await self._stands(judgement)
+        return judgement if rule is None else f"standing {rule.id}"
 
     def _judged(self, wish: Wish) -> Judgement:
         if wish.to is not None:
             return self._house.outreach.judged(wish.to, self._row)
         return self._house.judge.judge(wish.command)
 
-    async def _stands(self, judgement: Judgement) -> bool:
-        """Whether this person, or somebody for them, has allowed what this rule asks about."""
+    async def _stands(self, judgement: Judgement) -> StandingRule | None:
+        """By which this person, or somebody for them, has allowed what this rule asks about."""
         if not judgement.rule:
-            return False
+            return None
         rules = await self._house.store.standing_rules(
             principal=self._requester, rule=judgement.rule
         )
-        return any(rule.holds_in(self._asked_in) for rule in rules)
+        return next((rule for rule in rules if rule.holds_in(self._asked_in)), None)
 
     async def _ask(self, wanted: Sequence[tuple[Wish, Judgement]]) -> None:
         self._may_ask()  # in the breath of the write: what was looked up before took its time

@@ -174,7 +174,8 @@ class Course:
         self._house.feeds.committed(lane.session_id)
         if aside.stopped:
             at = self._house.clock.now()
-            turn.end(stopped(turn, ends=aside.ends, deliveries=aside.deliveries, at=at))
+            ends, told = aside.ends, aside.deliveries
+            turn.end(stopped(turn, ends=ends, deliveries=told, by=aside.by, at=at))
         elif lane.held:  # since it was looked at: nobody has told this turn to park
             turn.leave(LeftAs.PARKED)
         return turn

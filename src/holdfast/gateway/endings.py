@@ -115,9 +115,11 @@ def stopped(
     *,
     ends: Sequence[InboxEnd],
     deliveries: Sequence[NewDelivery],
+    by: str,
     at: float,
 ) -> EndTurn:
-    """Ended for good by its user; `ends` and `deliveries` are the command's own."""
+    """Ended for good by its user; `ends` and `deliveries` are the command's own. `by`: who wants
+    it, where that is nobody's command."""
     return EndTurn(
         turn_id=turn.turn_id,
         session_id=turn.session_id,
@@ -126,6 +128,7 @@ def stopped(
         usage=turn.usage,
         deliveries=tuple(deliveries),
         inbox_ends=(*superseded(turn.rows), *ends),
+        by=by,
         reason=STOPPED,
         at=at,
     )
@@ -137,6 +140,7 @@ def stopped_aside(
     messages: Sequence[Message],
     ends: Sequence[InboxEnd],
     deliveries: Sequence[NewDelivery],
+    by: str,
     at: float,
 ) -> EndTurn:
     """The same of a turn that nobody runs; `messages` is its session's transcript."""
@@ -148,6 +152,7 @@ def stopped_aside(
         usage=open_turn.usage,
         deliveries=tuple(deliveries),
         inbox_ends=(*superseded(open_turn.rows), *ends),
+        by=by,
         reason=STOPPED,
         at=at,
     )

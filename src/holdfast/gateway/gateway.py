@@ -19,6 +19,7 @@ from holdfast.gateway.commands.command import Command
 from holdfast.gateway.commands.desk import CommandDesk
 from holdfast.gateway.connection import Ground
 from holdfast.gateway.delivery import Delivery
+from holdfast.gateway.denials import Denials
 from holdfast.gateway.documents.documents import Documents
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.expiry import Expiry
@@ -137,10 +138,11 @@ class Gateway:
             watchers=self.house.watchers,
         )
         groups = Groups(parts.settings)
+        self.denials = Denials(parts.store, clock=parts.clock)
         threshold = Threshold(
             authority,
             groups,
-            Strangers(self.house, self.paired),
+            Strangers(self.house, self.paired, denials=self.denials),
             clock=parts.clock,
         )
         self.documents = Documents()

@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from holdfast.core.audit import GATEWAY
 from holdfast.core.ids import SessionId
 from holdfast.gateway import leaving
 from holdfast.gateway.endings import STOPPED
@@ -57,10 +58,10 @@ class Insisting:
 
         return see
 
-    async def stop(self, session_id: SessionId) -> bool:
+    async def stop(self, session_id: SessionId, *, by: str = GATEWAY) -> bool:
         """What /stop does, without a message; False: nothing was running."""
         see = self.stopping(session_id, at=self._house.clock.now())
-        stopped = await leaving.stop(self._house, self._lanes, session_id)
+        stopped = await leaving.stop(self._house, self._lanes, session_id, by=by)
         if stopped:
             await see()
         return stopped

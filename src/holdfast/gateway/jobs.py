@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
+from holdfast.core.audit import Act, AuditKind, actor_named
 from holdfast.core.ids import PrincipalId
 from holdfast.core.job import (
     LONGEST_TEXT,
@@ -20,6 +21,7 @@ from holdfast.core.job import (
     RunPlan,
     WantedJob,
 )
+from holdfast.core.journal import Journal
 from holdfast.core.ports import Clock, Store
 from holdfast.core.run_planning import REPLACED
 from holdfast.core.schedule import BadSchedule, Schedule, next_due, shortest_gap
@@ -131,7 +133,7 @@ class Jobs:
     async def run_now(self, job_id: int, person: Person, *, key: str) -> str:
         """Have it run once more, now; the id of that run, which is there once for each `key`."""
         plan, replaces = await self.to_run(job_id, person, key=key)
-        await self._store.plan_runs(plan)
+        await self._acting(AuditKind.JOB_RUN, plan.job_id, person).plan_runs(plan)
         await self.planned(plan, replaces=replaces)
         return plan.runs[0].id
 
@@ -158,8 +160,13 @@ class Jobs:
     async def stop_run(self, job_id: int, person: Person) -> bool:
         """What runs of it is stopped, and what waits is not begun; False: there was nothing."""
         job = await self.find(job_id, person)
-        dropped = await self._store.skip_runs(job.id, why=STOPPED)
+        acting = self._acting(AuditKind.JOB_STOPPED, job.id, person)
+        dropped = await acting.skip_runs(job.id, why=STOPPED)
         return await self.stop_work(job.id) or dropped > 0
+
+    def _acting(self, kind: AuditKind, job_id: JobId, person: Person) -> Journal:
+        actor, at = actor_named(person.principal), self._clock.now()
+        return self._store.acting(Act(kind=kind, actor=actor, at=at, subject=str(job_id)))
 
     async def stop_work(self, job_id: JobId) -> bool:
         """What runs of it is stopped; False: nothing does."""

@@ -121,18 +121,21 @@ class Lane:
         if turn is None:
             self.approvals.wake()
 
-    def stop(self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery]) -> bool:
+    def stop(
+        self, ends: Sequence[InboxEnd], deliveries: Sequence[NewDelivery], *, by: str = ""
+    ) -> bool:
         """End the open turn for good; False: nothing is running.
 
-        `ends` and `deliveries` are the command's own, and commit together with the turn's.
+        `ends` and `deliveries` are the command's own, and commit together with the turn's. `by`:
+        who wants it, where no command is among them.
         """
         if self.aside is not None:
-            return self.aside.stop(ends, deliveries)
+            return self.aside.stop(ends, deliveries, by=by)
         turn = self.turn
         if turn is None:
             return False
         at = self._house.clock.now()
-        turn.end(stopped(turn, ends=ends, deliveries=deliveries, at=at))
+        turn.end(stopped(turn, ends=ends, deliveries=deliveries, by=by, at=at))
         turn.cancel()
         return True
 

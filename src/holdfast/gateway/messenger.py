@@ -5,8 +5,11 @@ import asyncio
 import msgspec
 
 from holdfast.agent.agent import Agent
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.errors import Refused
 from holdfast.core.ids import DeliveryId, SessionId, TurnId
+from holdfast.core.journal import Journal
 from holdfast.core.message import NoteMessage
 from holdfast.core.outbox import Address, DeliveryKind, NewDelivery, OwedFile
 from holdfast.core.ports import Clock, Store
@@ -107,7 +110,8 @@ class Messenger:
             turn_id=None if elsewhere else message.turn_id,
             file=message.file,
         )
-        return await asyncio.shield(self._say(Said(delivery=new, note=note, at=self._clock.now())))
+        said = Said(delivery=new, note=note, by=message.speaker, at=self._clock.now())
+        return await asyncio.shield(self._say(said))
 
     def _say(self, said: Said) -> "asyncio.Future[bool]":
         """On its way to the log; an agent that is there remembers it in the same breath, as all
@@ -116,11 +120,26 @@ class Messenger:
         agent = None
         if said.note is not None and session_id is not None:
             agent = self._cache.find(session_id)
-        writing = asyncio.ensure_future(self._store.say(said))
+        writing = asyncio.ensure_future(self._journal(said).say(said))
         if agent is not None and said.note is not None:
             agent.remember(said.note)
         writing.add_done_callback(lambda done: self._committed(said, agent, done))
         return writing
+
+    def _journal(self, said: Said) -> Journal:
+        """What an agent sends is told of by its call."""
+        if said.by is not Speaker.OWNER:
+            return self._store
+        new = said.delivery
+        act = Act(
+            kind=AuditKind.MESSAGE_SENT,
+            actor=OPERATOR,
+            at=said.at,
+            session_id=new.session_id,
+            subject=f"{new.address.platform}:{new.address.account}:{new.address.chat_id}",
+            words={"text": new.text or ""} if new.session_id is not None else {},
+        )
+        return self._store.acting(act)
 
     def _committed(self, said: Said, agent: Agent | None, done: "asyncio.Future[bool]") -> None:
         fresh = worked(done) and done.result()

@@ -67,26 +67,26 @@ class Pairing:
         async with self._deciding:
             self._check_open()
             request = await self._asked_with(typed)
-            decided = self._wrong() if request is None else self._let_in(request, by=by)
+            decided = self._wrong(by=by) if request is None else self._let_in(request, by=by)
             return await self._kept(decided, keep)
 
-    async def deny(self, name: str, *, keep: "Keep | None" = None) -> Decided:
+    async def deny(self, name: str, *, by: str, keep: "Keep | None" = None) -> Decided:
         """Their code is worth nothing any more, and they get no other in its time. They are not
         told: whoever asks without being known is owed nothing."""
         async with self._deciding:
             names = [each.principal for each in self.pending()]
             who = _meant(name, names, nobody="waits to be let in")
             at = self._house.clock.now()
-            change = PairingChange(kind=PairingKind.DENY, principal=who, at=at)
+            change = PairingChange(kind=PairingKind.DENY, principal=who, by=by, at=at)
             return await self._kept(Decided(change=change, text=f"Denied: {who}."), keep)
 
-    async def revoke(self, name: str, *, keep: "Keep | None" = None) -> Decided:
+    async def revoke(self, name: str, *, by: str, keep: "Keep | None" = None) -> Decided:
         """From the commit on they are a stranger; what runs for them runs to its end."""
         async with self._deciding:
             names = [each.principal for each in self.paired.people()]
             who = _meant(name, names, nobody="was let in by a code")
             at = self._house.clock.now()
-            change = PairingChange(kind=PairingKind.REVOKE, principal=who, at=at)
+            change = PairingChange(kind=PairingKind.REVOKE, principal=who, by=by, at=at)
             text = f"Revoked: {who} may not talk here any more."
             return await self._kept(Decided(change=change, text=text), keep)
 
@@ -122,11 +122,11 @@ class Pairing:
                 return request
         return None
 
-    def _wrong(self) -> Decided:
+    def _wrong(self, *, by: str) -> Decided:
         now, count = self._house.clock.now(), self.paired.wrong.count + 1
         left = MOST_WRONG - count
         wrong = WrongCodes(count=count) if left else WrongCodes(locked_until=now + LOCKED_FOR)
-        change = PairingChange(kind=PairingKind.WRONG, wrong=wrong, at=now)
+        change = PairingChange(kind=PairingKind.WRONG, wrong=wrong, by=by, at=now)
         more = f"{left} more wrong ones" if left > 1 else "One more wrong one"
         told = f"{more} and none is taken for an hour." if left else "None is taken for an hour."
         return Decided(change=change, text=f"Nobody has this code, or it is over. {told}")

@@ -5,6 +5,8 @@ import asyncio
 import msgspec
 
 from holdfast.core.account import PausedAccount
+from holdfast.core.audit import Act, AuditKind
+from holdfast.core.journal import Journal
 from holdfast.core.ports import Clock, Store
 
 _KEY = "paused_accounts"
@@ -29,20 +31,28 @@ class Paused:
     def __contains__(self, key: tuple[str, str]) -> bool:
         return key in self._all
 
-    async def add(self, key: tuple[str, str]) -> None:
+    async def add(self, key: tuple[str, str], *, by: str) -> None:
         """Returns when it is kept."""
         async with self._changing:
             platform, account = key
             now = PausedAccount(platform=platform, account=account, at=self._clock.now())
-            await self._keep({key: now, **self._all})
+            store = self._store.acting(self._act(AuditKind.ACCOUNT_PAUSED, key, by))
+            await self._keep({key: now, **self._all}, store)
 
-    async def remove(self, key: tuple[str, str]) -> None:
-        """Returns when it is kept."""
+    async def remove(self, key: tuple[str, str], *, by: str) -> None:
+        """Returns when it is kept, that somebody wanted it also where it was not on the list."""
         async with self._changing:
-            if key in self._all:
-                await self._keep({other: row for other, row in self._all.items() if other != key})
+            act = self._act(AuditKind.ACCOUNT_RESUMED, key, by)
+            if key not in self._all:
+                await self._store.record_act(act)
+                return
+            wanted = {other: row for other, row in self._all.items() if other != key}
+            await self._keep(wanted, self._store.acting(act))
 
-    async def _keep(self, wanted: dict[tuple[str, str], PausedAccount]) -> None:
+    async def _keep(self, wanted: dict[tuple[str, str], PausedAccount], store: Journal) -> None:
         text = msgspec.json.encode(list(wanted.values())).decode()
-        await self._store.set_meta(_KEY, text)
+        await store.set_meta(_KEY, text)
         self._all = wanted
+
+    def _act(self, kind: AuditKind, key: tuple[str, str], by: str) -> Act:
+        return Act(kind=kind, actor=by, at=self._clock.now(), subject=":".join(key))

@@ -1,5 +1,6 @@
 """Resending: a delivery that ended without a receipt is owed again, because somebody wants it."""
 
+from holdfast.core.approval import OPERATOR
 from holdfast.core.errors import HoldfastError
 from holdfast.core.outbox import DeliveryKind, DeliveryRow, DeliveryState
 from holdfast.gateway.delivery import Delivery
@@ -17,7 +18,7 @@ async def resend(house: House, delivery: Delivery, row: DeliveryRow) -> Delivery
     not at all where the platform finds that it has it. Raises `NotResent`."""
     if (why := why_not(house, delivery, row)) is not None:
         raise NotResent(why)
-    owed = await house.store.owe_again(row.id, at=house.clock.now())
+    owed = await house.store.owe_again(row.id, by=OPERATOR, at=house.clock.now())
     if owed is None:
         raise NotResent("somebody was quicker: it is on its way.")
     delivery.recover([owed])

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
@@ -55,6 +56,9 @@ class Retention:
         messages = await self._rows(self._store.prune_inbox, now - settings.inbox_days * _DAY)
         deliveries = await self._rows(self._store.prune_outbox, now - settings.outbox_days * _DAY)
         sessions = await self._sessions(now) if settings.sessions_days else 0
+        if settings.audit_days:  # it tells of that itself
+            prune = partial(self._store.prune_audit, at=now)
+            await self._rows(prune, now - settings.audit_days * _DAY)
         if messages or deliveries or sessions or runs:
             log.info(
                 "Pruned %d sessions, %d ended messages, %d deliveries and %d runs of jobs.",

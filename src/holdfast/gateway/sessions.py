@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import tzinfo
 from typing import Any
 
+from holdfast.core.audit import GATEWAY, Act, AuditKind
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey
 from holdfast.core.inbox import InboxRow, Pointed
@@ -225,12 +226,14 @@ class SessionStore:
             self._house.feeds.changed(session_id)
         return len(suspended)
 
-    async def suspend(self, session_id: SessionId) -> bool:
+    async def suspend(self, session_id: SessionId, *, by: str = GATEWAY) -> bool:
         """What its routes are next used for happens in a fresh session. False: it was suspended
         already."""
         lane = self._lanes.get(session_id)
         routes = tuple(lane.routes) if lane is not None else ()
-        if not await self._house.store.suspend_one(session_id):
+        kind, at = AuditKind.SESSION_SUSPENDED, self._house.clock.now()
+        act = Act(kind=kind, actor=by, at=at, session_id=session_id, subject=session_id)
+        if not await self._house.store.acting(act).suspend_one(session_id):
             return False
         for route in routes:
             pointed = await self._house.store.pointed(route)

@@ -6,6 +6,7 @@ import secrets
 
 import msgspec
 
+from holdfast.core.audit import AuditKind
 from holdfast.core.ids import DeliveryId, PrincipalId
 from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.outbox import Address, DeliveryKind, NewDelivery
@@ -18,6 +19,7 @@ from holdfast.core.pairing import (
 )
 from holdfast.core.source import Author, ChatType
 from holdfast.gateway.authorise import principal_of
+from holdfast.gateway.denials import Denials
 from holdfast.gateway.destinations import origin_of
 from holdfast.gateway.house import House
 from holdfast.gateway.paired import Paired
@@ -43,8 +45,14 @@ class Strangers:
     """
 
     def __init__(
-        self, house: House, paired: Paired, *, random: Random = secrets.token_bytes
+        self,
+        house: House,
+        paired: Paired,
+        *,
+        denials: Denials,
+        random: Random = secrets.token_bytes,
     ) -> None:
+        self._denials = denials
         self._house = house
         self._paired = paired
         self._random = random
@@ -55,6 +63,8 @@ class Strangers:
         told by whichever process lives then; an event that comes twice is answered once."""
         principal = principal_of(inbound.source).id
         if not self._welcome(inbound, principal):
+            place = f"{inbound.source.platform}:{inbound.source.account}"
+            await self._denials.note(AuditKind.STRANGER_REFUSED, principal, place=place)
             return
         self._asking[principal] = inbound.source.platform, inbound.source.account
         try:

@@ -1,7 +1,7 @@
 """What a turn writes: its beginning, each step, and the one end, in this order and no other."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from holdfast.agent.agent import Agent
 from holdfast.core.crash import CrashPoint
@@ -121,7 +121,9 @@ class TurnLog:
             )
         )
 
-    def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
+    def calling(
+        self, call_ids: Sequence[CallId], *, allowed: Mapping[CallId, str]
+    ) -> Awaitable[None]:
         self.must_be_open()
         self.started_calls.update(call_ids)
         started = asyncio.ensure_future(
@@ -129,6 +131,7 @@ class TurnLog:
                 self.turn_id,
                 session_id=self.session_id,
                 call_ids=call_ids,
+                allowed=allowed,
                 at=self._house.clock.now(),
             )
         )

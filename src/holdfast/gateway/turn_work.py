@@ -71,6 +71,7 @@ class TurnWork:
         self._steers = steers
         self._screen = screen
         self._approvals = approvals
+        self._allowed: dict[CallId, str] = {}  # by what those may run that were judged
 
     @property
     def session_id(self) -> SessionId:
@@ -169,7 +170,8 @@ class TurnWork:
         return self._log.compacted(message, usage)
 
     def calling(self, call_ids: Sequence[CallId]) -> Awaitable[None]:
-        return self._log.calling(call_ids)
+        allowed = {call: self._allowed[call] for call in call_ids if call in self._allowed}
+        return self._log.calling(call_ids, allowed=allowed)
 
     def called(self, message: ToolMessage) -> Awaitable[None]:
         durable = self._log.called(message)
@@ -204,7 +206,10 @@ class TurnWork:
             settings=self._settings.approvals,
             may_ask=self._may_ask,
         )
-        return await permission.of(wish, later)
+        refusal = await permission.of(wish, later)
+        if permission.allowed:
+            self._allowed[wish.call_id] = permission.allowed
+        return refusal
 
     def _may_ask(self) -> None:
         """Raises where the gateway has marked the turn: it is about to be cut, and counted so. A

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal, Protocol
 
+import msgspec
+
 from holdfast.core.child import Child
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
@@ -55,7 +57,10 @@ class Notes:
             return Notebook(owner=owner)
         return await self.store.notebook(owner)
 
-    async def change(self, edit: Edit) -> Edited:
+    async def change(self, edit: Edit, *, by: str = "") -> Edited:
+        """`by`: who wants it, where that is nobody's message and no call of an agent."""
+        if by:
+            edit = msgspec.structs.replace(edit, by=by)
         edited = await self.store.edit_notes(edit)
         self.changed(edited)
         return edited

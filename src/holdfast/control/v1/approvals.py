@@ -9,7 +9,7 @@ from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import conflict, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import ApprovalAnswer, ApprovalView, RuleView, Verdict
-from holdfast.core.approval import Approval, Decision, Scope
+from holdfast.core.approval import OPERATOR, Approval, Decision, Scope
 from holdfast.core.ids import ApprovalId, RuleId, SessionId
 from holdfast.gateway.approvals import Answer, past
 
@@ -58,7 +58,8 @@ async def revoke_rule(room: Room, call: Call[NoQuery, None]) -> web.Response:
     rule_id = RuleId(call.part("id"))
     if rule_id not in {rule.id for rule in await room.store.standing_rules()}:
         raise not_found(f"there is no rule {rule_id!r}; GET /api/v1/approval-rules lists them.")
-    await room.store.decide_approvals(Decision(revoked=(rule_id,), at=room.clock.now()))
+    decision = Decision(revoked=(rule_id,), by=OPERATOR, at=room.clock.now())
+    await room.store.decide_approvals(decision)
     return web.Response(status=204)
 
 

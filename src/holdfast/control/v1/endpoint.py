@@ -14,9 +14,11 @@ from holdfast.control.login import from_own_page
 from holdfast.control.v1.refusals import Refused, bad, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.visitor import Visitor, VisitorRole
+from holdfast.core.audit import AuditKind
 from holdfast.core.errors import IntakeClosed, NotAllowed, RunnerError, StoreError
 
 _LARGE = 256 * 1024  # a body that takes longer to read than the event loop should be held up
+_LONGEST_SUBJECT = 200  # characters of a path that the audit has
 _NAME = re.compile(r"[A-Za-z0-9._:-]{1,200}", re.ASCII)
 _PLACE = re.compile(r" - at `\$\.?([^`]*)`$")
 
@@ -108,7 +110,7 @@ async def guarded(
     try:
         visitor = authenticate(room, request)
         if not looks:
-            _only_for_the_owner(visitor)
+            await _only_for_the_owner(room, request, visitor)
         with room.login.viewers.here(visitor, lambda: _hang_up(request)):
             return await serve(visitor)
     except Refused as refused:
@@ -148,14 +150,22 @@ def authenticate(room: Room, request: web.Request) -> Visitor:
     return visitor
 
 
-def _only_for_the_owner(visitor: Visitor) -> None:
-    if visitor.role is not VisitorRole.OWNER:
-        raise Refused(
-            403,
-            f"this needs the role {VisitorRole.OWNER}, and {visitor.name!r} has the role "
-            f"{visitor.role}, which sees everything and changes nothing.",
-            code="role",
-        )
+async def _only_for_the_owner(room: Room, request: web.Request, visitor: Visitor) -> None:
+    """Whoever else tries is refused, and the owner can see that they did."""
+    if visitor.role is VisitorRole.OWNER:
+        return
+    await room.gateway.denials.note(
+        AuditKind.REQUEST_REFUSED,
+        f"{visitor.role}:{visitor.name}",
+        place="http",
+        subject=f"{request.method} {request.path}"[:_LONGEST_SUBJECT],
+    )
+    raise Refused(
+        403,
+        f"this needs the role {VisitorRole.OWNER}, and {visitor.name!r} has the role "
+        f"{visitor.role}, which sees everything and changes nothing.",
+        code="role",
+    )
 
 
 def _hang_up(request: web.Request) -> None:

@@ -17,6 +17,8 @@ from holdfast.control.v1.job_views import (
 from holdfast.control.v1.refusals import bad, conflict, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import Stopped
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.job import ChangeKind, Job, JobId, JobRefused, WantedJob
 from holdfast.core.schedule import BadSchedule
 from holdfast.core.source import Source
@@ -114,7 +116,14 @@ async def _change(room: Room, job: Job, kind: ChangeKind) -> None:
         raise conflict(str(error), code="over") from None
     except JobRefused as error:
         raise not_found(str(error)) from None
-    await room.store.change_job(change)
+    act = Act(
+        kind=AuditKind.JOB_CHANGED,
+        actor=OPERATOR,
+        at=room.clock.now(),
+        subject=str(job.id),
+        facts={"change": kind.value},
+    )
+    await room.store.acting(act).change_job(change)
     _jobs(room).stirred()
 
 

@@ -17,6 +17,7 @@ from holdfast.control.v1.views import (
     NoteOwner,
     NoteView,
 )
+from holdfast.core.approval import OPERATOR
 from holdfast.core.memory import About, Edited, EditOutcome, Notebook, OwnerId
 
 
@@ -55,20 +56,20 @@ async def keep_note(room: Room, call: Call[NoQuery, NewNote]) -> web.Response:
             edit = notes.replace(owner, given.id, given.text, about=given.about)
     except BadNote as error:
         raise bad(str(error), param="text") from None
-    return _said(room, notes, await notes.change(edit))
+    return _said(room, notes, await notes.change(edit, by=OPERATOR))
 
 
 async def change_notebook(room: Room, call: Call[NoQuery, NotebookChange]) -> web.Response:
     notes = _notes(room)
     edit = notes.switch(OwnerId(call.body.owner), off=call.body.off)
-    return _said(room, notes, await notes.change(edit))
+    return _said(room, notes, await notes.change(edit, by=OPERATOR))
 
 
 async def forget(room: Room, call: Call[ForgetQuery, None]) -> web.Response:
     notes, asked = _notes(room), call.query
     owner = OwnerId(asked.owner)
     edit = notes.clear(owner) if asked.id is None else notes.remove(owner, asked.id)
-    return _said(room, notes, await notes.change(edit))
+    return _said(room, notes, await notes.change(edit, by=OPERATOR))
 
 
 def _notes(room: Room) -> Notes:

@@ -12,6 +12,7 @@ from holdfast.control.v1.room import Room
 from holdfast.control.v1.uploads import received
 from holdfast.control.v1.views import AcceptedView, MessageView, NewMessage, NewSteer, Stopped
 from holdfast.control.v1.voice import current_source, hand_in
+from holdfast.core.approval import OPERATOR
 from holdfast.core.events import MessageEnded
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import BusyMode, Inbound, InboxRow
@@ -89,7 +90,7 @@ async def read_message(room: Room, call: Call[WaitQuery, None]) -> web.Response:
 
 async def stop(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row, gateway = await room.session(call.part("id")), room.gateway
-    return room.say(Stopped(stopped=await gateway.insisting.stop(row.id)))
+    return room.say(Stopped(stopped=await gateway.insisting.stop(row.id, by=OPERATOR)))
 
 
 def _inbox_id(text: str) -> InboxId:

@@ -10,6 +10,7 @@ from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import Refused, conflict
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.voice import current_source, hand_in, source_of
+from holdfast.core.approval import OPERATOR
 from holdfast.core.events import MessageEnded
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Inbound
@@ -30,7 +31,7 @@ async def suspend(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row = await room.session(call.part("id"))
     if row.ended_at is not None:
         raise conflict(f"session {row.id} is over already.", code="not_current")
-    if not await room.gateway.sessions.suspend(row.id):
+    if not await room.gateway.sessions.suspend(row.id, by=OPERATOR):
         raise conflict(f"session {row.id} was suspended already.", code="suspended")
     return room.say(await room.view(row.id))
 

@@ -27,7 +27,7 @@ async def approve_pairing(room: Room, call: Call[NoQuery, PairingCode]) -> web.R
 
 async def deny_pairing(room: Room, call: Call[PairingWho, None]) -> web.Response:
     try:
-        await room.gateway.pairing.deny(call.query.who)
+        await room.gateway.pairing.deny(call.query.who, by=OPERATOR)
     except PairingRefused as refused:
         raise not_found(str(refused)) from None
     return web.Response(status=204)
@@ -35,7 +35,7 @@ async def deny_pairing(room: Room, call: Call[PairingWho, None]) -> web.Response
 
 async def revoke_pairing(room: Room, call: Call[PairingWho, None]) -> web.Response:
     try:
-        await room.gateway.pairing.revoke(call.query.who)
+        await room.gateway.pairing.revoke(call.query.who, by=OPERATOR)
     except PairingRefused as refused:
         raise not_found(str(refused)) from None
     return web.Response(status=204)

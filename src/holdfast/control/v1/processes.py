@@ -11,6 +11,8 @@ from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import ProcessLine, ProcessView
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import ASKED, Act, AuditKind
 from holdfast.core.bench import BenchRefused, ProcessInfo
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
@@ -59,6 +61,17 @@ async def end_process(room: Room, call: Call[NoQuery, None]) -> web.Response:
     session_id, process = await _found(room, call)
     if process.ended_at is not None:
         return room.say(_view(process))
+    await room.store.record_act(
+        Act(
+            kind=AuditKind.PROCESS_KILLED,
+            actor=OPERATOR,
+            at=room.clock.now(),
+            session_id=session_id,
+            subject=process.id,
+            outcome=ASKED,
+            words={"command": process.command},
+        )
+    )
     try:
         return room.say(_view(await room.runners.bench(session_id).kill_process(process.id)))
     except BenchRefused as error:

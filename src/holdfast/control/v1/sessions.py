@@ -17,6 +17,8 @@ from holdfast.control.v1.views import (
     SessionList,
     TurnView,
 )
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Record
 from holdfast.core.search import MOST_WORDS
@@ -92,7 +94,16 @@ async def read_session(room: Room, call: Call[DetailQuery, None]) -> web.Respons
 
 async def change_session(room: Room, call: Call[NoQuery, SessionChange]) -> web.Response:
     row = await room.session(call.part("id"))
-    await room.store.rename_session(row.id, " ".join(call.body.title.split()))
+    title = " ".join(call.body.title.split())
+    act = Act(
+        kind=AuditKind.SESSION_RENAMED,
+        actor=OPERATOR,
+        at=room.clock.now(),
+        session_id=row.id,
+        subject=row.id,
+        words={"title": title},
+    )
+    await room.store.acting(act).rename_session(row.id, title)
     room.gateway.house.feeds.changed(row.id)
     return room.say(await room.view(row.id))
 
@@ -100,7 +111,7 @@ async def change_session(room: Room, call: Call[NoQuery, SessionChange]) -> web.
 async def delete_session(room: Room, call: Call[NoQuery, None]) -> web.Response:
     row = await room.session(call.part("id"))
     gateway = room.gateway
-    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, row.id)
+    await leaving.delete(gateway.house, gateway.lanes, gateway.closing, row.id, by=OPERATOR)
     return web.Response(status=204)
 
 

@@ -11,6 +11,8 @@ from holdfast.control.v1.endpoint import Call, Media, NoQuery
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import RecordView, Transcript
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Record
 from holdfast.core.session import ImportedSession
@@ -85,13 +87,15 @@ async def import_session(room: Room, call: Call[NoQuery, None]) -> web.Response:
     body = await call.request.read()
     head, records = await asyncio.to_thread(_read, body)
     session_id = SessionId(room.new_id("s"))
-    await room.store.import_session(
+    kind, at = AuditKind.SESSION_IMPORTED, room.clock.now()
+    act = Act(kind=kind, actor=OPERATOR, at=at, session_id=session_id, subject=session_id)
+    await room.store.acting(act).import_session(
         ImportedSession(
             id=session_id,
             route=build_session_key(web_platform.source(room.new_id("chat"))),
             title=head.title[:200],
             records=records,
-            at=room.clock.now(),
+            at=at,
         )
     )
     room.gateway.house.feeds.changed(session_id)

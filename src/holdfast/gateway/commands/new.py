@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
+from holdfast.core.audit import actor_of
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.inbox import InboxRow
@@ -40,7 +41,7 @@ class New:
         waiting: list[InboxRow] = []
         if lane is not None:
             waiting = lane.drop_waiting()
-            lane.stop([], [])
+            lane.stop([], [], by=actor_of(row.inbound))
         end, reply = answer_to(house, row, "A new conversation begins.")
         effect = CommandEffect(
             inbox_ends=(*superseded(waiting), end),

@@ -36,9 +36,9 @@ class PairingCommand:
             case "approve":
                 return self._decide(asked, lambda keep: pairing.approve(who, by=by, keep=keep))
             case "deny":
-                return self._decide(asked, lambda keep: pairing.deny(who, keep=keep))
+                return self._decide(asked, lambda keep: pairing.deny(who, by=by, keep=keep))
             case "revoke":
-                return self._decide(asked, lambda keep: pairing.revoke(who, keep=keep))
+                return self._decide(asked, lambda keep: pairing.revoke(who, by=by, keep=keep))
         wrong = BY_NAME[self.name].misused(f"/pairing knows no {verb!r}.")
         return answer(self._house, asked.row, wrong)
 

@@ -13,6 +13,8 @@ from typing import TypeVar
 import apsw
 import msgspec
 
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.backup import BadBackup, Manifest
 from holdfast.core.errors import HoldfastError
 from holdfast.store.backup import archive
@@ -31,6 +33,7 @@ from holdfast.store.backup.plan import (
     unwatched,
 )
 from holdfast.store.syncing import sync
+from holdfast.store.writes import audit
 
 T = TypeVar("T")
 
@@ -69,7 +72,7 @@ def restore(
         )
         check(backup, room / DATABASE, manifest)
         step("settle")
-        _settle(room / DATABASE)
+        _settle(room / DATABASE, at=at)
         names.remove(DATABASE)
         chosen = [name for name in names if _fits(home, name, everything=everything)]
         _sync_all(room, [*chosen, DATABASE])
@@ -147,14 +150,16 @@ def _beside(name: str, mark: str) -> str:
     return f"{folder}{slash}{own_start}{suffix}"
 
 
-def _settle(database: Path) -> None:
+def _settle(database: Path, *, at: float) -> None:
     """What the copy owes to platforms may have been delivered since it was made: nobody knows, so
-    that it is sent as what may be a repetition."""
+    that it is sent as what may be a repetition. Its audit goes on with that it was put back."""
     db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db.execute(
             "UPDATE outbox SET doubtful = 1 WHERE state IN ('pending', 'sending', 'unknown')"
         )
+        if db.table_exists("main", "audit"):  # not in one that is older than that
+            audit.record(db.cursor(), Act(kind=AuditKind.BACKUP_RESTORED, actor=OPERATOR, at=at))
     except apsw.Error as error:
         raise BadBackup(f"The database of the backup cannot be written: {error}") from None
     finally:

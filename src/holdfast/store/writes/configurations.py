@@ -5,12 +5,14 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.kept_configuration import (
     ConfigurationSource,
     KeptConfiguration,
     NewConfiguration,
     without_secrets,
 )
+from holdfast.store.writes import audit
 
 _ROW = "number, at, by, source, text, changed, signature"
 _keys = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -23,12 +25,20 @@ def keep(cursor: apsw.Cursor, *, new: NewConfiguration) -> int:
     if known is not None and (known.text, known.signature) == (text, new.signature):
         return known.number
     changed = msgspec.json.encode(new.changed).decode()
-    number = cursor.execute(
+    ((number,),) = cursor.execute(
         "INSERT INTO configurations (at, by, source, text, changed, signature)"
         " VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
         (new.at, new.by, new.source, text, changed, new.signature),
-    ).fetchone()[0]
-    return int(number)
+    ).fetchall()
+    act = Act(
+        kind=AuditKind.CONFIGURATION_CHANGED,
+        actor=new.by,
+        at=new.at,
+        subject=str(number),
+        facts={"source": new.source.value, "keys": ", ".join(new.changed)},
+    )
+    audit.record(cursor, act)
+    return int(str(number))
 
 
 def last(cursor: apsw.Cursor) -> KeptConfiguration | None:

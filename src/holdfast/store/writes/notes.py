@@ -2,8 +2,10 @@
 
 import apsw
 
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
 from holdfast.core.memory import About, Edit, Edited, EditOutcome, Note, Notebook, OwnerId
+from holdfast.store.writes import audit
 
 _ADDING = ("add", "replace")
 _LEAST = 20  # characters that a note counts for at least: it has a number and a line of its own
@@ -45,6 +47,20 @@ def owner(cursor: apsw.Cursor, session_id: SessionId) -> OwnerId | None:
 
 def edit(cursor: apsw.Cursor, *, edit: Edit) -> Edited:
     """What cannot be done is said, and writes nothing."""
+    edited = _edit(cursor, edit)
+    if edit.by and edited.outcome is EditOutcome.DONE:
+        act = Act(
+            kind=AuditKind.MEMORY_CHANGED,
+            actor=edit.by,
+            at=edit.at,
+            subject=edit.owner,
+            facts={"change": edit.action, "note": edit.note_id},
+        )
+        audit.record(cursor, act)
+    return edited
+
+
+def _edit(cursor: apsw.Cursor, edit: Edit) -> Edited:
     before = notebook(cursor, edit.owner)
     if edit.action in _ADDING and before.off:
         return Edited(outcome=EditOutcome.OFF, notebook=before)

@@ -1,0 +1,72 @@
+"""`holdfast audit`: who asked, who allowed it, what ran, with what effect."""
+
+import click
+
+from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.options import session_named
+from holdfast.cli.output import json_option
+
+_FORMATS = ("jsonl", "csv")
+
+
+@click.group("audit", invoke_without_command=True)
+@home_option
+@json_option
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is added from now on.")
+@click.option(
+    "-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many."
+)
+@click.option("--kind", default="", metavar="KIND", help="Only these: tool, approval.ended …")
+@click.option("--actor", default="", metavar="WHO", help="Only whose name has this in it.")
+@click.option("--session", default="", metavar="ID", shell_complete=session_named)
+@click.option("--text", default="", metavar="WORDS", help="Only what has this anywhere.")
+@click.option("--since", default="", metavar="AGO", help="Only the last so long: 2h, 3 days.")
+@click.pass_context
+def command(
+    context: click.Context,
+    as_json: bool,
+    follow: bool,
+    lines: int,
+    kind: str,
+    actor: str,
+    session: str,
+    text: str,
+    since: str,
+) -> None:
+    """Read the audit, the newest last. With no gateway running, the store is read under its lock.
+
+    \b
+    Examples:
+      holdfast audit --kind tool --actor alice --since 2h
+      holdfast audit --follow
+      holdfast audit export --format csv -o audit.csv
+      holdfast audit verify
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
+
+    wanted = auditing.asked(kind=kind, actor=actor, session=session, text=text, since=since)
+    auditing.show(chosen_home(), wanted, lines=lines, follow=follow, as_json=as_json)
+
+
+@command.command("export")
+@home_option
+@click.option("--format", "as_format", type=click.Choice(_FORMATS), default="jsonl")
+@click.option("-o", "--output", metavar="FILE", help="A new file, for its owner alone.")
+def export(as_format: str, output: str | None) -> None:
+    """Write out all of it, the oldest first. That it was taken along is a row of it."""
+    from holdfast.cli import audit_export  # noqa: PLC0415 - not needed for --help
+
+    audit_export.export(chosen_home(), as_format=as_format, output=output)
+
+
+@command.command("verify")
+@home_option
+@json_option
+def verify(as_json: bool) -> None:
+    """Check that every row is as it was written; exit code 1 where one is not."""
+    from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
+
+    if not auditing.verify(chosen_home(), as_json=as_json):
+        raise SystemExit(1)

@@ -1,0 +1,340 @@
+"""The audit: who asked, who allowed it, what ran with what effect, in the commit of the thing."""
+
+import shutil
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+from tests.contract.conftest import Call, Until, World
+from tests.contract.test_j_approvals import LS, RM, Asking
+from tests.contract.test_operator import said
+from tests.faults.audit_law import breaches
+from tests.looking import looking_into
+
+from holdfast.core.approval import OPERATOR, ApprovalState, Scope
+from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow
+from holdfast.core.crash import CrashPoint
+from holdfast.core.errors import NotAllowed, StoreError
+from holdfast.core.ids import DeliveryId
+from holdfast.core.inbox import Inbound
+from holdfast.core.outbox import Address
+from holdfast.core.secret import Secret
+from holdfast.core.settings import PlatformSettings
+from holdfast.core.source import Source
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.tool import Replay
+from holdfast.gateway import leaving
+from holdfast.gateway.approvals import Answer
+from holdfast.gateway.denials import MOST
+from holdfast.gateway.messenger import Message
+from holdfast.gateway.redaction import Redaction
+from holdfast.store.sqlite import SqliteStore
+
+ANN = "simulated:default:ann"
+ALL = AuditFilter(after=0)
+
+
+async def rows(world: World, kind: str = "") -> list[AuditRow]:
+    return await world.store.audit(msgspec.structs.replace(ALL, kind=kind), limit=1000)
+
+
+async def kinds(world: World) -> list[str]:
+    return [row.kind for row in await rows(world)]
+
+
+@pytest.fixture
+async def asking(tmp_path: Path) -> AsyncIterator[Asking]:
+    world = Asking(tmp_path / "state.db")
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_none(
+    world: World, call: Call
+) -> None:
+    world.model.say("hello", [call(Replay.SAFE, '{"for": "crabs"}')], "found")
+    world.say("hi")
+    await world.sent(1)
+    assert await rows(world) == []
+    world.say("look for crabs")
+    await world.sent(2)
+    (row,) = await rows(world)
+    assert (row.kind, row.actor, row.subject, row.outcome) == ("tool.call", ANN, "safe", "ok")
+    assert row.session_id == await world.only_session() and row.turn_id is not None
+    assert row.words == {"arguments": '{"for": "crabs"}'}
+    assert row.facts["allowed"] == "without asking"
+
+
+async def test_what_was_said_is_kept_short_and_without_secrets(world: World, call: Call) -> None:
+    """Law 13: also where the cut would have left half of one."""
+    await world.stop()
+    secret = "s3cret-" + "x" * 60
+    redact = Redaction([Secret(secret)])
+    world.open_store = lambda path: SqliteStore(path, redact=redact)
+    await world.start()
+    world.model.say([call(Replay.SAFE, f'{{"a": "{"y" * 380}{secret}{"z" * 900}"}}')], "done")
+    world.say("go")
+    await world.sent(1)
+    (row,) = await rows(world)
+    assert row.words is not None
+    assert "s3cret" not in row.words["arguments"]
+    assert row.words["arguments"].endswith("… (1,356 characters)")
+
+
+async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
+    asking: Asking, call: Call
+) -> None:
+    """J3: who was asked, who said so, how far it goes, and by what the next one ran."""
+    asking.model.say([call("shell", RM)], "done", [call("shell", RM), call("shell", LS)], "again")
+    asking.say("clean up")
+    (approval,) = await asking.asked()
+    answer = Answer(approved=True, scope=Scope.SESSION)
+    await asking.gateway.approvals.decide(approval.id, answer)
+    await asking.sent(2)
+    asking.say("once more")
+    await asking.sent(3)
+    asked, ended, given, ran, standing, harmless = await rows(asking)
+    assert (asked.kind, asked.actor, asked.outcome) == ("approval.asked", ANN, "asked")
+    assert asked.words == {"command": "rm -rf build", "why": "It deletes files."}
+    assert (ended.kind, ended.actor, ended.outcome) == ("approval.ended", OPERATOR, "approved")
+    assert ended.facts["scope"] == "session"
+    assert (given.kind, given.actor, given.subject) == ("permission.given", OPERATOR, "delete")
+    assert ran.facts["allowed"] == "approved" and ran.facts["by"] == OPERATOR
+    assert ran.facts["approval"] == asked.facts["approval"] == ended.facts["approval"]
+    assert standing.facts["allowed"] == f"standing {given.facts['permission']}"
+    assert harmless.facts["allowed"] == "harmless"
+
+
+async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
+    asking: Asking, call: Call
+) -> None:
+    asking.model.say([call("shell", RM)], "as you wish", [call("shell", RM)])
+    asking.say("clean up")
+    await asking.asked()
+    asking.say("/deny not today")
+    await asking.sent(3)
+    asking.say("do it")
+    await asking.asked()
+    asking.say("/stop")
+    await asking.sent(5)
+    ends = [(row.actor, row.outcome) for row in await rows(asking, "approval.ended")]
+    assert ends == [(ANN, "denied"), (GATEWAY, ApprovalState.WITHDRAWN)]
+    calls = [(row.outcome, row.facts["allowed"]) for row in await rows(asking, "tool")]
+    assert calls == [("refused", "no"), ("not_started", "no")]
+    (stopped,) = await rows(asking, "turn.stopped")
+    assert (stopped.actor, stopped.subject) == (ANN, stopped.turn_id)
+
+
+async def test_after_a_death_in_a_call_the_audit_says_what_is_known_of_it(
+    world: World, call: Call
+) -> None:
+    """H2: nobody knows, and that is what the one row says."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call(Replay.NEVER)], "checked")
+    world.say("pull it")
+    await lever.was_pulled(1)
+    await world.die()
+    await world.start()
+    await world.sent(1)
+    (row,) = await rows(world, "tool")
+    assert (row.outcome, row.actor) == ("unknown", ANN)
+
+
+async def test_in_every_instant_what_ended_has_its_row_and_nothing_else_has(
+    world: World, call: Call, tmp_path: Path
+) -> None:
+    """K2: in the same commit: no image of the file, after whichever commit, has one alone."""
+    images: list[Path] = []
+
+    def take(point: CrashPoint) -> None:
+        if point is CrashPoint.AFTER_COMMIT:
+            image = tmp_path / f"image{len(images)}" / "state.db"
+            image.parent.mkdir()
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{world.path}{suffix}", f"{image}{suffix}")
+            images.append(image)
+
+    await world.stop()
+    world.open_store = lambda path: SqliteStore(path, crash=take)
+    await world.start()
+    world.model.say([call(Replay.SAFE), call(Replay.NEVER)], "done")
+    world.say("go")
+    await world.sent(1)
+    await world.stop()
+    counted = set()
+    for image in images:
+        with looking_into(image) as db:
+            assert list(breaches(db)) == []
+            counted.add(db.execute("SELECT count(*) FROM audit").get)
+    assert {0, 2} <= counted
+    await world.start()
+
+
+async def test_rows_are_neither_changed_nor_taken_out(world: World) -> None:
+    for number in range(3):
+        await world.store.record_act(act(number))
+    for statement in (
+        "UPDATE audit SET actor = 'nobody'",
+        "DELETE FROM audit",
+        "INSERT OR REPLACE INTO audit SELECT * FROM audit WHERE seq = 1",
+        "UPDATE audit_words SET body = ''",
+        "DELETE FROM audit_words",
+    ):
+        with pytest.raises(StoreError, match="audit"):
+            await world.store._submit(partial(_run, statement=statement))
+    assert len(await rows(world)) == 3
+
+
+async def test_old_rows_go_through_one_door_and_the_chain_holds_on(world: World) -> None:
+    for number in range(5):
+        await world.store.record_act(act(number))
+    assert await world.store.prune_audit(before=2.5, at=9.0) == 3
+    assert await world.store.prune_audit(before=2.5, at=9.0) == 0
+    left = await rows(world)
+    assert [row.seq for row in left] == [4, 5, 6]
+    assert (left[-1].kind, left[-1].facts) == ("audit.pruned", {"rows": 3, "to": 3})
+    found = await world.store.verify_audit()
+    assert (found.broken, found.rows, found.first, found.head) == ((), 3, 4, left[-1].hash)
+    assert await world.store.prune_audit(before=99.0, at=9.0) == 2, "the newest stays"
+    await world.store.record_act(act(7))
+    assert (await world.store.verify_audit()).broken == ()
+
+
+@pytest.mark.parametrize(
+    ("tampering", "found"),
+    [
+        ("UPDATE audit SET actor = 'nobody' WHERE seq = 2", "row 2 is not as it was written"),
+        ("DELETE FROM audit WHERE seq = 2", "rows 2 to 2 are missing"),
+        ("UPDATE audit_words SET body = '{}' WHERE seq = 2", "the words of row 2"),
+    ],
+)
+async def test_whoever_gets_around_the_triggers_is_found(
+    world: World, tampering: str, found: str
+) -> None:
+    for number in range(3):
+        await world.store.record_act(act(number))
+    await world.store._submit(partial(_tamper, statement=tampering))
+    (broken,) = (await world.store.verify_audit()).broken
+    assert broken.startswith(found)
+
+
+def _run(cursor: apsw.Cursor, statement: str) -> None:
+    cursor.execute(statement)
+
+
+def _tamper(cursor: apsw.Cursor, statement: str) -> None:
+    triggers = cursor.execute(
+        "SELECT name FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB 'audit*'"
+    ).fetchall()
+    for (name,) in triggers:
+        cursor.execute(f"DROP TRIGGER main.{name}")
+    cursor.execute(statement)
+
+
+async def test_a_deleted_session_takes_its_words_along_and_leaves_its_deeds(
+    world: World, call: Call
+) -> None:
+    world.model.say([call(Replay.SAFE, '{"for": "quahogwhelk"}')], "found")
+    world.say("look")
+    await world.sent(1)
+    gateway, session = world.gateway, await world.only_session()
+    house, lanes = gateway.house, gateway.lanes
+    await leaving.delete(house, lanes, gateway.closing, session, by=OPERATOR)
+    ran, deleted = await rows(world)
+    assert (ran.words, ran.forgotten, ran.session_id) == (None, True, session)
+    assert (deleted.kind, deleted.actor) == ("session.deleted", OPERATOR)
+    found = await world.store.verify_audit()
+    assert (found.broken, found.forgotten) == ((), 1)
+
+
+async def test_what_fails_leaves_no_row(world: World) -> None:
+    """K2: the row is undone with the write that it belongs to."""
+    acting = world.store.acting(act(1))
+    with pytest.raises(StoreError):
+        await acting.rename_session("none-such", "x")  # type: ignore[arg-type]  # an id is a str
+    assert not await acting.suspend_one("none-such")  # type: ignore[arg-type]  # as above
+    assert await rows(world) == []
+
+
+async def test_what_the_operator_does_is_theirs_also_in_a_chat_of_others(world: World) -> None:
+    world.model.say("hello", "as you wish")
+    world.say("hi")
+    await world.sent(1)
+    session = await world.only_session()
+    await said(world, session, "say it politely")
+    await world.sent(2)
+    await said(world, session, "/title polite", "op2")
+    await world.sent(3)
+    spoken, typed, command = await rows(world)
+    assert {row.actor for row in (spoken, typed, command)} == {OPERATOR}
+    assert (spoken.kind, spoken.words) == ("message.spoken", {"text": "say it politely"})
+    assert (typed.kind, command.kind, command.subject) == (
+        "message.spoken",
+        "command.given",
+        "/title",
+    )
+    assert command.words == {"text": "/title polite"}
+
+
+async def test_refusals_are_rows_and_a_crowd_of_strangers_is_not(world: World) -> None:
+    """Law 12: whoever may not is named; a flood of them does not fill the disk."""
+    world.say("/restart")
+    await world.sent(1)
+    (refused,) = await rows(world)
+    assert (refused.kind, refused.actor, refused.subject, refused.words) == (
+        "refused.command",
+        ANN,
+        "/restart",
+        None,
+    )
+    await world.stop()
+    world.settings = msgspec.structs.replace(
+        world.settings, platforms={"simulated": PlatformSettings(allow=("ann",), pairing=False)}
+    )
+    await world.start()
+    for number in range(MOST + 5):
+        with pytest.raises(NotAllowed):
+            await world.gateway.intake.accept(stranger(world, f"stranger{number}"))
+    known = await rows(world, "refused.stranger")
+    assert len(known) == MOST
+    assert known[-1].facts == {"others_not_listed": True}
+
+
+def stranger(world: World, user: str) -> Inbound:
+    source = Source(platform="simulated", chat_id=user, user_id=user)
+    name = world.new_id("event")
+    return Inbound(source=source, event_id=name, message_id=name, text="hi")
+
+
+async def test_accounts_messages_and_ends_of_the_gateway_have_their_rows(
+    world: World, until: Until
+) -> None:
+    await world.gateway.accounts.pause("simulated", "default")
+    await world.gateway.accounts.resume("simulated", "default")
+    to = Address(platform="simulated", account="default", chat_id="home")
+    await world.gateway.house.messenger.bring(Message(id=DeliveryId("d1"), to=to, text="news"))
+    order = StopOrder(kind=StopKind.RESTART, by=AskedBy.PAGE, at=5.0)
+    for parked in (0, 1):
+        await world.store.record_stop(StopRow(id="r1", order=order, version="1", parked=parked))
+    told = [(row.kind, row.actor, row.subject) for row in await rows(world)]
+    assert told == [
+        ("account.paused", OPERATOR, "simulated:default"),
+        ("account.resumed", OPERATOR, "simulated:default"),
+        ("message.sent", OPERATOR, "simulated:default:home"),
+        ("gateway.left", OPERATOR, "restart"),
+    ]
+
+
+def act(number: int) -> Act:
+    return Act(
+        kind=AuditKind.PROCESS_KILLED,
+        actor=OPERATOR,
+        at=float(number),
+        subject=f"p{number}",
+        words={"command": f"sleep {number}"},
+    )
