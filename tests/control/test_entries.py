@@ -57,6 +57,7 @@ ROUTES: dict[str, dict[str, Who]] = {
         (
             "get /config",
             "post /config/set",
+            "post /config/reload",
             "post /config/rollback",
             "get /config/history",
             "get /config/history/{number}",

@@ -108,6 +108,21 @@ def set_keys(words: tuple[str, ...], unset: tuple[str, ...], as_json: bool) -> N
     config_change.set_keys(chosen_home(), words, unset, as_json=as_json)
 
 
+@command.command("reload")
+@home_option
+@json_option
+def reload_config(as_json: bool) -> None:
+    """Have the gateway that runs read its configuration again.
+
+    It does so by itself when holdfast.toml or .env changes; this says what came of it, and is for
+    whatever else a setting refers to, as a secret in a file of its own. If something is wrong the
+    last good configuration stays in force, and this exits with 78.
+    """
+    from holdfast.cli.config_reload import reload  # noqa: PLC0415 - not for --help
+
+    reload(chosen_home(), as_json=as_json)
+
+
 @command.command("history")
 @home_option
 @json_option

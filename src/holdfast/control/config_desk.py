@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 BY = "command line"
 _MOST = 1000
+_LAST = 1_000_000_000
 
 T = TypeVar("T")
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    before: int | None = None
+    before: Annotated[int, msgspec.Meta(ge=1, le=_LAST)] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=_MOST)] = 20
 
 
@@ -46,6 +47,7 @@ class ConfigDesk:
         return [
             web.get("/config", self._view),
             web.post("/config/set", self._set),
+            web.post("/config/reload", self._reload),
             web.post("/config/rollback", self._roll_back),
             web.get("/config/history", self._history),
             web.get("/config/history/{number}", self._one),
@@ -59,6 +61,9 @@ class ConfigDesk:
 
         asked = _read(await request.read(), ConfigChange)
         return await _answer(self._asked.change(asked, by=BY))
+
+    async def _reload(self, request: web.Request) -> web.Response:
+        return await _answer(self._asked.reload(by=BY))
 
     async def _roll_back(self, request: web.Request) -> web.Response:
         from holdfast.control.configuration_views import RollbackAsked  # noqa: PLC0415 - see class

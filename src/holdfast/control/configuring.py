@@ -74,6 +74,10 @@ class Configuring:
 
         return await self._apply(edit, asked, by=by, source=ConfigurationSource.SET)
 
+    async def reload(self, *, by: str) -> Reloaded:
+        """What stands in the file is put into force. Raises `ConfigError`."""
+        return await self._swapping.reload(by=by, source=ConfigurationSource.RELOAD)
+
     async def roll_back(self, asked: RollbackAsked, *, by: str) -> ConfigChanged:
         """That text becomes the file's, if it is in order by the rules of today."""
         kept = await self._one(asked.to)

@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.config import ConfigError
-from holdfast.control.configuration_views import ConfigChange, RollbackAsked
+from holdfast.control.configuration_views import ConfigChange, Number, RollbackAsked
 from holdfast.control.configuring import NoSuchNumber, StaleRead
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import Refused, conflict, not_found
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    before: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    before: Number | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20
 
 
 class AgainstQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    against: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    against: Number | None = None
 
 
 async def read_config(room: Room, call: Call[NoQuery, None]) -> web.Response:
@@ -33,6 +33,10 @@ async def read_config(room: Room, call: Call[NoQuery, None]) -> web.Response:
 async def change_config(room: Room, call: Call[NoQuery, ConfigChange]) -> web.Response:
     changing = room.config_desk.configuring.change(call.body, by=BY)
     return room.say(await _told(changing))
+
+
+async def reload_config(room: Room, call: Call[NoQuery, None]) -> web.Response:
+    return room.say(await _told(room.config_desk.configuring.reload(by=BY)))
 
 
 async def roll_back(room: Room, call: Call[NoQuery, RollbackAsked]) -> web.Response:

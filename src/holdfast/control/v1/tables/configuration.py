@@ -10,6 +10,7 @@ from holdfast.control.configuration_views import (
 )
 from holdfast.control.v1 import configuration
 from holdfast.control.v1.endpoint import Endpoint
+from holdfast.core.configuration import Reloaded
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -29,6 +30,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         takes=ConfigChange,
         gives=ConfigChanged,
         refuses=(409, 422),
+    ),
+    Endpoint(
+        method="POST",
+        path="/config/reload",
+        about="Read the file again and put it into force; what cannot be swapped waits.",
+        handler=configuration.reload_config,
+        looks=False,
+        gives=Reloaded,
+        refuses=(422,),
     ),
     Endpoint(
         method="GET",
