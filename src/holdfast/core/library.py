@@ -1,7 +1,7 @@
 """The library: the reading half of the store, as the rooms see it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from holdfast.core.approval import Approval, StandingRule
 from holdfast.core.audit import AuditFilter, AuditRow, Verified
@@ -41,6 +41,9 @@ from holdfast.core.stopping import HomeChannel, StopRow
 from holdfast.core.timeline import Course, TurnChoice, TurnOutline
 from holdfast.core.turn import OpenTurn, StepRow, TurnRow, Usage
 from holdfast.core.workload import Workload
+
+if TYPE_CHECKING:  # nobody who only starts a gateway needs them
+    from holdfast.core.figures import Figures, SessionGist
 
 
 class Library(Protocol):
@@ -85,6 +88,18 @@ class Library(Protocol):
     async def session_usage(self, session_id: SessionId) -> Usage: ...
     async def reached_usage(self, *, route: SessionKey, principal: PrincipalId | None) -> Usage:
         """Of all the sessions that `reached` would list."""
+        ...
+
+    async def gists(self, session_ids: Sequence[SessionId]) -> "list[SessionGist]": ...
+    async def session_used(self, session_id: SessionId) -> Mapping[str, Usage]:
+        """What its turns have used, by model, all of whose steps are read; "": what was used
+        beside the agent's own requests."""
+        ...
+
+    async def figures(
+        self, session_id: SessionId, *, first: int, last: int, priced: bool
+    ) -> "Figures":
+        """Of the records from `first` to `last`; without `priced`, nothing is read for `used`."""
         ...
 
     async def transcript(self, session_id: SessionId) -> list[Record]: ...

@@ -46,13 +46,15 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions are listed. `user`: those whose owner has it in their id; `only` and
-    `without` name them; None: whatever they are."""
+    `without` name them; None: whatever they are. `beyond`: only those behind that place of the
+    list, which is when one was last active, and its id."""
 
     user: str = ""
     only: tuple[SessionId, ...] | None = None
     without: tuple[SessionId, ...] = ()
     suspended: bool | None = None
     ended: bool | None = None
+    beyond: tuple[float, SessionId] | None = None
 
 
 ALL_SESSIONS = SessionFilter()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast.core.approval import Approval, StandingRule
 from holdfast.core.audit import AuditFilter, AuditRow, Pruned, Verified
@@ -59,6 +60,9 @@ from holdfast.store.writes import (
     unsynced,
 )
 
+if TYPE_CHECKING:  # read for who looks at a dashboard, and imported for them
+    from holdfast.core.figures import Figures, SessionGist
+
 _PIECE = 1000  # steps that are read at once
 
 
@@ -115,6 +119,24 @@ class SqliteLibrary:
         return await self._read(
             partial(session_reads.reached_usage, route=route, principal=principal)
         )
+
+    async def gists(self, session_ids: Sequence[SessionId]) -> "list[SessionGist]":
+        from holdfast.store import figure_reads  # noqa: PLC0415 - as above
+
+        return await self._read(partial(figure_reads.gists, session_ids=session_ids))
+
+    async def session_used(self, session_id: SessionId) -> Mapping[str, Usage]:
+        from holdfast.store import figure_reads  # noqa: PLC0415 - as above
+
+        return await self._read(partial(figure_reads.session_used, session_id=session_id))
+
+    async def figures(
+        self, session_id: SessionId, *, first: int, last: int, priced: bool
+    ) -> "Figures":
+        from holdfast.store import figure_reads  # noqa: PLC0415 - as above
+
+        asked = partial(figure_reads.figures, session_id=session_id, first=first, last=last)
+        return await self._read(partial(asked, priced=priced))
 
     async def transcript(self, session_id: SessionId) -> list[Record]:
         return await self._read(partial(reads.messages, session_id=session_id))

@@ -50,6 +50,7 @@ def sessions(
         " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
         " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
         " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
+        " AND (?11 IS NULL OR active_at < ?11 OR (active_at = ?11 AND id > ?12))"
         " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
         (
             limit,
@@ -62,6 +63,7 @@ def sessions(
             msgspec.json.encode(among.without).decode() if among.without else None,
             among.suspended,
             among.ended,
+            *(among.beyond or (None, None)),
         ),
     )
     return [rows.session_row(row) for row in listed]

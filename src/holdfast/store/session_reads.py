@@ -67,7 +67,11 @@ def last_source(cursor: apsw.Cursor, session_id: SessionId) -> Source | None:
 
 def session_usage(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
     """Of its turns that have ended, and of what was done beside them."""
-    return _total(cursor, "turns", session_id) + _total(cursor, "auxiliary", session_id)
+    return _total(cursor, "turns", session_id) + beside_turns(cursor, session_id)
+
+
+def beside_turns(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+    return _total(cursor, "auxiliary", session_id)
 
 
 def _total(cursor: apsw.Cursor, table: str, session_id: SessionId) -> Usage:

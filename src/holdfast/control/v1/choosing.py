@@ -10,17 +10,18 @@ from holdfast.core.search import SearchQuery
 from holdfast.core.session import SessionFilter
 from holdfast.core.turn import LaneState
 
-Standing = Literal["", "running", "waiting", "idle", "suspended", "ended"]
+Standing = Literal["", "running", "waiting", "queued", "idle", "suspended", "ended"]
 
 _MOST_FOUND = 200  # places in which the words stand that are looked at, the best first
 
 
 async def chosen(
-    room: Room, *, state: Standing, user: str, text: str, platform: str
+    room: Room, wanted: SessionFilter, *, state: Standing, text: str, platform: str
 ) -> SessionFilter:
-    """What of the question the title and the platform do not answer."""
-    said = await _said(room, text, platform) if text.strip() else None
-    return _standing(room, state, SessionFilter(user=user, only=said))
+    """Of those that are wanted, the ones in which these words were said and that stand so."""
+    if text.strip():
+        wanted = _only(wanted, set(await _said(room, text, platform)))
+    return _standing(room, state, wanted)
 
 
 async def _said(room: Room, text: str, platform: str) -> tuple[SessionId, ...]:
@@ -39,6 +40,8 @@ def _standing(room: Room, state: Standing, every: SessionFilter) -> SessionFilte
             return _only(every, running)
         case "waiting":
             return _only(every, waiting)
+        case "queued":
+            return _only(every, {lane.session_id for lane in room.gateway.lanes if lane.waiting})
         case "suspended":
             return msgspec.structs.replace(every, suspended=True)
         case "ended":

@@ -7,9 +7,11 @@ from aiohttp import web
 
 from holdfast.control.v1.choosing import Standing, chosen
 from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.figures import with_gists
+from holdfast.control.v1.listing import place_behind, place_named
 from holdfast.control.v1.live import live_of
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.transcripts import record_view
+from holdfast.control.v1.transcripts import Cut, record_view
 from holdfast.control.v1.views import (
     NewSession,
     SessionChange,
@@ -22,6 +24,7 @@ from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Record
 from holdfast.core.search import MOST_WORDS
+from holdfast.core.session import SessionFilter
 from holdfast.core.source import build_session_key
 from holdfast.core.turn import TurnRow
 from holdfast.gateway import leaving
@@ -30,12 +33,15 @@ from holdfast.platforms import web as web_platform
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Words = Annotated[str, msgspec.Meta(max_length=200)]
+# As many as an address has room for.
+Ids = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._,-]*$", max_length=1600)]
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`q`: only those that have it in their title; `text`: in which all these words were said
     together, by the search index; `user`: whose owner has it in their id; `children`: also those
-    of child agents."""
+    of child agents; `ids`: of these alone, by commas; `after`: behind the page whose `next` it is;
+    `gist`: with what was said last, and what it took."""
 
     limit: Limit = 50
     offset: Offset = 0
@@ -45,10 +51,16 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     state: Standing = ""
     user: Words = ""
     children: bool = False
+    ids: Ids = ""
+    after: Words = ""
+    gist: bool = False
 
 
 class DetailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`cut`: so many characters of what each tool has printed."""
+
     limit: Limit = 200
+    cut: Cut | None = None
 
 
 async def list_sessions(room: Room, call: Call[ListQuery, None]) -> web.Response:
@@ -59,12 +71,22 @@ async def list_sessions(room: Room, call: Call[ListQuery, None]) -> web.Response
         q=asked.q,
         platform=asked.platform,
         children=asked.children,
-        among=await chosen(
-            room, state=asked.state, user=asked.user, text=asked.text, platform=asked.platform
-        ),
+        among=await _among(room, asked),
     )
-    views = [room.view_of(row) for row in rows[: asked.limit]]
-    return room.say(SessionList(sessions=views, more=len(rows) > asked.limit))
+    listed, more = rows[: asked.limit], len(rows) > asked.limit
+    views = await with_gists(room, listed) if asked.gist else [room.view_of(row) for row in listed]
+    behind = place_behind(listed[-1]) if more else None
+    return room.say(SessionList(sessions=views, more=more, next=behind))
+
+
+async def _among(room: Room, asked: ListQuery) -> SessionFilter:
+    """What of the question the title and the platform do not answer."""
+    wanted = SessionFilter(
+        user=asked.user,
+        only=tuple(SessionId(each) for each in asked.ids.split(",")) if asked.ids else None,
+        beyond=place_named(asked.after) if asked.after else None,
+    )
+    return await chosen(room, wanted, state=asked.state, text=asked.text, platform=asked.platform)
 
 
 async def open_session(room: Room, call: Call[NoQuery, NewSession]) -> web.Response:
@@ -85,7 +107,7 @@ async def read_session(room: Room, call: Call[DetailQuery, None]) -> web.Respons
         SessionDetail(
             session=room.view_of(row),
             turns=await _turns(room, newest),
-            records=[record_view(record) for record in newest],
+            records=[record_view(record, call.query.cut) for record in newest],
             more=len(records) > limit,
             live=live_of(room, row.id),
         )

@@ -14,7 +14,7 @@ from holdfast.control.v1.views import RecordView, Transcript
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
-from holdfast.core.message import Record
+from holdfast.core.message import Record, ToolMessage
 from holdfast.core.session import ImportedSession
 from holdfast.core.source import build_session_key
 from holdfast.platforms import web as web_platform
@@ -22,15 +22,18 @@ from holdfast.platforms import web as web_platform
 PAGE = 100  # records that are read and written at once, while others wait
 
 Seq = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+Cut = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 _line = msgspec.json.Decoder(RecordView)
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The first after a seq, or the last before one; with neither, the last there are."""
+    """The first after a seq, or the last before one; with neither, the last there are. `cut`: so
+    many characters of what each tool has printed."""
 
     before: Seq | None = None
     after: Seq | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 200
+    cut: Cut | None = None
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -40,13 +43,18 @@ class _Head(msgspec.Struct, frozen=True):
     title: Annotated[str, msgspec.Meta(max_length=1000)] = ""
 
 
-def record_view(record: Record) -> RecordView:
+def record_view(record: Record, cut: int | None = None) -> RecordView:
+    message, whole = record.message, None
+    if cut is not None and isinstance(message, ToolMessage) and len(message.text) > cut:
+        whole = len(message.text)
+        message = msgspec.structs.replace(message, text=message.text[:cut])
     return RecordView(
         seq=record.seq,
         turn_id=record.turn_id,
         at=record.created_at,
-        message=record.message,
+        message=message,
         undone=record.undone,
+        whole=whole,
     )
 
 
@@ -60,7 +68,8 @@ async def read_transcript(room: Room, call: Call[PageQuery, None]) -> web.Respon
     more = len(records) > asked.limit
     if more:  # the one too many is at the far end
         records = records[:-1] if asked.after is not None else records[1:]
-    return room.say(Transcript(records=[record_view(record) for record in records], more=more))
+    views = [record_view(record, asked.cut) for record in records]
+    return room.say(Transcript(records=views, more=more))
 
 
 async def export_session(room: Room, call: Call[NoQuery, None]) -> web.StreamResponse:

@@ -16,6 +16,18 @@ from holdfast.core.turn import LaneState, TurnState, Usage
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
+class Gist(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list says of a conversation besides. `usage`: of its turns that have ended; `cost`:
+    null where no price is set, or a model has none."""
+
+    owner: str | None  # whose it is; null: several people's, or nobody's yet
+    said: str  # the last words, or their beginning
+    by: str  # whose they are: user, assistant, or nobody's
+    usage: Usage
+    cost: float | None
+    queued: int  # messages that no turn has taken yet
+
+
 class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation in a list. `current`: its route still points to it, so it can be spoken to."""
 
@@ -34,11 +46,15 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     resume_pending: bool = False  # its turn was cut, and none has completed since
     auto_reset_reason: str | None = None  # why it took the place of `previous` by itself
     previous: str | None = None
+    gist: Gist | None = None  # in a list, where it was asked for
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
+    """`next`: what `after` takes to go on behind these; null: there are no more."""
+
     sessions: list[SessionView]
     more: bool
+    next: str | None = None
 
 
 class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,13 +69,15 @@ class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 class RecordView(msgspec.Struct, frozen=True, kw_only=True):
     """A committed message of a transcript. `seq` rises by one; it is the id of its event.
-    `undone`: its user took it back, and no model is shown it any more."""
+    `undone`: its user took it back, and no model is shown it any more. `whole`: how many characters
+    a tool has printed, where less of it is here because `cut` was asked for."""
 
     seq: int
     turn_id: str | None
     at: float
     message: Message
     undone: bool = False
+    whole: int | None = None
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):

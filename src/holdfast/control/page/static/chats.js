@@ -9,7 +9,7 @@ export class Chats extends Observed {
   #stream;
   #searched = 0;
 
-  constructor({ onState, onGateway, onSession }) {
+  constructor({ onState, onGateway, onSession, onAudit }) {
     super();
     this.sessions = [];
     this.more = false;
@@ -18,12 +18,13 @@ export class Chats extends Observed {
     this.found = null; // null: not searching; else {sessions, places}
     this.#stream = new Stream({
       address: () => address.events(),
-      events: ["session", "deleted", "gateway"],
+      events: ["session", "deleted", "gateway", "audit"],
       onEvent: (name, data) => {
+        if (name === "audit") return onAudit();
         if (name === "gateway") onGateway(data);
         else if (name === "deleted") this.forget(data.id);
         else this.put(data);
-        if (name !== "gateway") onSession();
+        if (name !== "gateway") onSession(name, data);
       },
       onState: (state) => {
         onState(state);

@@ -6,6 +6,7 @@ import { Stream } from "./stream.js";
 
 export const CHUNK = 64; // records that are drawn together
 const PAGE = 2 * CHUNK; // records that are loaded at once: whole chunks
+const CUT = 2000; // characters of what a tool has printed that come before somebody unfolds it
 const TAKES_BACK = /^\/(?:undo|retry)\b/i; // commands that change what is here already
 const LEADS_AWAY = /^\/(?:fork|resume|new|reset)\b/i; // commands after which one is in another chat
 const EVENTS = ["record", "live", "text", "reasoning", "tool", "void", "ended", "session"];
@@ -60,7 +61,7 @@ export class Conversation extends Observed {
 
   async open() {
     try {
-      const detail = await api.session(this.id, PAGE);
+      const detail = await api.session(this.id, PAGE, CUT);
       if (this.#closed) return;
       this.records = detail.records;
       this.base = detail.records[0]?.seq ?? 1; // chunks are counted from here, both ways
@@ -100,7 +101,7 @@ export class Conversation extends Observed {
     this.olderAsked = true;
     try {
       const before = this.records[0]?.seq;
-      const { records, more } = await api.transcript(this.id, { before, limit });
+      const { records, more } = await api.transcript(this.id, { before, limit, cut: CUT });
       this.records = [...records.filter((record) => record.seq < before), ...this.records];
       this.more = more && records.length > 0;
       return records.length > 0;
@@ -117,6 +118,12 @@ export class Conversation extends Observed {
     while (this.more && this.records[0]?.seq > seq) {
       if (!(await this.older(8 * CHUNK))) return;
     }
+  }
+
+  /** All that a tool has printed, of a record that came with less. */
+  async whole({ seq }) {
+    const { records } = await api.transcript(this.id, { after: seq - 1, limit: 1 });
+    return records[0]?.message.text ?? "";
   }
 
   async stop() {
@@ -305,7 +312,7 @@ export class Conversation extends Observed {
   async #reread() {
     const now = new Map();
     for (let before = this.last + 1; before > this.records[0]?.seq; ) {
-      const { records } = await api.transcript(this.id, { before, limit: 8 * CHUNK });
+      const { records } = await api.transcript(this.id, { before, limit: 8 * CHUNK, cut: CUT });
       if (!records.length) break;
       for (const record of records) now.set(record.seq, record);
       before = records[0].seq;

@@ -10,6 +10,7 @@ import { placeIn, VIEWS } from "./views.js";
 export class Page extends Observed {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
   #composers = new Set();
+  #hearers = new Set(); // of what the stream says about sessions
 
   constructor() {
     super();
@@ -22,6 +23,7 @@ export class Page extends Observed {
     this.kept = new Map(); // by its name, what a view wants to find again when one comes back to it
     this.chatAddress = "#/new"; // where one comes back to from the dashboard
     this.stirs = new Stirs();
+    this.audits = new Stirs(); // for every call of a tool there is a row, of which nobody else wants to hear
     this.seek = null;
     this.newName = null; // of the chat that is about to be; null where one is open
     this.drawer = false;
@@ -36,7 +38,8 @@ export class Page extends Observed {
     this.chats = new Chats({
       onState: (state) => this.#connection("chats", state),
       onGateway: (told) => this.#stirred(told),
-      onSession: () => this.stirs.tell(),
+      onAudit: () => this.audits.tell(),
+      onSession: (name, data) => this.#sessionTold(name, data),
     });
     // At once: a quick hand writes before the gateway has said how it is.
     this.newName = this.#waitingName();
@@ -115,6 +118,12 @@ export class Page extends Observed {
     return () => this.#composers.delete(listener);
   }
 
+  /** Told of every session that changes (`"session"`, with it) or is gone (`"deleted"`, with its id). */
+  onSession(listener) {
+    this.#hearers.add(listener);
+    return () => this.#hearers.delete(listener);
+  }
+
   compose(words) {
     for (const composer of this.#composers) composer(words);
   }
@@ -138,7 +147,9 @@ export class Page extends Observed {
     await api.remove(session.id);
     this.chats.forget(session.id);
     this.outbox.drop(...this.outbox.of(session.id).map((entry) => entry.message_id));
-    if (this.conversation?.id === session.id) this.goTo(null);
+    if (this.conversation?.id !== session.id) return;
+    if (this.view) location.hash = "#/sessions";
+    else this.goTo(null);
   }
 
   #route() {
@@ -210,10 +221,21 @@ export class Page extends Observed {
     const session = await api.open(chat);
     this.chats.put(session);
     if (this.conversation?.id !== id || session.id === id) return;
-    this.chatAddress = `#/chat/${encodeURIComponent(session.id)}`;
-    history.pushState(null, "", this.chatAddress);
+    this.goAlong(session.id, answer);
+  }
+
+  /** Its chat goes on in that session: whoever looks at the one that it has left goes along. */
+  goAlong(id, heard = null) {
+    if (this.view) this.part = id;
+    else this.chatAddress = `#/chat/${encodeURIComponent(id)}`;
+    history.pushState(null, "", this.view ? `#/sessions/${encodeURIComponent(id)}` : this.chatAddress);
     this.seek = null;
-    this.#show(session.id, answer);
+    this.#show(id, heard);
+  }
+
+  #sessionTold(name, data) {
+    this.stirs.tell({ soon: data.state === "waiting" }); // for somebody who looks at the approvals
+    for (const listener of this.#hearers) listener(name, data);
   }
 
   #told(session) {
@@ -242,6 +264,7 @@ export class Page extends Observed {
       this.outbox.flush();
       this.#look();
       this.stirs.tell({ soon: true });
+      this.audits.tell({ soon: true });
     }
     if (before !== this.connected) this.announce(this.connected ? "Connected again" : "Connection lost");
     this.changed();

@@ -2,6 +2,7 @@
 // a `View`, and a line here. Its name is its address, and it is loaded when it is first opened.
 export const VIEWS = {
   overview: { label: "Overview", icon: "gauge", load: () => import("./board/overview.js") },
+  sessions: { label: "Sessions", icon: "bubbles", load: () => import("./board/sessions.js") },
   platforms: { label: "Platforms", icon: "plug", load: () => import("./board/platforms.js") },
   outbox: { label: "Outbox", icon: "outbox", load: () => import("./board/outbox.js") },
   jobs: { label: "Jobs", icon: "clock", load: () => import("./board/jobs.js") },

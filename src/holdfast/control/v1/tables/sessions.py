@@ -2,6 +2,7 @@
 
 from holdfast.control.v1 import (
     calls,
+    figures,
     files,
     messages,
     moving,
@@ -12,6 +13,7 @@ from holdfast.control.v1 import (
     turns,
 )
 from holdfast.control.v1.endpoint import Endpoint, Media
+from holdfast.control.v1.figure_views import FiguresView
 from holdfast.control.v1.moving import ForkAsked
 from holdfast.control.v1.turn_views import Timeline, TurnEntries, TurnList
 from holdfast.control.v1.views import (
@@ -99,6 +101,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         looks=True,
         query=transcripts.PageQuery,
         gives=Transcript,
+    ),
+    Endpoint(
+        method="GET",
+        path=f"{_SESSION}/figures",
+        about="What the records of a transcript took: tokens, time and cost, and their deliveries.",
+        handler=figures.read_figures,
+        looks=True,
+        query=figures.FiguresQuery,
+        gives=FiguresView,
     ),
     Endpoint(
         method="GET",

@@ -33,7 +33,7 @@ function Opened({ page, conversation }) {
     <${Approvals} conversation=${conversation} />
     ${closed
       ? html`<div class="closed">
-          <p>${closed}</p>
+          <p>${closed}${elsewhere(page, conversation.session) && html` <a href=${`#/sessions/${encodeURIComponent(conversation.id)}`}>Speak into it from the dashboard.</a>`}</p>
           <button type="button" class="primary" data-changes onClick=${() => page.goTo(null)}>New chat</button>
         </div>`
       : html`<${Composer} page=${page} place=${conversation.id} running=${conversation.running}
@@ -43,6 +43,9 @@ function Opened({ page, conversation }) {
 
 const LOOKING = "You see everything here as a viewer, and change nothing.";
 const OURS = ["web", "api"]; // platforms whose chats can be spoken to from here
+
+/** The operator's word, whose answer its platform gets. */
+const elsewhere = ({ viewer }, session) => !viewer && session?.current && !OURS.includes(session.platform);
 
 function whyClosed({ current, suspended, platform }) {
   if (!OURS.includes(platform)) return `This chat is on ${platform}: it can be read here, and spoken to there.`;

@@ -57,19 +57,22 @@ export class Chunk extends memo(DrawnChunk) {
   }
 }
 
-function DrawnChunk({ chunk, conversation }) {
+function DrawnChunk({ chunk, conversation, beside }) {
   const { records, answers, next } = chunk;
   const items = [];
   let back = null; // the group of those that were taken back together
   records.forEach((record, place) => {
     const { turn_id, seq, undone } = record;
-    const drawn = draw(record, chunk, conversation);
+    const drawn = draw(record, chunk, conversation, beside);
     if (!undone) back = null;
     else if (!back) items.push(html`<${TakenBack} key=${`back-${seq}`} items=${(back = [])} />`);
     if (drawn) (back ?? items).push(drawn);
     const following = place + 1 < records.length ? records[place + 1].turn_id : next;
     const turn = turn_id && following !== turn_id && conversation.turns.get(turn_id);
     if (turn) (back ?? items).push(html`<${TurnEnd} key=${`end-${seq}`} state=${turn.state} reason=${turn.reason} />`);
+    if (beside && turn_id && following !== turn_id) {
+      (back ?? items).push(html`<${beside.Turn} key=${`turn-${turn_id}`} id=${turn_id} seq=${seq} figures=${beside.figures} />`);
+    }
     for (const answer of answers) {
       if (answer.after !== seq) continue;
       items.push(html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`);
@@ -80,7 +83,7 @@ function DrawnChunk({ chunk, conversation }) {
   return html`<div class="chunk" style=${style}>${items}</div>`;
 }
 
-function draw(record, { results, called }, conversation) {
+function draw(record, { results, called }, conversation, beside) {
   const { message, seq } = record;
   switch (message.type) {
     case "user":
@@ -90,9 +93,9 @@ function draw(record, { results, called }, conversation) {
     case "compaction":
       return html`<${Compacted} key=${seq} seq=${seq} text=${message.text} />`;
     case "tool":
-      return called.has(message.call_id) ? null : html`<${Orphan} key=${seq} record=${record} />`;
+      return called.has(message.call_id) ? null : html`<${Orphan} key=${seq} record=${record} conversation=${conversation} />`;
     default:
-      return html`<${Reply} key=${seq} record=${record} conversation=${conversation}
+      return html`<${Reply} key=${seq} record=${record} conversation=${conversation} beside=${beside}
         results=${(message.calls ?? []).map((call) => results.get(call.id) ?? null)} running=${conversation.running} />`;
   }
 }
@@ -110,25 +113,26 @@ class Reply extends memo(DrawnReply) {
   }
 }
 
-function DrawnReply({ record, results, conversation, running }) {
+function DrawnReply({ record, results, conversation, running, beside }) {
   const { message, seq, at } = record;
   const { text = "", calls = [], reasoning = [], stop = "end" } = message;
   const thought = reasoning.map((part) => part.text ?? "").filter(Boolean).join("\n\n");
   return html`<article class="reply" data-seq=${seq} aria-label="Holdfast">
     ${thought && html`<${Reasoned} text=${thought} />`}
     ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
+    ${beside && html`<${beside.Reply} seq=${seq} figures=${beside.figures} />`}
     ${calls.map((call, place) => html`<${Step} key=${call.id} call=${call} result=${results[place]} began=${at}
-      live=${conversation.live} running=${running} />`)}
+      live=${conversation.live} running=${running} ask=${(result) => conversation.whole(result)} />`)}
     ${stop === "length" && html`<p class="aside">The model stopped here: its answer was too long.</p>`}
     ${stop === "filtered" && html`<p class="aside">The provider's filter ended this answer.</p>`}
   </article>`;
 }
 
 /** A result whose call is further up than what is loaded. */
-function Orphan({ record }) {
+function Orphan({ record, conversation }) {
   const { name, call_id } = record.message;
   const call = { id: call_id, name, arguments: "{}" };
   return html`<article class="reply" data-seq=${record.seq} aria-label="Holdfast">
-    <${Step} call=${call} result=${record} began=${null} live=${null} running=${false} />
+    <${Step} call=${call} result=${record} began=${null} live=${null} running=${false} ask=${(result) => conversation.whole(result)} />
   </article>`;
 }

@@ -8,7 +8,8 @@ import { MODES, ModeMenu } from "./modes.js";
 
 const COARSE = matchMedia("(hover: none) and (pointer: coarse)");
 
-export function Composer({ page, running, onSend, onStop, place }) {
+/** `hint`: what is worth knowing of who reads it. `calm`: it leaves the focus where it is. */
+export function Composer({ page, running, onSend, onStop, place, hint = "", calm = false }) {
   const [text, setText] = useState(recallText(`draft.${place}`, ""));
   const [files, setFiles] = useState([]);
   const [problem, setProblem] = useState("");
@@ -21,7 +22,7 @@ export function Composer({ page, running, onSend, onStop, place }) {
   useLayoutEffect(() => {
     setText(recallText(`draft.${place}`, ""));
     setFiles([]);
-    if (!COARSE.matches) field.current.focus(); // it would open the keyboard over what one reads
+    if (!COARSE.matches && !calm) field.current.focus(); // it would open the keyboard over what one reads
   }, [place]);
   useEffect(() => page.onCompose((words) => change(words, field, setText, place)), [place]);
   useLayoutEffect(() => grow(field.current), [text]);
@@ -88,7 +89,7 @@ export function Composer({ page, running, onSend, onStop, place }) {
         <button type="button" class="round" title="Attach files" aria-label="Attach files" onClick=${() => picker.current.click()}>
           <${Icon} name="clip" />
         </button>
-        <span class="hint">Enter sends, Shift+Enter makes a line</span>
+        <span class=${hint ? "hint said-as" : "hint"}>${hint || "Enter sends, Shift+Enter makes a line"}</span>
         <span class="gap"></span>
         ${running && html`<${ModeMenu} mode=${mode} onChoose=${choose} />`}
         ${running && html`<button type="button" class="stop" onClick=${onStop} title="Stop (Esc)">

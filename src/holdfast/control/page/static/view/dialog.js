@@ -79,10 +79,12 @@ function Revoke({ page, dialog: { person, act } }) {
   <//>`;
 }
 
-/** `told`: sentences about what cannot be undone, by a view that has a question of its own. */
-function Confirm({ page, dialog: { title, verb, danger, told, act } }) {
+/** `told`: sentences about what cannot be undone, by a view that has a question of its own. `field`:
+ * {label, value}, words that it is done with. */
+function Confirm({ page, dialog: { title, verb, danger, told, act, field = null } }) {
   return html`<${Question} page=${page} title=${title} verb=${verb} danger=${danger} act=${act}>
     ${told.map((sentence) => html`<p key=${sentence}>${sentence}</p>`)}
+    ${field && html`<input name="words" class="field" aria-label=${field.label} maxlength="200" value=${field.value} />`}
   <//>`;
 }
 

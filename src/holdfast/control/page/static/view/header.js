@@ -30,17 +30,20 @@ function Actions({ page, session }) {
     exported,
     { label: "Delete", icon: "trash", danger: true, act: () => page.set({ dialog: { kind: "delete", session } }) },
   ];
-  const panel = (name, icon, label) => html`<button type="button" class="round" title=${label} aria-label=${label}
+  return html`
+    <${PanelButton} page=${page} name="files" icon="files" label="Files" />
+    <${PanelButton} page=${page} name="processes" icon="pulse" label="Processes" />
+    <${PanelButton} page=${page} name="memory" icon="book" label="Memory" />
+    <${PanelButton} page=${page} name="people" icon="people" label="People" />
+    <${Menu} icon="more" title="More" items=${items} />
+  `;
+}
+
+export function PanelButton({ page, name, icon, label }) {
+  return html`<button type="button" class="round" title=${label} aria-label=${label}
     aria-pressed=${String(page.panel === name)} onClick=${() => page.set({ panel: page.panel === name ? null : name })}>
     <${Icon} name=${icon} />
   </button>`;
-  return html`
-    ${panel("files", "files", "Files")}
-    ${panel("processes", "pulse", "Processes")}
-    ${panel("memory", "book", "Memory")}
-    ${panel("people", "people", "People")}
-    <${Menu} icon="more" title="More" items=${items} />
-  `;
 }
 
 const NEXT = { auto: "light", light: "dark", dark: "auto" };

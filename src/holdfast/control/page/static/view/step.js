@@ -18,6 +18,11 @@ const ENDS = {
   unknown: ["question", "nobody knows how it ended", "cut"],
 };
 
+const TAKEN_UP = {
+  attached: ["went on", "The gateway was away meanwhile; the call had run on"],
+  replayed: ["run again", "The gateway was away meanwhile; the call was run again"],
+};
+
 const ICONS = {
   terminal: "terminal", process: "pulse", read: "file", write: "pencil", edit: "pencil",
   search: "search", fetch: "globe", todo: "list", delegate: "list", session_search: "search", browser: "globe",
@@ -27,7 +32,7 @@ const ICONS = {
  * A call with its result, or one that runs, waits its turn or was cut. One view for all of these:
  * a step that somebody has unfolded stays so when it ends.
  */
-export function Step({ call, result, began, live, running }) {
+export function Step({ call, result, began, live, running, ask }) {
   useObserved(result ? null : live);
   const runs = !result && live.runs(call.id);
   const elapsed = useElapsed(runs ? live.since.get(call.id) : null);
@@ -38,7 +43,7 @@ export function Step({ call, result, began, live, running }) {
     ${icon ? html`<${Icon} name=${icon} />` : html`<${Spinner} />`}
     <span class="offstage">${said}</span>
   </span>`;
-  return html`<${Folded} call=${call} state=${state} seconds=${seconds} output=${output} growing=${runs} tone=${tone} />`;
+  return html`<${Folded} call=${call} result=${result} state=${state} seconds=${seconds} output=${output} growing=${runs} tone=${tone} ask=${ask} />`;
 }
 
 const ended = ({ message }) => ENDS[message.outcome ?? "ok"] ?? ENDS.unknown;
@@ -58,31 +63,52 @@ function useElapsed(since) {
   return since ? Math.max(0, Math.floor((now - since) / 1000)) : NaN;
 }
 
-function Folded({ call, state, seconds, output, growing, tone }) {
+function Folded({ call, result, state, seconds, output, growing, tone, ask }) {
   const [open, setOpen] = useState(false);
   const { name, short } = summary(call);
   const took = Number.isNaN(seconds) ? "" : lasted(seconds);
+  const taken = TAKEN_UP[result?.message.taken_up];
   return html`<details class=${`step ${tone}`} open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary>
       <${Icon} name=${ICONS[call.name] ?? "tool"} />
       <span class="name">${name}</span>
       <span class="short">${short}</span>
+      ${taken && html`<span class="taken-up" title=${taken[1]}>${taken[0]}</span>`}
       <span class="took">${took}</span>
       ${state}
       <span class="fold"><${Icon} name="right" /></span>
     </summary>
-    ${open && html`<${Inside} call=${call} output=${output} growing=${growing} />`}
+    ${open && html`<${Inside} call=${call} result=${result} cut=${output} growing=${growing} ask=${ask} />`}
   </details>`;
 }
 
-function Inside({ call, output, growing }) {
+function Inside({ call, result, cut, growing, ask }) {
   const given = argumentsOf(call);
+  const { output, problem } = useWhole(result, cut, ask);
   return html`<div class="inside">
     <${Part} title=${given.title} text=${given.text} language=${given.language} />
+    ${problem && html`<p class="problem" role="alert">What follows these ${cut.length.toLocaleString()} characters could not be loaded: ${problem}</p>`}
     ${output
       ? html`<${Output} text=${output} growing=${growing} />`
       : html`<p class="empty">${growing ? "No output yet." : "No output."}</p>`}
   </div>`;
+}
+
+/** What came with the transcript, until all of it is there: that is asked for when somebody looks. */
+function useWhole(result, cut, ask) {
+  const [state, setState] = useState({ output: null, problem: "" });
+  useEffect(() => {
+    if (!result?.whole) return undefined;
+    let current = true;
+    ask(result).then(
+      (output) => current && setState({ output, problem: "" }),
+      (failure) => current && setState({ output: null, problem: failure.message }),
+    );
+    return () => {
+      current = false;
+    };
+  }, [result?.seq]);
+  return { output: state.output ?? cut, problem: state.problem };
 }
 
 function Part({ title, text, language }) {

@@ -9,7 +9,8 @@ import { Answer, Waiting } from "./messages.js";
 const NEAR = 80; // pixels from the end that still count as being at the end
 const AHEAD = 1500; // pixels before the beginning at which older records are asked for
 
-export function Transcript({ conversation, seek }) {
+/** `beside`: {Reply, Turn, figures}, what is drawn beside each reply and behind each turn; null: nothing. */
+export function Transcript({ conversation, seek, beside = null }) {
   useObserved(conversation);
   const scroller = useRef(null);
   const follow = useFollowing(scroller, conversation);
@@ -20,7 +21,7 @@ export function Transcript({ conversation, seek }) {
       <div class="column" ref=${follow.content} onClick=${follow.onClick}>
         ${conversation.more && html`<p class="older"><${Spinner} /> Loading what came before…</p>`}
         ${early.map((answer) => html`<${Answer} key=${`answer-${answer.id}`} answer=${answer} />`)}
-        ${chunks(conversation).map((chunk) => html`<${Chunk} key=${chunk.place} chunk=${chunk} conversation=${conversation} />`)}
+        ${chunks(conversation).map((chunk) => html`<${Chunk} key=${chunk.place} chunk=${chunk} conversation=${conversation} beside=${beside} />`)}
         <${Live} conversation=${conversation} />
         <${OnItsWay} conversation=${conversation} outbox=${conversation.outbox} onSaid=${follow.toEnd} />
       </div>

@@ -1,0 +1,138 @@
+// The sessions: found by what was said in them, by platform, state and person, as many as there are.
+import { useObserved } from "../observed.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../vendor/preact-htm.module.js";
+import { memo } from "../view/memo.js";
+import { iso, moment } from "../view/times.js";
+import { addressOf, ask, asked } from "./asked.js";
+import { count, money, short } from "./figures.js";
+import { Choice, Words } from "./filters.js";
+import { sessionAddress } from "./session_link.js";
+import { SessionRows } from "./session_rows.js";
+import { person, Standing } from "./standing.js";
+import { useKeptRow, useWindow } from "./windowed.js";
+
+export { Opened } from "./session.js";
+
+const STATES = {
+  "": "any", running: "running", waiting: "waiting for a person", queued: "with queued messages", idle: "idle", suspended: "suspended", ended: "ended",
+};
+
+export function View({ page }) {
+  const { text = "", platform = "", state = "", user = "" } = asked();
+  const wanted = { text, platform, state, user };
+  const list = kept(page);
+  useObserved(list);
+  useEffect(() => {
+    list.ask(wanted);
+  }, [list, text, platform, state, user]);
+  useEffect(() => {
+    list.freshen();
+    return page.stirs.subscribe(() => document.hidden || list.freshen());
+  }, [list]);
+  const narrow = (change, how) => ask(page, "sessions", { ...wanted, ...change }, how);
+  return html`
+    <div class="filters" role="search" aria-label="Which sessions">
+      <${Words} label="Words that were said" value=${text} placeholder="In every transcript" onWords=${(words) => narrow({ text: words }, { typed: true })} />
+      <${Choice} label="Platform" value=${platform} choices=${platforms(page, platform)} onChoose=${(name) => narrow({ platform: name })} />
+      <${Choice} label="State" value=${state} choices=${STATES} onChoose=${(name) => narrow({ state: name })} />
+      <${Words} label="Person" value=${user} placeholder="Part of an id" onWords=${(words) => narrow({ user: words }, { typed: true })} />
+    </div>
+    ${list.problem && html`<p class="problem" role="alert">${list.problem} ${list.loaded && "What is shown is as old as that."}</p>`}
+    <${Found} list=${list} narrowed=${text || platform || state || user} />`;
+}
+
+/** The list of this page's life: whoever comes back from a session finds it as it was. */
+function kept(page) {
+  if (!page.kept.has("sessions")) page.kept.set("sessions", new SessionRows(page));
+  return page.kept.get("sessions");
+}
+
+function platforms({ status }, chosen) {
+  const names = new Set(["web", "api", ...(status?.platforms ?? []).map(({ name }) => name), chosen].filter(Boolean));
+  return { "": "any", ...Object.fromEntries([...names].map((name) => [name, name])) };
+}
+
+function Found({ list, narrowed }) {
+  const { rows, loaded, more } = list;
+  if (!loaded) return list.problem ? null : html`<p class="quiet-text">Loading…</p>`;
+  if (!rows.length && narrowed) {
+    return html`<div class="card teaches" role="status"><p><strong>No session is like that.</strong></p><p><a href=${addressOf("sessions")}>Show them all</a></p></div>`;
+  }
+  if (!rows.length) {
+    return html`<div class="card teaches" role="status">
+      <p><strong>Nobody has said anything yet.</strong></p>
+      <p>Every conversation is listed here, whichever platform it is on. <a href="#/new">Begin one</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
+    </div>`;
+  }
+  return html`<section aria-label="Sessions">
+    <p class="offstage" role="status">${more ? `More than ${count(rows.length)} sessions` : `${count(rows.length)} sessions`}</p>
+    <${Table} list=${list} rows=${rows} more=${more} />
+  </section>`;
+}
+
+const COLUMNS = ["Session", "Where and who", "State", "Tokens", "Cost", "Active"];
+
+function Table({ list, rows, more }) {
+  const box = useRef(null);
+  const { first, last, above, below, height } = useWindow(box, rows.length, () => list.loadMore());
+  useKeptRow(box, rows, height);
+  usePlace(box, list);
+  return html`<div class="sessions" role="table" aria-label="Sessions" aria-rowcount=${more ? -1 : rows.length + 1} onKeyDown=${walk}>
+    <div role="rowgroup" class="heads"><div role="row" aria-rowindex="1">
+      ${COLUMNS.map((name) => html`<span key=${name} role="columnheader">${name}</span>`)}
+    </div></div>
+    <div role="rowgroup" class="body" ref=${box} style=${{ paddingTop: `${above}px`, paddingBottom: `${below}px` }}>
+      ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} place=${first + n + 2} />`)}
+    </div>
+    ${more && html`<p class="quiet-text">Loading more…</p>`}
+  </div>`;
+}
+
+/** Where one was in the list, for when one comes back to it. */
+function usePlace(box, list) {
+  useLayoutEffect(() => {
+    const scroller = box.current.closest(".scroller");
+    scroller.scrollTop = list.scroll;
+    const keep = () => (list.scroll = scroller.scrollTop);
+    scroller.addEventListener("scroll", keep, { passive: true });
+    return () => scroller.removeEventListener("scroll", keep);
+  }, [list]);
+}
+
+const Row = memo(function Row({ row, place }) {
+  const { id, title, platform, chat, active_at, gist } = row;
+  return html`<div role="row" aria-rowindex=${place}>
+    <span role="cell" class="title"><a href=${sessionAddress(id)}>${title || "New chat"}</a><small>${saying(gist)}</small></span>
+    <span role="cell" class="where" title=${gist?.owner ?? chat}><span class="platform">${platform}</span> ${chat}<small>${person(gist?.owner, platform)}</small></span>
+    <span role="cell" class="state"><${Standing} session=${row} /></span>
+    <span role="cell" class="figure tokens" title=${gist && tokens(gist.usage)}>${gist ? short(all(gist.usage)) : ""}</span>
+    <span role="cell" class="figure cost">${gist?.cost == null ? "" : money(gist.cost)}</span>
+    <span role="cell" class="figure age"><time datetime=${iso(active_at)} title=${moment(active_at)}>${age(active_at)}</time></span>
+  </div>`;
+});
+
+const saying = (gist) => (gist?.said ? `${gist.by === "assistant" ? "↳ " : ""}${gist.said}` : "");
+const all = ({ input_tokens = 0, output_tokens = 0 }) => input_tokens + output_tokens;
+const tokens = ({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) =>
+  `${count(input_tokens)} read, ${count(cached_tokens)} of them cached; ${count(output_tokens)} written`;
+
+const SPANS = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [30 * 86400, 86400, "d"], [365 * 86400, 30 * 86400, "mo"], [Infinity, 365 * 86400, "y"]];
+
+/** How long ago, in a word that is no wider than the next. */
+function age(at) {
+  const passed = Math.max(0, Date.now() / 1000 - at);
+  const [, unit, name] = SPANS.find(([most]) => passed < most);
+  return `${Math.floor(passed / unit)} ${name}`;
+}
+
+/** Arrows walk the rows, whichever of them are drawn. */
+function walk(event) {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const here = event.target.closest("[role=row]");
+  if (!by || !here) return;
+  const next = by > 0 ? here.nextElementSibling : here.previousElementSibling;
+  const link = next?.querySelector("a");
+  if (!link) return;
+  event.preventDefault();
+  link.focus();
+}

@@ -1,0 +1,67 @@
+// What is said beside a transcript: what each reply took, and of each turn how it went.
+import { html } from "../vendor/preact-htm.module.js";
+import { Icon } from "../view/icons.js";
+import { iso, moment, when } from "../view/times.js";
+import { count, many, money, percent, seconds, short } from "./figures.js";
+import { useReply, useTurn } from "./session_figures.js";
+
+/** Its line is there before its figures are: nothing moves when they come. */
+export function Reply({ seq, figures }) {
+  const found = useReply(figures, seq);
+  return html`<p class="took-line">${found && html`<${Facts} facts=${[
+    found.model,
+    seconds(Math.max(0, found.ended_at - found.began_at)),
+    ...used(found.usage),
+    found.cost !== null && money(found.cost),
+  ]} />`}</p>`;
+}
+
+const ENDS = { answered: "Answered", interrupted: "Interrupted by the next message", superseded: "Stopped", failed: "Failed" };
+
+export function Turn({ id, seq, figures }) {
+  const found = useTurn(figures, id, seq);
+  const over = found && found.ended_at !== null;
+  return html`<footer class="turn-line">
+    <a href=${`#/turns/${encodeURIComponent(id)}`} title="The timeline of this turn">${over ? (ENDS[found.state] ?? found.state) : "Turn"}</a>
+    ${found && html`<${Facts} facts=${[
+      over && `after ${seconds(Math.max(0, found.ended_at - found.started_at))}`,
+      many(found.steps, "step"),
+      ...(over ? used(found.usage) : []),
+      found.cost !== null && money(found.cost),
+      found.resumed > 0 && `went on after ${many(found.resumed, "restart")}`,
+      !over && LEFT[found.left_as],
+    ]} />`}
+    ${found?.deliveries.map((sent) => html`<${Sent} key=${sent.id} sent=${sent} />`)}
+  </footer>`;
+}
+
+const LEFT = { parked: "left at a step", restart_timeout: "cut by a restart", shutdown_timeout: "cut by a stop" };
+
+function Facts({ facts }) {
+  return facts.filter(Boolean).map((fact) => html`<span key=${fact}>${fact}</span>`);
+}
+
+function used({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) {
+  if (!input_tokens && !output_tokens) return [];
+  const cached = cached_tokens ? ` (${percent(Math.min(1, cached_tokens / input_tokens))} cached)` : "";
+  return [`${short(input_tokens)} read${cached}`, `${short(output_tokens)} written`];
+}
+
+const SENT = {
+  sent: ["check", "good", "delivered"],
+  pending: ["dash", "soft", "owed"],
+  sending: ["dash", "soft", "being sent"],
+  streaming: ["dash", "soft", "being written"],
+  unknown: ["question", "warn", "may have arrived"],
+  failed: ["cross", "bad", "not delivered"],
+};
+
+/** What became of an answer on its way to its chat. */
+function Sent({ sent: { kind, platform, state, attempts, error, updated_at } }) {
+  const [icon, tone, said] = SENT[state] ?? ["question", "soft", state];
+  const tried = attempts > 1 ? `, ${count(attempts)} tries` : "";
+  return html`<span class=${`sent ${tone}`} title=${[moment(updated_at), error].filter(Boolean).join(": ")}>
+    <${Icon} name=${icon} /> ${kind === "reply" ? "" : `${kind} `}${said} to ${platform}
+    ${state === "sent" && html` <time datetime=${iso(updated_at)}>${when(updated_at)}</time>`}${tried}${error && state !== "sent" && `: ${error}`}
+  </span>`;
+}
