@@ -74,10 +74,12 @@ def edited(
     before = read_text(path)
     tree = parse_document(path, before or "").tree
     wanted: dict[Names, Any] = {find_key(name).path: None for name in unset}
-    for name, value in values.items():
-        wanted.update(_leaves_wanted(find_key(name), value, tree))
     try:
+        for name, value in values.items():
+            wanted.update(_leaves_wanted(find_key(name), value, tree))
         after = patch(before or "", wanted)
+    except RecursionError:
+        raise explain(str(path), "tables within tables to no end are no value of a key") from None
     except CannotPatch as error:
         raise _by_hand(path, wanted, str(error)) from None
     return _edited(path, before, after, check)

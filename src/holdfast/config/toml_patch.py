@@ -39,7 +39,14 @@ def patch(text: str, values: Mapping[Path, Value | None]) -> str:
             _want(wanted, path, value)
             patched = _taken_out(patched, path) if value is None else _put(patched, path, value)
         right = _full(tomllib.loads(patched)) == _full(wanted)
-    except (tomllib.TOMLDecodeError, TypeError, ValueError, AttributeError, IndexError):
+    except (
+        tomllib.TOMLDecodeError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        IndexError,
+        RecursionError,
+    ):
         right = False
     if not right:
         raise CannotPatch(f"{_tables(values)} is written in a way that cannot be changed safely")

@@ -24,6 +24,8 @@ from holdfast.core.settings import Settings
 
 _PLACE = re.compile(r"\[\d+\]")  # in a list of tables
 
+Number = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]  # of a configuration
+
 
 class KeyKind(StrEnum):
     """What a key holds, for whoever lets a person change it."""
@@ -82,7 +84,7 @@ class ConfigChange(ReadAt, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class RollbackAsked(ReadAt, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    to: Annotated[int, msgspec.Meta(ge=1)]
+    to: Number
 
 
 class ConfigChanged(msgspec.Struct, frozen=True, kw_only=True):
