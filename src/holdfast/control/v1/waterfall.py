@@ -10,6 +10,8 @@ from holdfast.core.prices import Prices, price_of
 from holdfast.core.timeline import Course, StepLine
 from holdfast.core.turn import StepKind
 
+_SHOWN = 200  # characters of a command that waits
+
 
 def waterfall(course: Course, *, prices: Prices, asks: bool) -> list[Span]:
     """`asks`: a process is at the turn now, so that what follows the last step is a request to
@@ -81,6 +83,7 @@ def _waiting(asked: Approval) -> Span:
         started_at=asked.asked_at,
         ended_at=asked.ended_at,
         name=asked.tool,
+        about=asked.command.partition("\n")[0][:_SHOWN],
         call_id=asked.call_id,
         approval=asked.id,
         decided=None if asked.pending else asked.state,

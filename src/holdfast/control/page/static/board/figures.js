@@ -1,4 +1,6 @@
 // Figures in words, short enough for an axis.
+import { lasted } from "../view/times.js";
+
 const WHOLE = new Intl.NumberFormat();
 const SHORT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
 const MONEY = new Intl.NumberFormat(undefined, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
@@ -17,6 +19,9 @@ export function seconds(number) {
   if (number < 60) return `${number < 10 ? Number(number.toFixed(1)) : Math.round(number)} s`;
   return `${Number((number / 60).toFixed(1))} min`;
 }
+
+/** Exact while it is short, and in minutes or hours where it is not. */
+export const lasting = (number) => (number < 59.5 ? seconds(number) : lasted(number));
 
 /** One thing, several of it. */
 export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;

@@ -7,26 +7,28 @@ import { lasted } from "./times.js";
 export function Approvals({ conversation }) {
   const asked = conversation.live.step?.approvals ?? [];
   return html`<section class="approvals" aria-label="Approvals" hidden=${!asked.length}>
-    ${asked.map((approval) => html`<${Card} key=${approval.id} approval=${approval} conversation=${conversation} />`)}
+    ${asked.map((approval) => html`<${Card} key=${approval.id} approval=${approval} onAnnounce=${(text) => conversation.onAnnounce(text)} />`)}
   </section>`;
 }
 
-function Card({ approval, conversation }) {
+/** `children`: what is to be known besides, where it is not asked in its own chat. `onAnswered` hears of an answer that was taken. */
+export function Card({ approval, onAnnounce, onAnswered, children }) {
   const { id, command, why, rule, deadline } = approval;
   const [problem, setProblem] = useState("");
   const [sending, setSending] = useState(false);
   const [words, setWords] = useState("");
   const left = useLeft(deadline);
   useEffect(() => {
-    conversation.onAnnounce(`Your approval is needed. ${why} ${command}`);
+    onAnnounce(`Your approval is needed. ${why} ${command}`);
   }, [id]);
 
-  // Answered, it stays until the stream takes it away: only then has it been decided.
+  // Answered, it stays until the gateway takes it away: only then has it been decided.
   const say = async (answer) => {
     setSending(true);
     setProblem("");
     try {
       await api.answer(id, answer);
+      onAnswered?.();
     } catch (failure) {
       setProblem(failure.message);
       setSending(false);
@@ -39,6 +41,7 @@ function Card({ approval, conversation }) {
     say({ answer: "deny", words });
   }}>
     <p class="asks"><strong>May this run?</strong> ${why}</p>
+    ${children}
     <pre tabindex="0"><${Code} text=${command} language="bash" /></pre>
     <div class="buttons" data-changes>
       <button type="button" class="primary" disabled=${sending} onClick=${yes("once")}>Run once</button>

@@ -1,6 +1,7 @@
 // The way between the chats and the dashboard, and between the views of that.
 import { html } from "../vendor/preact-htm.module.js";
 import { FIRST, VIEWS } from "../views.js";
+import { useFetched } from "./fetched.js";
 import { Icon } from "./icons.js";
 
 export function Sections({ page }) {
@@ -13,8 +14,14 @@ export function Sections({ page }) {
 
 export function Views({ page }) {
   return html`<ul class="view-links">
-    ${Object.entries(VIEWS).map(([name, { label, icon }]) => html`<li key=${name}>
-      <a href=${`#/${name}`} class="chat-link" aria-current=${name === page.view ? "page" : undefined}><${Icon} name=${icon} /> ${label}</a>
+    ${Object.entries(VIEWS).map(([name, { label, icon, waiting }]) => html`<li key=${name}>
+      <a href=${`#/${name}`} class="chat-link" aria-current=${name === page.view ? "page" : undefined}><${Icon} name=${icon} /> <span class="title">${label}</span>${waiting && html`<${Count} page=${page} ask=${waiting} />`}</a>
     </li>`)}
   </ul>`;
+}
+
+/** Asked for when something is heard of, and not again where nothing is. */
+function Count({ page, ask }) {
+  const { value } = useFetched(page.stirs, ask, 0);
+  return value ? html`<span class="count">${value}<span class="offstage"> waiting</span></span>` : null;
 }

@@ -4,10 +4,10 @@ import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { Code } from "./code.js";
 import { CopyButton } from "./copy.js";
 import { Icon, Spinner } from "./icons.js";
+import { plain } from "./plain.js";
 import { lasted } from "./times.js";
 
 const SHOWN = 20_000; // characters of output that are drawn before somebody asks for all
-const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\-_])/g;
 
 const ENDS = {
   ok: ["check", "done", "good"],
@@ -27,6 +27,8 @@ const ICONS = {
   terminal: "terminal", process: "pulse", read: "file", write: "pencil", edit: "pencil",
   search: "search", fetch: "globe", todo: "list", delegate: "list", session_search: "search", browser: "globe",
 };
+
+export const iconOf = (tool) => ICONS[tool] ?? "tool";
 
 /**
  * A call with its result, or one that runs, waits its turn or was cut. One view for all of these:
@@ -70,7 +72,7 @@ function Folded({ call, result, state, seconds, output, growing, tone, ask }) {
   const taken = TAKEN_UP[result?.message.taken_up];
   return html`<details class=${`step ${tone}`} open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary>
-      <${Icon} name=${ICONS[call.name] ?? "tool"} />
+      <${Icon} name=${iconOf(call.name)} />
       <span class="name">${name}</span>
       <span class="short">${short}</span>
       ${taken && html`<span class="taken-up" title=${taken[1]}>${taken[0]}</span>`}
@@ -120,15 +122,15 @@ function Part({ title, text, language }) {
 
 function Output({ text, growing }) {
   const [whole, setWhole] = useState(false);
-  const plain = text.replace(ESCAPES, "");
-  const cut = !whole && plain.length > SHOWN;
+  const words = plain(text);
+  const cut = !whole && words.length > SHOWN;
   // What is still growing is interesting at its end.
-  const shown = !cut ? plain : growing ? plain.slice(-SHOWN) : plain.slice(0, SHOWN);
+  const shown = !cut ? words : growing ? words.slice(-SHOWN) : words.slice(0, SHOWN);
   return html`<figure class="code output">
-    <figcaption><span>${growing ? "Output so far" : "Output"}</span><${CopyButton} text=${plain} /></figcaption>
+    <figcaption><span>${growing ? "Output so far" : "Output"}</span><${CopyButton} text=${words} /></figcaption>
     <pre tabindex="0"><code>${shown}</code></pre>
     ${cut && html`<button type="button" class="quiet" onClick=${() => setWhole(true)}>
-      Show all ${plain.length.toLocaleString()} characters
+      Show all ${words.length.toLocaleString()} characters
     </button>`}
   </figure>`;
 }

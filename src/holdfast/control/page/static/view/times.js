@@ -18,9 +18,10 @@ export const iso = (seconds) => new Date(seconds * 1000).toISOString();
 export function lasted(seconds) {
   if (!(seconds >= 0)) return "";
   if (seconds < 0.95) return `${Math.max(1, Math.round(seconds * 10)) / 10} s`;
-  if (seconds < 60) return `${Math.round(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
 export function size(bytes) {

@@ -1,0 +1,78 @@
+// Approvals: what waits for a person's word in any conversation, what was decided, and what is allowed for good.
+import { api } from "../api.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { Card } from "../view/approvals.js";
+import { useFetched } from "../view/fetched.js";
+import { Rules } from "./approval_rules.js";
+import { Moment } from "./moment.js";
+import { Rows } from "./rows.js";
+import { SessionLink } from "./session_link.js";
+
+const EVERY = 5; // seconds; what a child of a conversation asks is told by no event
+const MOST = 100;
+
+const ENDS = {
+  denied: ["denied", "bad"],
+  expired: ["nobody answered in time", ""],
+  undeliverable: ["nobody could be asked", "bad"],
+  withdrawn: ["withdrawn: its turn ended first", ""],
+};
+const SCOPES = { once: "approved, once", session: "approved for its chat", always: "approved for good" };
+
+export function View({ page }) {
+  const ask = async () => {
+    const [waiting, all, rules] = await Promise.all([api.approvals({ pending: true, limit: MOST }), api.approvals({ limit: MOST }), api.rules()]);
+    return { waiting, decided: all.filter(({ state }) => state !== "pending"), rules };
+  };
+  const { value, problem, look } = useFetched(page.stirs, ask, EVERY);
+  if (!value) return html`<p class=${problem ? "problem" : "quiet-text"} role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
+  return html`
+    ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
+    <section class="card" aria-labelledby="waiting">
+      <h2 id="waiting">Waiting</h2>
+      ${!value.waiting.length && html`<p class="quiet-text">Nothing waits. A command that is dangerous, or that a rule of yours names, is asked about here and in its chat before it runs.</p>`}
+      <div class="asked">
+        ${[...value.waiting].reverse().map((approval) => html`<${Card} key=${approval.id} approval=${approval} onAnnounce=${(text) => page.announce(text)} onAnswered=${() => page.stirs.tell({ soon: true })}>
+          <${Asker} page=${page} approval=${approval} />
+        <//>`)}
+      </div>
+    </section>
+    <${Rules} page=${page} rules=${value.rules} look=${look} />
+    <section class="card" aria-labelledby="decided">
+      <h2 id="decided">Decided</h2>
+      ${value.decided.length
+        ? html`<${Rows} label="Decided" columns=${columns(page)} rows=${value.decided} keyOf=${({ id }) => id} />`
+        : html`<p class="quiet-text">Nothing has been decided yet.</p>`}
+    </section>`;
+}
+
+const titleOf = (page, id) => page.chats.sessions.find((each) => each.id === id)?.title ?? "";
+const turnAddress = (id) => `#/turns/${encodeURIComponent(id)}`;
+
+function Asker({ page, approval: { session_id, turn_id, tool, requester, asked_at } }) {
+  return html`<p class="facts">
+    <span><code>${tool}</code> for <strong>${requester}</strong></span>
+    <span>in <${SessionLink} id=${session_id} title=${titleOf(page, session_id)} /></span>
+    <span>asked <${Moment} at=${asked_at} /></span>
+    <a href=${turnAddress(turn_id)}>Timeline</a>
+  </p>`;
+}
+
+function columns(page) {
+  return [
+    { name: "asked", label: "Asked", of: ({ asked_at }) => html`<${Moment} at=${asked_at} />` },
+    { name: "what", label: "What", tone: "words", of: What },
+    { name: "session", label: "Session", of: ({ session_id }) => html`<span class="place"><${SessionLink} id=${session_id} title=${titleOf(page, session_id)} /></span>` },
+    { name: "how", label: "Decided", of: How },
+    { name: "by", label: "By", of: ({ by }) => by || "–" },
+  ];
+}
+
+function What({ command, why, words, turn_id }) {
+  return html`<code class="gist">${command}</code><small>${why} <a href=${turnAddress(turn_id)}>Timeline</a></small>${words && html`<small>“${words}”</small>`}`;
+}
+
+function How({ state, scope, ended_at }) {
+  const [said, tone] = state === "approved" ? [SCOPES[scope] ?? scope, ""] : ENDS[state] ?? [state, ""];
+  return html`<span class=${tone}>${said}</span>${ended_at && html`<small><${Moment} at=${ended_at} /></small>`}`;
+}

@@ -1,0 +1,126 @@
+// The lines of a turn's timeline: each stretch of it in words, with its look and its place in time.
+import { iconOf } from "../view/step.js";
+
+const OUTCOMES = {
+  ok: "done",
+  error: "failed",
+  cancelled: "cut; it may have had an effect",
+  not_started: "not started",
+  refused: "refused; it was not run",
+  unknown: "nobody knows how it ended",
+};
+const TAKEN_UP = {
+  attached: "had run on meanwhile, and was attached to",
+  replayed: "was run again",
+};
+const DECIDED = {
+  approved: "approved",
+  denied: "denied",
+  expired: "nobody answered in time",
+  undeliverable: "nobody could be asked",
+  withdrawn: "withdrawn with its turn",
+};
+const GONE = {
+  crash: "The gateway crashed",
+  stop: "The gateway was stopped",
+  signal: "The gateway was stopped by a signal",
+  restart: "The gateway restarted",
+  replace: "The gateway was replaced",
+};
+const PARTINGS = {
+  cut: "cut in the middle of a step",
+  parked: "left between two steps, where it went on",
+  waiting: "while it waited for a person",
+};
+const ARRIVED = {
+  sent: "arrived",
+  failed: "failed",
+  unknown: "may have arrived",
+  pending: "waits to be sent",
+  sending: "is being sent",
+  streaming: "is being written",
+};
+const BAD = ["error", "failed", "denied"];
+const DOUBTFUL = ["unknown", "cancelled", "refused", "not_started", "expired", "undeliverable"];
+
+/**
+ * Lines in the order in which they begin: {key, kind, tone, icon, name, about, from, to, end, span}.
+ * `to` null: it goes on. `end`: how it ended, in words; "" while it goes on, or where that is usual.
+ */
+export function linesOf({ turn, messages, spans, deliveries }) {
+  const lines = [...messages.map(taken), ...spans.map(stretch), ...deliveries.map(delivered)];
+  // What stays open when its turn has ended left no end in the log.
+  for (const line of lines) if (line.to === null && turn.ended_at !== null && line.kind !== "delivery") line.to = Math.max(line.from, turn.ended_at);
+  return lines.sort((one, other) => one.from - other.from);
+}
+
+function taken({ id, principal, accepted_at, taken_at, steered }) {
+  const name = steered ? "A word to the turn" : "Message";
+  return {
+    key: `m${id}`, kind: "queue", tone: "wait", icon: "bubble", name, about: `from ${principal}`,
+    from: accepted_at, to: Math.max(accepted_at, taken_at), end: "taken up", span: null,
+  };
+}
+
+function delivered({ id, to, state, created_at, updated_at, attempts, error, text }) {
+  const over = ["sent", "failed", "unknown"].includes(state);
+  const tries = attempts > 1 ? `, after ${attempts} attempts` : "";
+  return {
+    key: `d${id}`, kind: "delivery", tone: tone("delivery", state), icon: "send", name: `Delivery to ${to}`, about: text.split("\n")[0],
+    from: created_at, to: over ? Math.max(created_at, updated_at) : null, end: `${ARRIVED[state] ?? state}${tries}${error ? `: ${error}` : ""}`, span: null,
+  };
+}
+
+function stretch(span) {
+  const { kind, started_at, ended_at, outcome, decided } = span;
+  const shown = (WORDS[kind] ?? other)(span);
+  const key = span.step !== null ? `s${span.step}` : `${kind}${started_at}${span.approval ?? ""}`;
+  return { key, kind, tone: tone(kind, outcome ?? decided), from: started_at, to: ended_at, about: "", end: "", span, ...shown };
+}
+
+const WORDS = {
+  model: ({ name, outcome }) => ({
+    icon: "bulb", name: name || "Model", end: outcome === "cancelled" ? "cut; it left no reply" : "",
+  }),
+  tool: ({ name, about, outcome, taken_up }) => ({
+    icon: iconOf(name), name: name || "Tool", about,
+    end: [TAKEN_UP[taken_up], outcome === "ok" && taken_up ? "" : OUTCOMES[outcome]].filter(Boolean).join("; "),
+  }),
+  approval: ({ name, about, decided, by }) => ({
+    icon: "shield", name: `Approval of ${name}`, about, end: decided ? `${DECIDED[decided] ?? decided}${by ? ` by ${by}` : ""}` : "",
+  }),
+  steer: () => ({ icon: "right", name: "A word reached it" }),
+  note: () => ({ icon: "again", name: "It was told of the cut" }),
+  compaction: () => ({ icon: "book", name: "Summary of what was said before" }),
+  drain: () => ({ icon: "dash", name: "Stood still while the gateway stopped" }),
+  away: ({ name, by, parting }) => ({
+    icon: "plug", name: GONE[name] ?? `The gateway went: ${name}`, about: PARTINGS[parting] ?? "", end: ["chat", "cli", "page"].includes(by) ? `asked by ${by}` : "",
+  }),
+};
+
+const other = ({ kind, name }) => ({ icon: "dash", name: name || kind });
+
+function tone(kind, end) {
+  if (kind === "away") return "away";
+  if (BAD.includes(end)) return "bad";
+  if (DOUBTFUL.includes(end)) return "cut";
+  return { model: "model", tool: "tool", approval: "wait", drain: "wait", delivery: "delivery", compaction: "model" }[kind] ?? "mark";
+}
+
+const TOLD = {
+  cut: "the turn was cut in the middle of a step",
+  parked: "the turn stood between two steps, and went on from there",
+  waiting: "the turn waited for a person, and went on waiting",
+};
+
+/** What a turn went through, in sentences: for whoever wonders why it took so long. */
+export function story(lines) {
+  const found = lines.filter(({ kind }) => kind === "away").map(({ name, span }) => ({ name, told: TOLD[span.parting] ?? "", from: span.started_at, to: span.ended_at }));
+  const calls = lines.filter(({ kind }) => kind === "tool");
+  return {
+    absences: found,
+    attached: calls.filter(({ span }) => span.taken_up === "attached").length,
+    replayed: calls.filter(({ span }) => span.taken_up === "replayed").length,
+    unknown: calls.filter(({ span }) => span.outcome === "unknown").length,
+  };
+}

@@ -1,0 +1,59 @@
+// What stands behind a line of the timeline: the words of a reply, or what went into a call and came out.
+import { api } from "../api.js";
+import { Observed } from "../observed.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { Markdown } from "../view/markdown.js";
+import { Step } from "../view/step.js";
+
+const NOBODY = new Observed();
+
+export function Details({ line, lines, session }) {
+  const { span } = line;
+  const place = span?.record ?? null;
+  const to = html`<a href=${`#/chat/${encodeURIComponent(session)}/${place}`}>Show it in the chat</a>`;
+  return html`<div class="behind">
+    ${line.about && html`<p class="about">${line.about}</p>`}
+    ${line.end && html`<p class="quiet-text">It ended so: ${line.end}.</p>`}
+    ${place !== null && html`<${Recorded} session=${session} span=${span} asked=${askedBy(line, lines)} />`}
+    ${place !== null && html`<p>${to}</p>`}
+    ${span?.kind === "approval" && html`<p><a href="#/approvals">To the approvals</a></p>`}
+    ${line.kind === "delivery" && html`<p><a href="#/outbox">To the outbox</a></p>`}
+    ${place === null && !line.about && !line.end && html`<p class="quiet-text">There is nothing more to say of this.</p>`}
+  </div>`;
+}
+
+/** The record of the reply that a call stands in. */
+function askedBy({ span }, lines) {
+  if (span.kind !== "tool") return null;
+  const replies = lines.filter(({ kind, span: each }) => kind === "model" && each.record !== null && each.record < span.record);
+  return replies.at(-1)?.span.record ?? null;
+}
+
+function Recorded({ session, span, asked }) {
+  const ask = async () => {
+    const [reply, own] = await Promise.all([asked === null ? null : record(session, asked), record(session, span.record)]);
+    return { reply, own };
+  };
+  const { value, problem } = useFetched(NOBODY, ask, 0, [span.record]);
+  if (problem) return html`<p class="problem" role="alert">${problem}</p>`;
+  if (!value) return html`<p class="quiet-text">Loading…</p>`;
+  const { reply, own } = value;
+  if (!own) return html`<p class="quiet-text">It is not in the transcript any more.</p>`;
+  if (span.kind === "tool") return html`<${Called} span=${span} reply=${reply} result=${own} />`;
+  const { text = "", calls = [] } = own.message;
+  return html`
+    ${text && html`<div class="prose"><${Markdown} text=${text} /></div>`}
+    ${calls.length > 0 && html`<p class="quiet-text">It asked for ${calls.map(({ name }) => name).join(", ")}.</p>`}`;
+}
+
+function Called({ span, reply, result }) {
+  const { call_id, name } = result.message;
+  const call = reply?.message.calls?.find(({ id }) => id === call_id) ?? { id: call_id, name, arguments: "{}" };
+  return html`<${Step} call=${call} result=${result} began=${span.started_at} live=${null} running=${false} />`;
+}
+
+async function record(session, seq) {
+  const { records } = await api.transcript(session, { after: seq - 1, limit: 1 });
+  return records.find((each) => each.seq === seq) ?? null;
+}

@@ -1,0 +1,113 @@
+// The timeline of one turn: its figures, what cut it, and the waterfall of what it did; live while it runs.
+import { useObserved } from "../observed.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
+import { Moment } from "./moment.js";
+import { count, lasting, money, short } from "./figures.js";
+import { linesOf, story } from "./lines.js";
+import { SessionLink } from "./session_link.js";
+import { AsTable, settled } from "./span_words.js";
+import { TurnCourse } from "./course.js";
+import { StateBadge } from "./turn_state.js";
+import { Waterfall } from "./waterfall.js";
+
+const LONG = 200; // lines; a longer list is drawn less often while it grows
+
+export function Timeline({ page, id }) {
+  const course = useMemo(() => new TurnCourse(id), [id]);
+  useEffect(() => {
+    course.open();
+    return () => course.close();
+  }, [course]);
+  useObserved(course);
+  const { whole, problem } = course;
+  const lines = useMemo(() => (whole ? linesOf(whole) : []), [course.pages.length, whole?.turn, whole?.spans.length, course.last]);
+  const now = useNow(course.running, lines.length > LONG ? 5 : 1, lines);
+  if (!whole) return html`<${Missing} problem=${problem} />`;
+  const { turn } = whole;
+  return html`
+    ${problem && html`<p class="problem" role="alert">${problem.message} What is shown is as old as that.</p>`}
+    <${Head} page=${page} whole=${whole} now=${now} />
+    <${Story} lines=${lines} turn=${turn} />
+    <section class="card" aria-labelledby="course">
+      <h2 id="course">What it did</h2>
+      ${lines.length
+        ? html`<${Waterfall} turn=${turn} lines=${lines} now=${now} session=${turn.session_id} />`
+        : html`<p class="quiet-text">Nothing is in the log of it yet.</p>`}
+      ${course.more && html`<p><button type="button" class="quiet outlined" onClick=${() => course.showMore()}>Show more of its ${count(turn.steps)} steps</button></p>`}
+      <${Table} lines=${lines} begin=${turn.started_at} now=${now} />
+    </section>`;
+}
+
+function Missing({ problem }) {
+  if (!problem) return html`<p class="quiet-text">Loading…</p>`;
+  return html`<section class="card" role="alert">
+    <h2>${problem.status === 404 ? "There is no such turn" : "The turn could not be loaded"}</h2>
+    <p>${problem.status === 404 ? "It may have gone with its conversation." : problem.message}</p>
+    <p><a href="#/turns">All turns</a></p>
+  </section>`;
+}
+
+/** Of a turn that runs, this moment; the machine that asks may go by another clock than the gateway. */
+function useNow(running, every, lines) {
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (!running) return undefined;
+    const timer = setInterval(() => document.hidden || tick((before) => before + 1), every * 1000);
+    return () => clearInterval(timer);
+  }, [running, every]);
+  return Math.max(Date.now() / 1000, ...lines.map(({ from, to }) => to ?? from));
+}
+
+function Head({ page, whole, now }) {
+  const { turn, previous, next } = whole;
+  const heading = useRef(null);
+  useEffect(() => heading.current.focus(), [turn.id]);
+  const title = page.chats.sessions.find(({ id }) => id === turn.session_id)?.title ?? "";
+  const { input_tokens = 0, output_tokens = 0 } = turn.usage;
+  const facts = [
+    ["Took", turn.ended_at === null ? `${lasting(now - turn.started_at)} so far` : lasting(turn.ended_at - turn.started_at)],
+    ["Steps", count(turn.steps)],
+    ["Tokens", `${short(input_tokens)} read, ${short(output_tokens)} written`],
+    ["Cost", turn.cost === null ? "no price is set" : money(turn.cost)],
+  ];
+  return html`<section class="card" aria-labelledby="turn">
+    <header class="between">
+      <h2 id="turn" ref=${heading} tabindex="-1">Turn of <${Moment} at=${turn.started_at} /> <${StateBadge} turn=${turn} /></h2>
+      <nav class="beside" aria-label="Turns beside it">
+        <${Beside} id=${previous} label="Previous turn" />
+        <${Beside} id=${next} label="Next turn" />
+      </nav>
+    </header>
+    <p class="facts"><span>in <${SessionLink} id=${turn.session_id} title=${title} /></span><a href="#/turns">All turns</a></p>
+    ${turn.reason && html`<p class=${turn.state === "failed" ? "problem" : "quiet-text"}>${turn.reason}</p>`}
+    <dl class="figures">${facts.map(([name, figure]) => html`<div key=${name}><dt>${name}</dt><dd>${figure}</dd></div>`)}</dl>
+  </section>`;
+}
+
+function Beside({ id, label }) {
+  return id && html`<a class="quiet outlined" href=${`#/turns/${encodeURIComponent(id)}`}>${label}</a>`;
+}
+
+/** Why it is not one uninterrupted piece; nothing where it is. */
+function Story({ lines, turn }) {
+  const { absences, ...calls } = story(lines);
+  const told = settled(calls);
+  if (!absences.length && !turn.left_as) return null;
+  return html`<section class="card" aria-labelledby="cuts">
+    <h2 id="cuts">While the gateway was away</h2>
+    <ul class="cuts">
+      ${absences.map(({ name, told: how, from, to }) => html`<li key=${from}>
+        <${Moment} at=${from} /> ${name}: ${how}. ${to === null ? "Nobody has come back to it yet." : `It was away for ${lasting(to - from)}.`}
+      </li>`)}
+      ${told.length > 0 && html`<li>Then ${told.join(", ")}.</li>`}
+    </ul>
+  </section>`;
+}
+
+function Table({ lines, begin, now }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="as-table" onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>As a table</summary>
+    ${open && html`<${AsTable} lines=${lines} begin=${begin} now=${now} />`}
+  </details>`;
+}

@@ -1,0 +1,61 @@
+// Turns: those of all conversations, the newest or the slowest first; and the timeline of one.
+import { api } from "../api.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { addressOf, ask, asked } from "./asked.js";
+import { count, lasting, money, short } from "./figures.js";
+import { Choice } from "./filters.js";
+import { Moment } from "./moment.js";
+import { Pages, Rows } from "./rows.js";
+import { SessionLink } from "./session_link.js";
+import { Timeline } from "./timeline.js";
+import { STATES, StateBadge } from "./turn_state.js";
+
+const EVERY = 10; // seconds, where nothing is heard
+const PAGE = 50;
+const ORDERS = { "": "newest first", slowest: "slowest first" };
+
+const COLUMNS = [
+  { name: "began", label: "Began", of: ({ id, started_at }) => html`<a href=${`#/turns/${encodeURIComponent(id)}`}><${Moment} at=${started_at} /></a>` },
+  { name: "state", label: "State", of: (turn) => html`<${StateBadge} turn=${turn} />` },
+  { name: "session", label: "Session", tone: "words", of: Place },
+  { name: "took", label: "Took", tone: "figure", of: took },
+  { name: "steps", label: "Steps", tone: "figure", of: ({ steps }) => count(steps) },
+  { name: "tokens", label: "Tokens", tone: "figure", of: ({ usage }) => short((usage.input_tokens ?? 0) + (usage.output_tokens ?? 0)) },
+  { name: "cost", label: "Cost", tone: "figure", of: ({ cost }) => (cost === null ? "–" : money(cost)) },
+];
+
+export function View({ page }) {
+  return page.part === null ? html`<${List} page=${page} />` : html`<${Timeline} key=${page.part} page=${page} id=${page.part} />`;
+}
+
+function List({ page }) {
+  const { state = "", order = "", before = "" } = asked();
+  const { value, problem } = useFetched(page.stirs, () => api.turns({ state, order, before, limit: PAGE }), EVERY, [state, order, before]);
+  const choose = (change) => ask(page, "turns", { state, order, ...change });
+  return html`<section class="card" aria-label="Turns">
+    <div class="filters">
+      <${Choice} label="State" value=${state} choices=${{ "": "all", ...STATES }} onChoose=${(chosen) => choose({ state: chosen })} />
+      <${Choice} label="Order" value=${order} choices=${ORDERS} onChoose=${(chosen) => choose({ order: chosen })} />
+    </div>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
+    ${value && html`<${Found} value=${value} state=${state} order=${order} before=${before} />`}
+  </section>`;
+}
+
+function Found({ value: { turns, more }, state, order, before }) {
+  if (!turns.length) return html`<p class="quiet-text">${state ? "No turn stands so among the last." : "Nobody has asked for anything yet. Every message begins a turn, and each is listed here."}</p>`;
+  const older = more && !order && addressOf("turns", { state, before: turns.at(-1).id });
+  return html`
+    <${Rows} label="Turns" columns=${COLUMNS} rows=${turns} keyOf=${({ id }) => id} />
+    <${Pages} newest=${before && addressOf("turns", { state })} older=${older} />`;
+}
+
+function Place({ session_id, title, platform }) {
+  return html`<span class="gist"><${SessionLink} id=${session_id} title=${title} />${platform && html` <span class="platform">${platform}</span>`}</span>`;
+}
+
+function took({ started_at, ended_at }) {
+  return lasting(Math.max(0, (ended_at ?? Date.now() / 1000) - started_at));
+}

@@ -1,0 +1,145 @@
+"""Turns of an earlier life, as rows of a real store: one that was cut and resumed, one long."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.inbox import Inbound, InboxEnd, InboxState
+from holdfast.core.message import (
+    AssistantMessage,
+    NoteMessage,
+    Outcome,
+    TakenUp,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.source import Source
+from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.service.paths import Paths
+from holdfast.store.sqlite import SqliteStore
+
+CUT, NEXT, LONG = TurnId("t_cut"), TurnId("t_next"), TurnId("t_long")
+STEPS = 500
+_USED = Usage(input_tokens=5200, output_tokens=310, cached_tokens=4100)
+
+
+class Past:
+    """Writes the rows of one turn as they would have come, each at its time."""
+
+    def __init__(self, store: SqliteStore, turn_id: TurnId, *, chat: str, began: float) -> None:
+        self._store = store
+        self._turn, self._session = turn_id, SessionId(f"s_{chat}")
+        self._route = SessionKey(f"web:default:dm:{chat}:")
+        self._began = began
+        self._message = InboxId(0)
+
+    async def begin(self, text: str) -> None:
+        source = Source(platform="web", chat_id=self._route.split(":")[3], user_id="ann")
+        inbound = Inbound(source=source, event_id=text, message_id=text, text=text)
+        accepted = await self._store.accept(
+            inbound, route=self._route, principal=PrincipalId("ann"), at=self._began - 1.5
+        )
+        self._message = accepted.row.id
+        await self._store.begin_turn(
+            BeginTurn(
+                turn_id=self._turn,
+                session_id=self._session,
+                route=self._route,
+                inbox_ids=(self._message,),
+                messages=(UserMessage(text=text),),
+                prompt="",
+                at=self._began,
+            )
+        )
+
+    async def reply(self, at: float, *calls: tuple[str, str, str]) -> None:
+        made = tuple(ToolCall(id=CallId(id), name=name, arguments=a) for id, name, a in calls)
+        message = AssistantMessage(text="I look.", calls=made, model="scripted")
+        await self._store.record_reply(
+            self._turn,
+            session_id=self._session,
+            message=message,
+            usage=_USED,
+            at=self._began + at,
+        )
+
+    async def started(self, at: float, *ids: str) -> None:
+        call_ids = [CallId(id) for id in ids]
+        await self._store.record_started(
+            self._turn, session_id=self._session, call_ids=call_ids, at=self._began + at
+        )
+
+    async def finished(
+        self,
+        at: float,
+        id: str,
+        name: str,
+        *,
+        outcome: Outcome = Outcome.OK,
+        taken_up: TakenUp | None = None,
+    ) -> None:
+        result = ToolMessage(
+            call_id=CallId(id), name=name, text="its output", outcome=outcome, taken_up=taken_up
+        )
+        await self._store.record_finished(
+            self._turn, session_id=self._session, message=result, at=self._began + at
+        )
+
+    def renamed(self, step: int) -> Iterator[Coroutine[Any, Any, None]]:
+        id, at = f"l{step}", step * 2.0
+        yield self.reply(at + 1, (id, "terminal", f'{{"command": "mv {step}.jpg done/"}}'))
+        yield self.started(at + 1, id)
+        yield self.finished(at + 2, id, "terminal")
+
+    async def crash(self, found_out: float, back: float) -> None:
+        order = StopOrder(kind=StopKind.CRASH, by=AskedBy.NOBODY, at=self._began + found_out)
+        row = StopRow(id=f"r_{found_out}", order=order, version="0.1", interrupted=1)
+        await self._store.record_stop(row)
+        note = NoteMessage(text="[System note: a crash cut the last turn.]")
+        await self._store.resume_turn(
+            self._turn, session_id=self._session, note=note, at=self._began + back
+        )
+        await self._store.record_back((), at=self._began + back + 0.2)
+
+    async def end(self, at: float) -> None:
+        await self._store.end_turn(
+            EndTurn(
+                turn_id=self._turn,
+                session_id=self._session,
+                state=TurnState.ANSWERED,
+                messages=(AssistantMessage(text="All is well.", model="scripted"),),
+                usage=_USED,
+                inbox_ends=(InboxEnd(inbox_id=self._message, state=InboxState.ANSWERED),),
+                at=self._began + at,
+            )
+        )
+
+
+async def lived(home: Path, *, now: float) -> None:
+    async with SqliteStore(Paths(home).db) as store:
+        cut = Past(store, CUT, chat="tide", began=now - 7200)
+        await cut.begin("Is the tide table right?")
+        await cut.reply(1.8, ("c1", "read", '{"path": "tides.csv"}'))
+        await cut.started(1.8, "c1")
+        await cut.finished(1.9, "c1", "read")
+        await cut.reply(4.2, ("c2", "terminal", '{"command": "make check-tides"}'))
+        await cut.started(4.2, "c2")
+        await cut.crash(1604.0, 1604.5)
+        await cut.finished(1606.1, "c2", "terminal", taken_up=TakenUp.ATTACHED)
+        await cut.reply(1608.0, ("c3", "send_mail", '{"to": "the harbour office"}'))
+        await cut.started(1608.0, "c3")
+        await cut.crash(1700.0, 1700.4)
+        await cut.finished(1700.5, "c3", "send_mail", outcome=Outcome.UNKNOWN)
+        await cut.end(1703.0)
+        after = Past(store, NEXT, chat="tide", began=now - 4000)
+        await after.begin("Thank you.")
+        await after.end(1.0)
+        long = Past(store, LONG, chat="long", began=now - 3600)
+        await long.begin("Rename all of them.")
+        # Writes are queued as they are called, so all of them together share a few commits.
+        await asyncio.gather(*(each for step in range(STEPS // 2) for each in long.renamed(step)))
+        await long.end(STEPS + 1.0)
