@@ -1,0 +1,294 @@
+"""A configuration that is put into force while turns run: who has which, and what stays so."""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.contract.conftest import Call, Until, World
+from tests.contract.test_accounts import Late, Two
+
+from holdfast.control.problems import problems
+from holdfast.core.account import AccountState
+from holdfast.core.auxiliary import Errand
+from holdfast.core.effect import Effect, effect_of
+from holdfast.core.facts import Document, Problem, Snapshot
+from holdfast.core.inbox import BusyMode
+from holdfast.core.outbox import Address
+from holdfast.core.prices import Price
+from holdfast.core.reset import ResetMode
+from holdfast.core.secret import Secret
+from holdfast.core.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
+from holdfast.core.source import ChatType, Source
+from holdfast.core.tool import Replay
+from holdfast.gateway.authorise import Action, principal_of
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.turn import Turn
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.service.logs import follow_level
+
+
+def changed(world: World, **sections: Any) -> Settings:
+    """The settings in force, with some keys of some sections set otherwise."""
+    settings = world.gateway.house.settings
+    for section, keys in sections.items():
+        for key, value in keys.items():
+            settings = with_key(settings, f"{section}.{key}", value)
+    return settings
+
+
+def put(world: World, settings: Settings, **more: Any) -> None:
+    """As whoever reads the file does, with the model and the tools that were there."""
+    outfit = world.gateway._parts.outfit
+    world.gateway.adopt(msgspec.structs.replace(outfit, settings=settings, **more))
+
+
+async def test_a_turn_that_runs_keeps_its_settings_and_the_next_has_the_new_ones(
+    world: World, call: Call
+) -> None:
+    """A2, A4: also where the running turn has steps to come, and no agent is taken from it."""
+    lever = world.levers[Replay.NEVER]
+    lever.go.clear()
+    world.model.say([call("never")])
+    accepted = await world.accept("go")
+    await lever.was_pulled(1)
+    put(world, changed(world, agent={"instructions": "Rhyme.", "reasoning": "high"}))
+    lever.go.set()
+    world.model.say("done", "and rhymed")
+    assert (await world.end_of(accepted)).text == "done"
+    first, second = world.model.requests
+    assert (second.system, second.reasoning) == (first.system, first.reasoning)
+    assert second.reasoning == "medium"
+    assert (await world.end_of(await world.accept("again"))).text == "and rhymed"
+    third = world.model.requests[2]
+    assert "Rhyme." in third.system and third.reasoning == "high"
+    assert world.model.leased == 1, "the agent of before has given its client back"
+
+
+async def test_a_change_that_agents_are_not_made_of_makes_none_anew(world: World) -> None:
+    """A2, A4: the cache of prompts keeps hitting over any number of such changes."""
+    world.model.say("one", "two")
+    ended = await world.end_of(await world.accept("hello"))
+    agent = world.gateway.house.cache.find(ended.session_id)
+    assert agent is not None
+    prompt, hits = agent.prompt, world.gateway.house.cache.hits
+    put(
+        world,
+        changed(
+            world,
+            gateway={"busy_mode": BusyMode.QUEUE},
+            agent={"reasoning": "low"},
+            approvals={"timeout": 5.0},
+            retention={"outbox_days": 3},
+        ),
+    )
+    await world.end_of(await world.accept("and now?"))
+    assert world.gateway.house.cache.find(ended.session_id) is agent
+    assert agent.prompt is prompt
+    assert world.gateway.house.cache.hits == hits + 1
+    assert world.model.requests[1].reasoning == "low", "what each message sets afresh (A3)"
+
+
+async def test_another_key_of_the_same_model_makes_agents_anew(world: World) -> None:
+    """A1: the whole key is signed, of the model and of those that stand in for it."""
+    world.model.say("one", "two", "three")
+    ended = await world.end_of(await world.accept("hello"))
+    seen = [world.gateway.house.cache.find(ended.session_id)]
+    for keys in ({"api_key": Secret("a" * 40)}, {"spare_keys": [Secret("b" * 40)]}):
+        put(world, world.gateway.house.settings, **keys)
+        await world.end_of(await world.accept("again"))
+        seen.append(world.gateway.house.cache.find(ended.session_id))
+    assert len({id(agent) for agent in seen}) == 3
+
+
+async def test_a_new_secret_is_one_from_the_swap_on_and_an_old_one_stays_one(
+    world: World,
+) -> None:
+    """Law 13."""
+    put(world, world.gateway.house.settings, secrets=[Secret("first-secret")])
+    put(world, world.gateway.house.settings, secrets=[Secret("second-secret")])
+    world.model.say("first-secret and second-secret")
+    world.say("what do you know?")
+    assert await world.texts(1) == ["[redacted] and [redacted]"]
+
+
+EVE = Source(platform="simulated", chat_id="home", user_id="eve", chat_type=ChatType.DM)
+HOME, WORK, ELSEWHERE = (
+    Address(platform="simulated", account=account, chat_id=chat)
+    for account, chat in (("default", "home"), ("work", "office"), ("default", "elsewhere"))
+)
+Read = Callable[[Gateway, Turn], Any]
+# Of each section a key that claims to hold without a restart, what it is set to, and who shows it:
+# those who have made something of the settings, and a turn that begins after the swap.
+APPLIED: dict[str, tuple[Any, Read]] = {
+    "gateway.busy_mode": (BusyMode.QUEUE, lambda now, turn: now.house.busy_mode(EVE)),
+    "model.context_window": (5000, lambda now, turn: turn.agent.context.window),
+    "auxiliary.summaries": (False, lambda now, turn: now.house.auxiliary.wants(Errand.SUMMARY)),
+    "compaction.at": (0.5, lambda now, turn: turn.agent.context._at),
+    "agent.max_steps": (7, lambda now, turn: turn.agent.max_steps),
+    "cache.max_agents": (5, lambda now, turn: now.house.cache.facts.most),
+    "delegate.max_background": (3, lambda now, turn: turn.work.delegation._limits.max_background),
+    "jobs.max_per_person": (3, lambda now, turn: now.house.jobs.most),
+    "memory.max_chars": (500, lambda now, turn: now.house.memory.notes.room),
+    "sessions.reset": (
+        ResetMode.IDLE,
+        lambda now, turn: now.sessions.policies.of("simulated", ChatType.DM).mode,
+    ),
+    "retention.outbox_days": (3, lambda now, turn: now.house.settings.retention.outbox_days),
+    "approvals.mode": (ApprovalMode.OFF, lambda now, turn: turn.work._settings.approvals.mode),
+    "send.allow": (
+        ("simulated:elsewhere",),
+        lambda now, turn: ("simulated:elsewhere",) if now.authority.listed(ELSEWHERE) else (),
+    ),
+    "log.level": (
+        LogLevel.ERROR,
+        lambda now, turn: LogLevel(logging.getLevelName(OURS.level).lower()),
+    ),
+    "prices": (
+        {"m": Price(input=1, output=2)},
+        lambda now, turn: now.house.settings.prices,
+    ),
+    "platforms": (
+        {"simulated": PlatformSettings(allow=("eve",), quiet=True)},
+        lambda now, turn: {
+            "simulated": PlatformSettings(
+                allow=("eve",) if talks(now, EVE) else (),
+                quiet=now.house.quiet.at(EVE),
+            )
+        },
+    ),
+}
+OURS = logging.getLogger("holdfast")
+
+
+def talks(now: Gateway, who: Source) -> bool:
+    return now.authority.may(principal_of(who), Action.TALK, who)
+
+
+@pytest.fixture
+def level() -> Iterator[None]:
+    before = OURS.level
+    yield
+    OURS.setLevel(before)
+
+
+@pytest.mark.usefixtures("level")
+async def test_what_claims_to_need_no_restart_holds_from_the_next_turn_on(world: World) -> None:
+    """A key of every section, each shown by those who go by it."""
+    sections = {key.partition(".")[0] for key in APPLIED}
+    restarts = {name for name in Settings.__struct_fields__ if effect_of(name) is Effect.RESTART}
+    assert sections == set(Settings.__struct_fields__) - restarts
+    world.gateway.house.in_force.tell(follow_level)
+    world.model.say("one")
+    await world.end_of(await world.accept("hello"))
+    wanted = world.gateway.house.settings
+    for key, (value, _) in APPLIED.items():
+        assert effect_of(key) is not Effect.RESTART, key
+        wanted = with_key(wanted, key, value)
+    put(world, wanted)
+    accepted = await world.accept("and now?")
+    await world.model.asked(2)
+    (lane,) = world.gateway.lanes
+    assert lane.turn is not None
+    shown = {key: read(world.gateway, lane.turn) for key, (_, read) in APPLIED.items()}
+    assert shown == {key: value for key, (value, _) in APPLIED.items()}
+    world.model.say("two")
+    await world.end_of(accepted)
+
+
+def with_key(settings: Settings, key: str, value: Any) -> Settings:
+    section, _, name = key.partition(".")
+    own = msgspec.structs.asdict(settings)[section]
+    changed = msgspec.structs.replace(own, **{name: value}) if name else value
+    return msgspec.structs.replace(settings, **{section: changed})
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[Two]:
+    world = Two(tmp_path / "state.db")
+    await world.start()
+    yield world
+    await world.stop()
+
+
+async def test_an_account_is_set_up_anew_by_itself_and_nothing_of_it_is_lost(
+    two: Two, until: Until
+) -> None:
+    """The other keeps its connection, a turn goes on, and what it says waits for the new one."""
+    for account in ("default", "work"):
+        await until(lambda account=account: two.facts(account).state is AccountState.CONNECTED)
+    since = two.facts("default").since
+    kept = two.gateway.house.doors.find(HOME)
+    two.say_at_work("hello")
+    await two.model.asked(1)
+    anew = Late(two.work)
+    two.gateway.accounts.put(anew)
+    await until(lambda: two.facts().state is AccountState.CONNECTING)
+    two.model.say("an answer")
+    await until(lambda: len(two.gateway.delivery) == 1)
+    assert two.work.ledger().attempts == ()
+    anew.let_in.set()
+    assert await two.sent_at_work(1) == ["an answer"]
+    assert two.gateway.house.doors.find(WORK) is anew
+    assert two.gateway.house.doors.find(HOME) is kept
+    assert two.facts("default").since == since
+
+
+async def test_what_is_owed_to_an_account_that_was_taken_out_waits_and_says_so(
+    two: Two, until: Until
+) -> None:
+    """Put back, or added for the first time, an account is connected like any other."""
+    two.say_at_work("hello")
+    await two.model.asked(1)
+    two.gateway.accounts.remove("simulated", "work")
+    await until(lambda: not two.gateway.house.doors.has("simulated", "work"))
+    two.model.say("nobody hears")
+    await until(lambda: len(two.gateway.delivery) == 1)
+    told = [each for each in facts(two) if each.code == "account_removed"]
+    assert [each.what for each in told] == [
+        "1 delivery waits for simulated:work, which is not configured any more."
+    ]
+    assert two.work.ledger().attempts == ()
+    back = SimulatedPlatform(two.work, account="work", longest_pause=0.02)
+    two.gateway.accounts.put(back)
+    assert await two.sent_at_work(1) == ["nobody hears"]
+    await until(lambda: not two.gateway.delivery.stranded)
+
+
+def facts(world: World) -> tuple[Problem, ...]:
+    now = world.clock.now()
+    snapshot = Snapshot(state="running", since=now, **world.gateway.snapshot())
+    document = Document(
+        state="running", pid=1, version="", home="", started_at=now, uptime=1.0, snapshot=snapshot
+    )
+    return problems(document, now=now)
+
+
+async def test_an_account_that_was_let_go_of_and_is_wanted_again_has_one_line(
+    two: Two, until: Until
+) -> None:
+    """Also where its door hangs meanwhile: never two at a time, and the last wish counts."""
+    slow, last = Late(two.work), SimulatedPlatform(two.work, account="work", longest_pause=0.02)
+    slow.let_in.set()
+    slow.let_out.clear()
+    two.gateway.accounts.put(slow)
+    await until(lambda: two.gateway.house.doors.find(WORK) is slow)
+    await until(lambda: two.facts().state is AccountState.CONNECTED)
+    two.gateway.accounts.remove("simulated", "work")
+    two.gateway.accounts.put(last)
+    assert two.gateway.house.doors.find(WORK) is slow, "its door has not closed yet"
+    slow.let_out.set()
+    await until(lambda: two.gateway.house.doors.find(WORK) is last)
+    two.model.say("here")
+    two.say_at_work("hello?")
+    assert await two.sent_at_work(1) == ["here"]
+
+
+async def test_a_paused_account_stays_so_when_it_is_set_up_anew(two: Two, until: Until) -> None:
+    """Whoever paused it has not taken that back."""
+    await two.gateway.accounts.pause("simulated", "work")
+    two.gateway.accounts.put(SimulatedPlatform(two.work, account="work", longest_pause=0.02))
+    await two.gateway.accounts.check("simulated", "work")
+    assert two.facts().state is AccountState.PAUSED
