@@ -157,6 +157,10 @@ class Library(Protocol):
         """The newest first; `before`: those that began before that one."""
         ...
 
+    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
+        """Of all sessions, children's too."""
+        ...
+
     async def course(self, turn_id: TurnId, *, after: int, limit: int) -> Course | None:
         """So many steps behind that seq, and what surrounds them."""
         ...
@@ -172,10 +176,6 @@ class Library(Protocol):
         self, *, limit: int, pending: bool = False, session_id: SessionId | None = None
     ) -> list[Approval]:
         """The newest first."""
-    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
-        """Of all sessions, children's too."""
-        ...
-
         ...
 
     async def standing_rules(

@@ -181,6 +181,9 @@ class SqliteLibrary:
             partial(timeline_reads.of_session, session_id=session_id, limit=limit, before=before)
         )
 
+    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
+        return await self._read(partial(timeline_reads.recent, choice=choice))
+
     async def course(self, turn_id: TurnId, *, after: int, limit: int) -> Course | None:
         return await self._read(
             partial(timeline_reads.course, turn_id=turn_id, after=after, limit=limit)
@@ -203,9 +206,6 @@ class SqliteLibrary:
 
     async def approval(self, approval_id: ApprovalId) -> Approval | None:
         return await self._read(partial(approval_reads.approval, approval_id=approval_id))
-    async def recent_turns(self, choice: TurnChoice) -> list[TurnOutline]:
-        return await self._read(partial(timeline_reads.recent, choice=choice))
-
 
     async def approvals(
         self, *, limit: int, pending: bool = False, session_id: SessionId | None = None

@@ -67,7 +67,7 @@ async def list_all_turns(room: Room, call: Call[AllTurnsQuery, None]) -> web.Res
     asked = call.query
     choice = TurnChoice(
         limit=asked.limit + 1,
-        state=asked.state,
+        state=TurnState(asked.state) if asked.state else None,
         before=TurnId(asked.before) if asked.before else None,
         slowest=asked.order == "slowest",
     )

@@ -15,13 +15,13 @@ export const VIEWS = {
   restarts: { label: "Restarts", icon: "again", load: () => import("./board/restarts.js") },
 };
 
-export const FIRST = "overview";
-
-/**
 async function countApprovals() {
   return (await api.approvals({ pending: true, limit: 100 })).length;
 }
 
+export const FIRST = "overview";
+
+/**
  * What an address names. `view` null: it is one of a chat. `part`: what of the view is opened, by its
  * id; null: all of it, or what the address asks of that (`board/asked.js`), which has a `=` in it.
  */
