@@ -1,0 +1,177 @@
+"""The file read again while the gateway runs: what comes into force, what waits, what is not."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.contract.conftest import Clock, Until, World
+
+from holdfast.agent.memory.notes import Notes
+from holdfast.config import ConfigError, load
+from holdfast.control.problems import problems
+from holdfast.core.configuration import Reloaded
+from holdfast.core.facts import Document, Level, Snapshot
+from holdfast.core.kept_configuration import ConfigurationSource
+from holdfast.core.outbox import Address
+from holdfast.core.secret import Secret
+from holdfast.core.settings import SandboxMode
+from holdfast.models.pool import ModelPool
+from holdfast.process.outfitting import Outfitting, chosen
+from holdfast.process.reloading import Reloader
+from holdfast.service.claims import AccountClaims
+from holdfast.workshop import Workshop
+
+NOWHERE = "http://127.0.0.1:9"  # nobody answers there
+BEGUN = '[model]\nprovider = "demo"\n'
+WORK = Address(platform="simulated", account="work", chat_id="x")
+
+
+class Reloading:
+    """A home with its gateway, and who reads its file again."""
+
+    def __init__(self, home: Path, world: World, reloader: Reloader) -> None:
+        self.file = home / "holdfast.toml"
+        self.env = home / ".env"
+        self.world = world
+        self.reloader = reloader
+
+    async def read(self, toml: str, **variables: str) -> Reloaded:
+        self.file.write_text(BEGUN + toml)
+        self.env.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+        self.env.chmod(0o600)
+        return await self.reloader.reload(by="a test", source=ConfigurationSource.RELOAD)
+
+    @property
+    def codes(self) -> dict[str, Level]:
+        """The problems that are told of the configuration."""
+        now = Snapshot(state="running", configuration=self.reloader.facts)
+        document = Document(
+            state="running", pid=1, version="", home="", started_at=0, uptime=1, snapshot=now
+        )
+        return {each.code: each.level for each in problems(document, now=1.0)}
+
+
+@pytest.fixture
+async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text(BEGUN)
+    config = load(home, {})
+    world = World(tmp_path / "state.db")
+    world.settings = config.settings
+    await world.start()
+    async with ModelPool() as pool:
+        notes = Notes(world.store, clock=Clock(), redact=str, room=1000)
+        workshop = Workshop(
+            config.settings, home=home, store=world.store, notes=notes, clock=Clock()
+        )
+        model = await chosen(config)
+        reloader = Reloader(
+            config,
+            gateway=world.gateway,
+            outfitting=Outfitting(
+                pool, workshop, token=Secret("the-token"), model=model, by=config.settings.model
+            ),
+            keeping=world.store,
+            claims=AccountClaims(tmp_path / "claims", home=home, identities={}),
+            clock=Clock(),
+            new_id=world.new_id,
+        )
+        await reloader.keep_beginning()
+        yield Reloading(home, world, reloader)
+        await world.stop()
+
+
+async def test_what_stands_in_the_file_is_put_into_force_with_a_number_of_its_own(
+    reloading: Reloading,
+) -> None:
+    """Law 15: each is kept with who brought it; a file that says the same is the same."""
+    house = reloading.world.gateway.house
+    assert reloading.reloader.facts.number == 1
+    done = await reloading.read("[agent]\nmax_steps = 7\n")
+    assert (done.number, done.changed, done.waits) == (2, ("agent.max_steps",), ())
+    assert house.settings.agent.max_steps == 7
+    again = await reloading.reloader.reload(by="a test", source=ConfigurationSource.FILE)
+    assert (again.number, again.changed) == (2, ())
+    kept = await reloading.world.store.configurations(limit=10)
+    assert [(each.number, each.by, each.source) for each in kept] == [
+        (2, "a test", ConfigurationSource.RELOAD),
+        (1, "start", ConfigurationSource.START),
+    ]
+    assert reloading.codes == {}
+
+
+async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
+    reloading: Reloading, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Law 15: the last good one runs on; it is told until it is right, and in the log once."""
+    settings = reloading.world.gateway.house.settings
+    with caplog.at_level(logging.ERROR, logger="holdfast"):
+        for _ in range(2):
+            with pytest.raises(ConfigError, match=r"line 4: agent\.max_steps has a value"):
+                await reloading.read('[agent]\nmax_steps = "many"\n')
+    assert len([each for each in caplog.records if "config_refused" in str(vars(each))]) == 1
+    assert reloading.world.gateway.house.settings is settings
+    assert "line 4" in reloading.reloader.facts.problem
+    assert reloading.codes == {"config_invalid": Level.PROBLEM}
+    # A model that is described and could not be called is no better than a wrong word.
+    spare = '[[model.fallbacks]]\nprovider = "openai"\nname = "m"\napi_key = "env:SPARE"\n'
+    with pytest.raises(ConfigError, match="key"):
+        await reloading.read(spare, SPARE="no key has spaces")
+    assert reloading.world.gateway.house.settings is settings
+    mended = await reloading.read("[agent]\nmax_steps = 8\n")
+    assert (mended.number, reloading.codes) == (2, {})
+    assert reloading.world.gateway.house.settings.agent.max_steps == 8
+
+
+async def test_what_needs_a_restart_waits_for_it_and_holds_up_nothing_else(
+    reloading: Reloading,
+) -> None:
+    """The table of effects is kept: also where the key is set back before anybody restarts."""
+    done = await reloading.read(
+        '[gateway]\nport = 9999\nbusy_mode = "queue"\n[runner]\nsandbox = "off"\n'
+        '[platforms.api]\nallow = ["eve"]\nenabled = false\n'
+    )
+    waiting = {"gateway.port", "runner.sandbox", "platforms.api.enabled"}
+    assert set(done.waits) == waiting
+    assert set(done.changed) == waiting | {"gateway.busy_mode", "platforms.api.allow"}
+    now = reloading.world.gateway.house.settings
+    assert (now.gateway.port, now.runner.sandbox) == (8787, SandboxMode.AUTO)
+    assert now.platforms["api"].enabled and now.platforms["api"].allow == ("eve",)
+    assert now.gateway.busy_mode == "queue"
+    assert reloading.codes == {"config_waits": Level.WARNING}
+    assert (await reloading.read('[gateway]\nbusy_mode = "queue"\n')).waits == ()
+    assert reloading.codes == {}
+
+
+async def test_accounts_are_added_changed_and_let_go_of_each_by_itself(
+    reloading: Reloading, until: Until
+) -> None:
+    """What the gateway reads of an account disturbs no connection; what its door was opened with
+    does, and so does another secret behind the same reference."""
+    doors = reloading.world.gateway.house.doors
+    beside = doors.find(Address(platform="simulated", account="default", chat_id="x"))
+    account = f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n'
+    referring = f'{account}token = "env:WORK_TOKEN"\n'
+    added = await reloading.read(account)
+    assert added.accounts == ("simulated:work",)
+    assert "platforms.simulated" in added.changed
+    first = doors.find(WORK)
+    assert first is not None
+    allowed = await reloading.read(f'{account}allow = ["eve"]\n')
+    assert allowed.accounts == ()
+    assert doors.find(WORK) is first
+    seen = [first]
+    for secret in ("old-old-secret", "new-new-secret"):
+        done = await reloading.read(referring, WORK_TOKEN=secret)
+        assert done.accounts == ("simulated:work",)
+        await until(lambda: doors.find(WORK) not in (None, *seen))
+        seen.append(doors.find(WORK))
+    assert done.changed == ("platforms.simulated.accounts.work.token",)
+    gone = await reloading.read("")
+    assert gone.accounts == ("simulated:work",)
+    await until(lambda: not doors.has("simulated", "work"))
+    assert doors.find(Address(platform="simulated", account="default", chat_id="x")) is beside
+    redact = reloading.world.gateway.house.redact
+    assert redact("old-old-secret new-new-secret") == "[redacted] [redacted]"
