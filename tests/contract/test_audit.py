@@ -311,7 +311,7 @@ def stranger(world: World, user: str) -> Inbound:
     return Inbound(source=source, event_id=name, message_id=name, text="hi")
 
 
-async def test_accounts_messages_and_ends_of_the_gateway_have_their_rows(
+async def test_accounts_messages_and_ends_of_the_gateway_have_rows(
     world: World, until: Until
 ) -> None:
     await world.gateway.accounts.pause("simulated", "default")

@@ -25,12 +25,8 @@ def line(row: AuditView) -> str:
 
 
 def _columns(cells: tuple[str, ...]) -> str:
-    shown = (clipped(" ".join(safe(cell).split()), width) for cell, width in _pairs(cells))
-    return "  ".join(cell.ljust(width) for cell, width in zip(shown, _WIDTHS, strict=True))
-
-
-def _pairs(cells: tuple[str, ...]) -> zip[tuple[str, int]]:
-    return zip(cells, _WIDTHS, strict=True)
+    pairs = zip(cells, _WIDTHS, strict=True)
+    return "  ".join(clipped(_flat(cell), width).ljust(width) for cell, width in pairs)
 
 
 def _more(row: AuditView) -> str:

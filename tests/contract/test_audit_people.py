@@ -1,0 +1,69 @@
+"""The audit of who is let in, of what is sent again and of what the gateway is configured by."""
+
+from tests.contract.conftest import World
+from tests.contract.test_audit import rows
+from tests.contract.test_i_resending import again, only
+from tests.contract.test_pairing import door, given_code
+
+from holdfast.core.approval import OPERATOR
+from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.outbox import DeliveryState
+from holdfast.platforms.simulated.wire import Faults
+
+__all__ = ["door"]
+
+EVE = "simulated:default:eve"
+
+
+async def test_who_is_let_in_and_sent_away_is_a_row_with_who_decided(door: World) -> None:
+    """Law 12: in a chat and from outside of one; a code that is nobody's, too."""
+    code = await given_code(door)
+    await door.gateway.pairing.approve("ABCD-EFGH", by=OPERATOR)
+    await door.gateway.pairing.approve(code, by=OPERATOR)
+    await door.sent(2)
+    door.say(f"/pairing revoke {EVE}")
+    await door.sent(3)
+    await given_code(door, sent=4)
+    await door.gateway.pairing.deny("eve", by=OPERATOR)
+    told = [(row.kind, row.actor, row.subject) for row in await rows(door)]
+    assert told == [
+        ("refused.stranger", EVE, "simulated:default"),
+        ("pairing.wrong_code", OPERATOR, ""),
+        ("pairing.approved", OPERATOR, EVE),
+        ("pairing.revoked", "simulated:default:ann", EVE),
+        ("refused.stranger", EVE, "simulated:default"),
+        ("pairing.denied", OPERATOR, EVE),
+    ]
+
+
+async def test_what_somebody_has_sent_again_is_a_row(world: World) -> None:
+    """I2: once it is owed again; not where nothing was."""
+    world.service.set_faults(Faults(refusals=1))
+    world.model.say("hello")
+    world.say("hi")
+    failed = await only(world, DeliveryState.FAILED)
+    assert await world.store.owe_again("none-such", at=1.0) is None  # type: ignore[arg-type]  # an id is a str
+    await again(world, failed)
+    (row,) = await rows(world)
+    assert (row.kind, row.actor, row.subject) == ("delivery.retried", OPERATOR, failed.id)
+    assert row.session_id == failed.session_id
+
+
+async def test_a_configuration_that_comes_into_force_is_a_row_with_its_number(
+    world: World,
+) -> None:
+    """Law 15: by whom, and which keys."""
+    new = NewConfiguration(
+        at=1.0,
+        by=OPERATOR,
+        source=ConfigurationSource.SET,
+        text="[agent]\n",
+        changed=("agent.reasoning", "prices.x"),
+        signature="1",
+    )
+    number = await world.store.keep_configuration(new)
+    assert await world.store.keep_configuration(new) == number
+    found = await rows(world, "configuration")
+    assert (found[-1].actor, found[-1].subject) == (OPERATOR, str(number))
+    assert found[-1].facts == {"source": "set", "keys": "agent.reasoning, prices.x"}
+    assert [row.subject for row in found].count(str(number)) == 1
