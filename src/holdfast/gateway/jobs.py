@@ -1,7 +1,8 @@
 """Jobs: made, found, changed and asked for, by those who may."""
 
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+
+import msgspec
 
 from holdfast.core.audit import Act, AuditKind, actor_named
 from holdfast.core.ids import PrincipalId
@@ -35,8 +36,7 @@ _MOST = 1000  # jobs of one list
 STOPPED = "stopped before it began"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobWays:
+class JobWays(msgspec.Struct, frozen=True, kw_only=True):
     """What jobs need of the rest of the house, which is built on top of them."""
 
     destinations: Destinations

@@ -14,10 +14,10 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.outbox import NewDelivery
 from holdfast.core.stopping import Left, LeftAs
 from holdfast.core.turn import BeginTurn, EndTurn, OpenTurn, Usage
 from holdfast.gateway.house import House
+from holdfast.gateway.unbroken import unbroken
 from holdfast.gateway.waiting import worked
 
 
@@ -83,10 +83,8 @@ class TurnLog:
         Writes keep their order, so nothing of the turn is durable before its beginning is.
         """
         self.started_at = begin.at
-        self._begun = self._told(self._house.store.begin_turn(begin))
-        # With its first turn a session gets into the log, and gets its title.
-        self._begun.add_done_callback(lambda _: self._house.feeds.changed(self.session_id))
-        self._begun.add_done_callback(lambda done: self._owed(begin.deliveries, done))
+        write = self._house.store.begin_turn(begin)
+        self._begun = self._told(write, then=lambda done: self._when_begun(begin, done))
         for message in begin.messages:
             self._agent.remember(message)
         self._house.crash(CrashPoint.TURN_BEGUN)
@@ -95,7 +93,7 @@ class TurnLog:
         """Whether the beginning is in the log; a turn that is gone on with has begun long ago."""
         try:
             if self._begun is not None:
-                await asyncio.shield(self._begun)
+                await unbroken(self._begun)
         except StoreError:
             return False
         return True
@@ -165,7 +163,7 @@ class TurnLog:
         assert self.ending is not None, "only a turn that was ended has an end"
         writing = self._ended or self._write_end(self.ending)
         self._ended = None
-        await asyncio.shield(writing)
+        await unbroken(writing)
 
     def cut(self) -> None:
         """The gateway stops: the turn stays open, and nothing more is written in its name."""
@@ -191,9 +189,7 @@ class TurnLog:
                 self._house.announcer.turn(end)
                 self._when_ended(end)
 
-        writing = self._told(self._house.store.end_turn(end))
-        writing.add_done_callback(announce)
-        return writing
+        return self._told(self._house.store.end_turn(end), then=announce)
 
     def _said(
         self,
@@ -219,13 +215,24 @@ class TurnLog:
         return self._told(write, undo)
 
     def _told(
-        self, write: Awaitable[None], undo: Callable[[], None] | None = None
+        self,
+        write: Awaitable[None],
+        undo: Callable[[], None] | None = None,
+        *,
+        then: Callable[[asyncio.Future[None]], None] | None = None,
     ) -> asyncio.Future[None]:
-        """The write; those who look at the session hear of it from the commit itself. `undo` takes
-        back what was reckoned with, where it fails: it may be written again."""
+        """The write; those who look at the session hear of it from the commit itself, and `then` is
+        called behind that, however it went. `undo` takes back what was reckoned with, where it
+        fails: it may be written again."""
         self._agent.active_at = self._house.clock.now()
         durable = asyncio.ensure_future(write)
-        durable.add_done_callback(lambda done: self._committed(done, undo))
+
+        def settled(done: asyncio.Future[None]) -> None:
+            self._committed(done, undo)
+            if then is not None:
+                then(done)
+
+        durable.add_done_callback(settled)
         return durable
 
     def _committed(self, done: asyncio.Future[None], undo: Callable[[], None] | None) -> None:
@@ -241,7 +248,9 @@ class TurnLog:
         if not done.cancelled() and not worked(done):
             self.started_calls.difference_update(call_ids)  # none of them runs
 
-    def _owed(self, deliveries: Sequence[NewDelivery], done: asyncio.Future[None]) -> None:
+    def _when_begun(self, begin: BeginTurn, done: asyncio.Future[None]) -> None:
         """What goes out with the beginning; one that failed is begun again by its lane."""
-        if worked(done) and deliveries:
-            self._house.announcer.messages((), deliveries)
+        # With its first turn a session gets into the log, and gets its title.
+        self._house.feeds.changed(self.session_id)
+        if worked(done) and begin.deliveries:
+            self._house.announcer.messages((), begin.deliveries)

@@ -3,9 +3,9 @@
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from aiohttp.web import RouteDef
 
 from holdfast.agent.memory.guarded import Limits
@@ -69,8 +69,7 @@ if TYPE_CHECKING:
     from holdfast.control.configuring import Configuring
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """Makes the parts and enters none of them: when each lives is the process's to say."""
 
     config: Config
