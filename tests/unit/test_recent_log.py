@@ -90,6 +90,16 @@ def test_numbers_grow_over_restarts_and_while_the_clock_is_set_back() -> None:
     assert numbers == sorted(set(numbers)) and len(numbers) == 3
 
 
+def test_who_comes_from_the_process_before_is_told_that_its_end_is_not_here() -> None:
+    before, after = RecentLog(str), RecentLog(str)
+    before.handle(record("the last that was read", at=100.0))
+    after.handle(record("first words", at=103.0))
+    with after.read(ALL, after=before.newest, news=lambda: None) as reader:
+        lines, missed = reader.take(limit=9)
+        assert missed and said(lines) == ["first words"]
+        assert reader.take(limit=9) == ([], False)
+
+
 def test_what_is_kept_is_bounded_by_lines_and_by_their_length() -> None:
     few, short = RecentLog(str, lines=5), RecentLog(str, chars=2_000)
     for number in range(50):

@@ -78,7 +78,10 @@ class RecentLog(logging.Handler):
             reader.news()
 
     def _keep(self, record: logging.LogRecord, text: str) -> None:
+        first = self._newest == 0
         self._newest = max(self._newest + 1, int(record.created * 1000))
+        if first:  # whoever read another process before this one has missed how that ended
+            self._dropped = self._newest - 1
         self._kept.append(KeptLine(self._newest, record.levelno, session_of(record), text))
         self._chars += len(text)
         while len(self._kept) > self._most_lines or self._chars > self._most_chars:

@@ -70,6 +70,9 @@ export const api = {
   runJob: (id) => call("POST", at("jobs", id, "run")),
   stopJob: (id) => call("POST", at("jobs", id, "stop")),
   removeJob: (id) => call("DELETE", at("jobs", id)),
+  audit: (asked = {}) => call("GET", "/audit" + query(asked)),
+  verifyAudit: () => call("GET", "/audit/verify"),
+  log: (asked = {}) => call("GET", "/logs" + query(asked)),
   outbox: (asked = {}) => call("GET", "/outbox" + query(asked)),
   retry: (delivery) => call("POST", at("deliveries", delivery, "retry")),
   restarts: (asked = {}) => call("GET", "/restarts" + query(asked)),
@@ -124,6 +127,8 @@ export async function logIn(token) {
 
 export const address = {
   events: () => ROOT + "/events",
+  log: (asked) => ROOT + "/logs/events" + query(asked),
+  audit: (asked) => ROOT + "/audit/export" + query(asked),
   session: (id, after) => ROOT + at("sessions", id, "events") + query({ after }),
   file: (id, path) => ROOT + at("sessions", id, "files") + query({ path }),
   export: (id) => ROOT + at("sessions", id, "export"),

@@ -12,6 +12,8 @@ export const VIEWS = {
   platforms: { label: "Platforms", icon: "plug", load: () => import("./board/platforms.js") },
   outbox: { label: "Outbox", icon: "outbox", load: () => import("./board/outbox.js") },
   jobs: { label: "Jobs", icon: "clock", load: () => import("./board/jobs.js") },
+  logs: { label: "Logs", icon: "list", load: () => import("./board/logs.js") },
+  audit: { label: "Audit", icon: "book", load: () => import("./board/audit.js") },
   restarts: { label: "Restarts", icon: "again", load: () => import("./board/restarts.js") },
 };
 

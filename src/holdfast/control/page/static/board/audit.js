@@ -1,0 +1,79 @@
+// The audit: who asked, who allowed it, what was done and with what effect; narrowed, followed, and taken along.
+import { address, api } from "../api.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { Icon } from "../view/icons.js";
+import { addressOf, ask, asked } from "./asked.js";
+import { Chain } from "./audit_chain.js";
+import { auditColumns } from "./audit_row.js";
+import { Choice, Words } from "./filters.js";
+import { Pages, Rows } from "./rows.js";
+
+const EVERY = 60; // seconds; the page hears of each row as it comes
+const PAGE = 50;
+
+const KINDS = {
+  "": "Everything",
+  tool: "Tool calls",
+  approval: "Approvals",
+  permission: "Permissions",
+  refused: "Refusals",
+  command: "Commands",
+  turn: "Turns stopped",
+  message: "Messages sent",
+  delivery: "Deliveries sent again",
+  pairing: "Pairing",
+  session: "Sessions",
+  job: "Jobs",
+  memory: "Memory",
+  account: "Accounts",
+  process: "Processes",
+  token: "Tokens",
+  gateway: "The gateway",
+  configuration: "Configuration",
+  backup: "Backups",
+  audit: "The audit itself",
+};
+
+const FORMATS = { jsonl: "JSON Lines", csv: "CSV" };
+
+export function View({ page }) {
+  const { kind = "", actor = "", session = "", turn = "", text = "", before } = asked();
+  const filter = { kind, actor, session, turn, text };
+  const wanted = { ...filter, before, limit: PAGE };
+  const { value, problem } = useFetched(page.audits, () => api.audit(wanted), EVERY, Object.values(wanted));
+  const narrow = (change, how) => ask(page, "audit", { ...filter, ...change }, how);
+  const typed = { typed: true };
+  return html`
+    <div class="filters">
+      <${Choice} label="What" value=${kind} choices=${kind in KINDS ? KINDS : { ...KINDS, [kind]: kind }} onChoose=${(chosen) => narrow({ kind: chosen })} />
+      <${Words} label="Who" value=${actor} placeholder="alice, operator, job:3" onWords=${(words) => narrow({ actor: words }, typed)} />
+      <${Words} label="Session" value=${session} placeholder="its id" onWords=${(words) => narrow({ session: words }, typed)} />
+      <${Words} label="Words" value=${text} placeholder="anywhere in a row" onWords=${(words) => narrow({ text: words }, typed)} />
+    </div>
+    <${Chain}>
+      ${Object.entries(FORMATS).map(([format, label]) => html`<a key=${format} class="quiet outlined" data-changes download
+        href=${address.audit({ ...filter, format })}><${Icon} name="download" /> ${label}</a>`)}
+    <//>
+    ${turn && html`<p>Of turn <code>${turn}</code> alone. <a href=${addressOf("audit", { ...filter, turn: "" })}>Of all turns</a></p>`}
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <section class="card flush" aria-label="Rows of the audit">
+      ${value
+        ? html`<${List} value=${value} narrowed=${Object.values(filter).some(Boolean)} newest=${before && addressOf("audit", filter)}
+            older=${value.more && addressOf("audit", { ...filter, before: value.rows.at(-1).seq })} />`
+        : html`<p class="quiet-text">Loading…</p>`}
+    </section>`;
+}
+
+function List({ value: { rows }, narrowed, newest, older }) {
+  if (!rows.length) {
+    return html`<div class="teaches">
+      <p><strong>${narrowed ? "No row is like that." : newest ? "There is nothing older." : "Nothing is in the audit yet."}</strong></p>
+      <p>Each call of a tool, each approval and whatever is changed here or on the machine is a row, written in the same moment as the thing itself. A chat in which no tool runs leaves none.</p>
+      <${Pages} newest=${newest} />
+    </div>`;
+  }
+  return html`
+    <${Rows} label="Audit" columns=${auditColumns} rows=${rows} keyOf=${({ seq }) => seq} />
+    <${Pages} newest=${newest} older=${older} />`;
+}

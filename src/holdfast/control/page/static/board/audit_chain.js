@@ -1,0 +1,43 @@
+// Whether the rows of the audit are as they were written: every one is read, so it is asked for by hand.
+import { api } from "../api.js";
+import { html, useState } from "../vendor/preact-htm.module.js";
+import { CopyButton } from "../view/copy.js";
+import { Icon } from "../view/icons.js";
+import { count, many } from "./figures.js";
+
+/** `children`: what else can be done with all of it. */
+export function Chain({ children }) {
+  const [state, setState] = useState({ found: null, problem: "", acting: false });
+  const check = async () => {
+    setState({ ...state, acting: true });
+    try {
+      setState({ found: await api.verifyAudit(), problem: "", acting: false });
+    } catch (failure) {
+      setState({ ...state, problem: failure.message, acting: false });
+    }
+  };
+  return html`<div class="between chain">
+    <div role="status"><${Told} state=${state} /></div>
+    <p class="acts">
+      <button type="button" class="quiet outlined" disabled=${state.acting} onClick=${check}>${state.acting ? "Checking…" : "Check the chain"}</button>
+      ${children}
+    </p>
+  </div>`;
+}
+
+function Told({ state: { found, problem } }) {
+  if (problem) return html`<p class="problem">${problem}</p>`;
+  if (!found) return html`<p>Each row is chained to the one before it: what is changed or taken out breaks the chain.</p>`;
+  if (!found.rows) return html`<p>There is no row yet.</p>`;
+  return found.broken.length ? html`<${Broken} found=${found} />` : html`<${Whole} found=${found} />`;
+}
+
+function Whole({ found: { rows, first, last, head } }) {
+  return html`<p class="all-well"><${Icon} name="check" /> ${many(rows, "row holds", "rows hold")} together, No. ${count(first)} to ${count(last)}.</p>
+    <p class="ways-there"><span>The hash of the last, which tells later that nothing was cut off: <code>${head.slice(0, 12)}…</code></span> <${CopyButton} text=${head} /></p>`;
+}
+
+function Broken({ found: { broken } }) {
+  return html`<p class="balance alarm">The audit is not as it was written.</p>
+    <ul>${broken.map((what) => html`<li key=${what} class="problem">${what}</li>`)}</ul>`;
+}
