@@ -14,6 +14,7 @@ export const VIEWS = {
   jobs: { label: "Jobs", icon: "clock", load: () => import("./board/jobs.js") },
   logs: { label: "Logs", icon: "list", load: () => import("./board/logs.js") },
   audit: { label: "Audit", icon: "book", load: () => import("./board/audit.js") },
+  settings: { label: "Settings", icon: "sliders", load: () => import("./board/settings.js") },
   restarts: { label: "Restarts", icon: "again", load: () => import("./board/restarts.js") },
 };
 

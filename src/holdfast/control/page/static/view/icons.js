@@ -39,11 +39,11 @@ const PATHS = {
   bubbles: "M3 4h12v9H8l-3 3v-3H3zM18 8h3v9h-2v3l-3-3h-5v-1",
   plug: "M9 3v5M15 3v5M6 8h12v3a6 6 0 0 1-12 0zM12 17v4",
   pause: "M8 6v12M16 6v12",
-  pause: "M8 6v12M16 6v12",
   clock: "M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 7v5l3.5 2",
   outbox: "M4 13v6h16v-6M4 13h5l1 2h4l1-2h5M12 11V3M8.5 6.5 12 3l3.5 3.5",
   bars: "M4 6h8M8 12h9M13 18h7",
   again: "M19 12a7 7 0 1 1-2.3-5.2M19 3v4.5h-4.5",
+  sliders: "M4 7h9M17 7h3M15 4.8v4.4M4 17h3M11 17h9M9 14.8v4.4",
   tool: "M14 6a4 4 0 0 0-5 5l-6 6 3 3 6-6a4 4 0 0 0 5-5l-2.5 2.5L12 9z",
 };
 

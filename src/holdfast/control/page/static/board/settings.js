@@ -1,0 +1,41 @@
+// Settings: every key of the configuration, the prices of models, and the configurations that were before.
+import { api } from "../api.js";
+import { html } from "../vendor/preact-htm.module.js";
+import { useFetched } from "../view/fetched.js";
+import { Moment } from "./moment.js";
+import { Notices } from "./settings_notices.js";
+import { Keys } from "./settings_keys.js";
+import { Past, PastOne } from "./settings_past.js";
+import { Prices } from "./settings_prices.js";
+
+const EVERY = 60; // seconds; whatever changes the configuration is heard of
+const TABS = { "": "Keys", prices: "Prices", history: "History" };
+
+export function View({ page }) {
+  const part = page.part ?? "";
+  const { value: config, problem, look } = useFetched(page.stirs, api.config, EVERY);
+  return html`
+    <div class="filters">
+      <nav class="tabs links" aria-label="Settings">${Object.entries(TABS).map(([name, label]) => html`<a key=${name}
+        href=${name ? `#/settings/${name}` : "#/settings"} aria-current=${opened(part) === name ? "page" : undefined}>${label}</a>`)}</nav>
+      ${config && html`<p class="facts"><span>${standing(config)}</span></p>`}
+    </div>
+    ${problem && page.connected && html`<p class="problem" role="alert">${problem}</p>`}
+    ${config && html`<${Notices} page=${page} config=${config} />`}
+    ${config ? html`<${Shown} page=${page} part=${part} config=${config} look=${look} />` : html`<p class="quiet-text">Loading…</p>`}`;
+}
+
+/** One configuration of the history is part of it. */
+const opened = (part) => (part in TABS ? part : "history");
+
+function Shown({ page, part, config, look }) {
+  if (part === "prices") return html`<${Prices} page=${page} config=${config} look=${look} />`;
+  if (part === "history") return html`<${Past} page=${page} number=${config.number} />`;
+  if (part) return html`<${PastOne} key=${part} page=${page} config=${config} number=${part} look=${look} />`;
+  return html`<${Keys} page=${page} config=${config} look=${look} />`;
+}
+
+function standing({ number, since, path }) {
+  if (!number) return html`<code>${path}</code>`;
+  return html`Configuration <a href=${`#/settings/${number}`}>${number}</a> since <${Moment} at=${since} />, from <code>${path}</code>`;
+}

@@ -1,0 +1,39 @@
+// The field that a key is changed by, as what it holds asks for; and what was put into it.
+import { html } from "../vendor/preact-htm.module.js";
+
+const LONG = 60; // characters from which a text gets several lines
+
+export function Field({ it, name, invalid }) {
+  const { kind, value, choices } = it;
+  const common = {
+    name: "value",
+    "aria-label": name,
+    "aria-describedby": `help-${it.key}${invalid ? ` problem-${it.key}` : ""}`,
+    "aria-invalid": invalid || undefined,
+  };
+  if (kind === "switch" || kind === "choice") {
+    const names = kind === "switch" ? ["true", "false"] : choices;
+    return html`<select ...${common}>${value === null && html`<option value="" selected>unset</option>`}${options(names, String(value))}</select>`;
+  }
+  if (kind === "whole" || kind === "number") {
+    return html`<input ...${common} type="number" step=${kind === "whole" ? 1 : "any"} required defaultValue=${value ?? ""} />`;
+  }
+  if (kind === "list") return html`<textarea ...${common} rows=${Math.min(8, value.length + 1)} placeholder="one a line" spellcheck=${false} defaultValue=${value.join("\n")}></textarea>`;
+  if (kind === "text" && (value ?? "").length + (value ?? "").split("\n").length > LONG) return long(common, value);
+  if (it.key === "agent.instructions") return long(common, value ?? "");
+  return html`<input ...${common} type="text" autocomplete="off" spellcheck=${false} defaultValue=${value ?? ""} placeholder=${kind === "secret" ? "env:NAME" : ""} />`;
+}
+
+const long = (common, value) => html`<textarea ...${common} rows="5" defaultValue=${value}></textarea>`;
+
+const options = (names, chosen) => names.map((name) => html`<option key=${name} value=${name} selected=${name === chosen}>${name}</option>`);
+
+/** What the gateway is told; null: nothing, for none was chosen. What is wrong with it is for the gateway to say. */
+export function readField({ kind }, form) {
+  const { value } = form.elements.value;
+  if (value === "" && (kind === "switch" || kind === "choice")) return null;
+  if (kind === "switch") return value === "true";
+  if (kind === "whole" || kind === "number") return Number(value);
+  if (kind === "list") return value.split("\n").map((line) => line.trim()).filter(Boolean);
+  return value;
+}

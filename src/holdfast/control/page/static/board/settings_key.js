@@ -1,0 +1,86 @@
+// One key: its value, who set it, when a change takes effect; and the form that changes it.
+import { api } from "../api.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
+import { Icon } from "../view/icons.js";
+import { Field, readField } from "./settings_field.js";
+
+const EFFECTS = { "next turn": "at the next turn", "its account": "its account reconnects", restart: "after a restart" };
+const when = (effect) => (effect === "its account" ? "at once: its account is connected anew" : EFFECTS[effect]);
+
+export function Key({ page, it, name, config, look, inFile }) {
+  const [editing, setEditing] = useState(false);
+  const button = useRef(null);
+  const close = () => {
+    setEditing(false);
+    setTimeout(() => button.current?.focus());
+  };
+  return html`<li class=${it.origin === "default" ? "key" : "key set"}>
+    <div class="name"><code>${name}</code>${it.waits && html` <span class="badge">waits</span>`}</div>
+    <div class="held">${editing
+      ? html`<${Form} page=${page} it=${it} name=${name} config=${config} look=${look} inFile=${inFile} onClose=${close} />`
+      : html`<${Value} it=${it} />`}</div>
+    ${!editing && html`<div class="place-of"><span>${it.origin === "default" ? "default" : it.origin}</span><span>${EFFECTS[it.effect]}</span></div>
+      ${it.kind !== "tables" && html`<button ref=${button} type="button" class="round small" data-changes title="Change" aria-label=${`Change ${it.key}`}
+        onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>`}`}
+  </li>`;
+}
+
+function Value({ it: { value, waits, in_force } }) {
+  return html`<${Written} value=${value} />${waits && html`<small>in force until then: <${Written} value=${in_force} /></small>`}`;
+}
+
+export function Written({ value }) {
+  if (value === null) return html`<em>unset</em>`;
+  if (value === "") return html`<em>empty</em>`;
+  if (Array.isArray(value)) return value.length ? html`<span class="items">${value.map((each, at) => html`<code key=${at}>${worded(each)}</code>`)}</span>` : html`<em>none</em>`;
+  return html`<code>${worded(value)}</code>`;
+}
+
+const worded = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+
+function Form({ page, it, name, config, look, inFile, onClose }) {
+  const [state, setState] = useState({ acting: false, problem: "" });
+  const form = useRef(null);
+  useEffect(() => form.current.querySelector("input, select, textarea")?.focus(), []);
+  const act = async (change) => {
+    setState({ acting: true, problem: "" });
+    try {
+      const done = await api.setConfig({ ...change, revision: config.revision });
+      page.announce(told(it, done));
+      await look();
+      onClose();
+    } catch (failure) {
+      if (failure.status === 409) await look();
+      setState({ acting: false, problem: failure.message });
+    }
+  };
+  const save = (event) => {
+    event.preventDefault();
+    const value = readField(it, form.current);
+    act(value === null ? { unset: [it.key] } : { set: { [it.key]: value } });
+  };
+  const leave = (event) => event.key === "Escape" && (event.stopPropagation(), onClose());
+  const elsewhere = it.origin !== "default" && it.origin !== inFile;
+  return html`<form ref=${form} class="change" onSubmit=${save} onKeyDown=${leave}>
+    <${Field} it=${it} name=${name} invalid=${Boolean(state.problem)} />
+    <small id=${`help-${it.key}`}>${help(it)} Takes effect ${when(it.effect)}.</small>
+    ${elsewhere && html`<small class="warns">${it.origin} goes before the file: what is written there holds only without it.</small>`}
+    ${state.problem && html`<pre class="problem place-and-remedy" role="alert" id=${`problem-${it.key}`}>${state.problem}</pre>`}
+    <p class="acts">
+      <button type="submit" class="primary" disabled=${state.acting}>${state.acting ? "Saving…" : "Save"}</button>
+      ${it.in_file && html`<button type="button" class="quiet outlined" disabled=${state.acting} onClick=${() => act({ unset: [it.key] })}>Back to the default</button>`}
+      <button type="button" class="quiet" onClick=${onClose}>Cancel</button>
+    </p>
+  </form>`;
+}
+
+function help({ kind, allowed }) {
+  if (kind === "secret") return "A reference, never the secret itself: env:NAME, or file:path from the home.";
+  if (kind === "list") return "One a line.";
+  if (kind === "whole" || kind === "number") return `${allowed[0].toUpperCase()}${allowed.slice(1)}.`;
+  return "";
+}
+
+function told(it, { number, waits }) {
+  return waits.includes(it.key) ? `${it.key} is written, and waits for a restart.` : `${it.key} is in force, as configuration ${number}.`;
+}

@@ -1,0 +1,65 @@
+// The keys, by their sections, with a search among them; each can be changed where it stands.
+import { html } from "../vendor/preact-htm.module.js";
+import { asked, ask } from "./asked.js";
+import { many } from "./figures.js";
+import { Choice, Words } from "./filters.js";
+import { Key } from "./settings_key.js";
+
+const WHICH = { "": "All keys", set: "Those that were set", waits: "Those that wait" };
+const IN_FILE = "holdfast.toml";
+
+export function Keys({ page, config, look }) {
+  const { q = "", which = "" } = asked();
+  const wanted = (change, how) => ask(page, "settings", { q, which, ...change }, how);
+  const found = config.keys.filter((key) => isKey(key) && fits(key, q, which));
+  const sections = Map.groupBy ? Map.groupBy(found, sectionOf) : grouped(found);
+  return html`
+    <div class="filters">
+      <${Words} label="Search" value=${q} placeholder="busy, timeout, telegram …" onWords=${(words) => wanted({ q: words }, { typed: true })} />
+      <${Choice} label="Show" value=${which} choices=${WHICH} onChoose=${(which) => wanted({ which })} />
+      <p class="quiet-text tally" role="status">${many(found.length, "key")}</p>
+    </div>
+    ${found.length === 0 && html`<${None} q=${q} which=${which} />`}
+    ${[...sections].map(([section, keys]) => html`<${Section} key=${section} page=${page} section=${section} keys=${keys} config=${config} look=${look}
+      open=${Boolean(q || which) || keys.some(({ origin }) => origin !== "default")} />`)}`;
+}
+
+/** Prices have a table of their own. */
+const isKey = ({ key }) => !key.startsWith("prices.");
+
+function fits({ key, value, origin, waits }, q, which) {
+  if (which === "set" && origin === "default") return false;
+  if (which === "waits" && !waits) return false;
+  const words = `${key} ${JSON.stringify(value)} ${origin}`.toLowerCase();
+  return q.toLowerCase().split(/\s+/).every((word) => words.includes(word));
+}
+
+/** The table in the file: of a platform, that of its account. */
+function sectionOf({ key }) {
+  const [section, name, inner, account] = key.split(".");
+  if (section !== "platforms") return section;
+  return inner === "accounts" ? `platforms.${name}.accounts.${account}` : `platforms.${name}`;
+}
+
+function grouped(keys) {
+  const groups = new Map();
+  for (const key of keys) groups.set(sectionOf(key), [...(groups.get(sectionOf(key)) ?? []), key]);
+  return groups;
+}
+
+function Section({ page, section, keys, config, look, open }) {
+  const set = keys.filter(({ origin }) => origin !== "default").length;
+  return html`<details class="card flush section" open=${open}>
+    <summary><h2>${section}</h2><span class="tally quiet-text">${many(keys.length, "key")}${set > 0 && `, ${set} set`}</span></summary>
+    <ul class="keys" aria-label=${section}>
+      ${keys.map((key) => html`<${Key} key=${key.key} page=${page} it=${key} name=${key.key.slice(section.length + 1)} config=${config} look=${look} inFile=${IN_FILE} />`)}
+    </ul>
+  </details>`;
+}
+
+function None({ q, which }) {
+  return html`<div class="card teaches">
+    <p><strong>No key fits.</strong> ${which === "waits" ? "Nothing waits for a restart." : q ? `Nothing has “${q}” in its name, its value or its place.` : "Every default holds."}</p>
+    <p>Platforms are added by <code>holdfast setup --door telegram</code>; then their keys are here.</p>
+  </div>`;
+}

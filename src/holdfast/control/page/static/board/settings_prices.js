@@ -1,0 +1,96 @@
+// What the tokens of models cost: a table in which prices are set, added and taken away.
+import { api } from "../api.js";
+import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
+import { Icon } from "../view/icons.js";
+
+const FIELDS = { input: "Input", output: "Output", cached: "Cached input" };
+
+export function Prices({ page, config, look }) {
+  const [editing, setEditing] = useState(null); // the name of a model; "": one that is to be added
+  const prices = pricesOf(config.keys);
+  const change = async (asked) => {
+    await api.setConfig({ ...asked, revision: config.revision }).finally(look);
+    setEditing(null);
+    page.announce("The prices are in force.");
+  };
+  return html`<section class="card flush" aria-labelledby="prices">
+    <h2 id="prices">Prices</h2>
+    <p class="quiet-text">Money for a million tokens, in whatever currency you pay in. Costs of turns and sessions, and the chart of money, go by them at once, also for what was used before.</p>
+    ${prices.size > 0 || editing === "" ? html`<div class="table rows prices"><table role="table" aria-label="Prices">
+      <thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">Model</th>
+        ${Object.entries(FIELDS).map(([name, label]) => html`<th key=${name} role="columnheader" scope="col" class="figure">${label}</th>`)}
+        <th role="columnheader" scope="col"><span class="offstage">Change</span></th></tr></thead>
+      <tbody role="rowgroup">
+        ${[...prices].map(([model, price]) => (editing === model
+          ? html`<${Edit} key=${model} model=${model} price=${price} known=${prices} change=${change} onClose=${() => setEditing(null)} />`
+          : html`<${Price} key=${model} page=${page} model=${model} price=${price} change=${change} onEdit=${() => setEditing(model)} />`))}
+        ${editing === "" && html`<${Edit} key="" model="" price=${{}} known=${prices} change=${change} onClose=${() => setEditing(null)} />`}
+      </tbody></table></div>`
+    : html`<${Teaching} />`}
+    ${editing === null && html`<p class="acts pages" data-changes><button type="button" class="quiet outlined" onClick=${() => setEditing("")}><${Icon} name="plus" /> Add a model</button></p>`}
+  </section>`;
+}
+
+/** By model: a name may have dots in it, the field has none. */
+function pricesOf(keys) {
+  const prices = new Map();
+  for (const { key, value } of keys.filter(({ key }) => key.startsWith("prices."))) {
+    const at = key.lastIndexOf(".");
+    const model = key.slice("prices.".length, at);
+    prices.set(model, { ...prices.get(model), [key.slice(at + 1)]: value });
+  }
+  return prices;
+}
+
+/** The key of a model, in quotes: whatever its name is, it is one name. */
+const keyOf = (model) => (model.includes('"') ? `prices.'${model}'` : `prices."${model}"`);
+
+function Price({ page, model, price, change, onEdit }) {
+  const remove = () => page.set({ dialog: {
+    kind: "confirm", title: "Take this price away?", verb: "Take away", danger: true,
+    told: [`What ${model} costs is not known then, and no cost is shown of what it did.`],
+    act: () => change({ unset: [keyOf(model)] }),
+  } });
+  return html`<tr role="row"><td role="cell" data-label="Model"><code>${model}</code></td>
+    ${Object.entries(FIELDS).map(([name, label]) => html`<td key=${name} role="cell" class="figure" data-label=${label}>${price[name] ?? html`<em title="as other input">–</em>`}</td>`)}
+    <td role="cell" data-label=""><span class="row-acts" data-changes>
+      <button type="button" class="round small" title="Change" aria-label=${`Change the price of ${model}`} onClick=${onEdit}><${Icon} name="pencil" /></button>
+      <button type="button" class="round small" title="Take away" aria-label=${`Take the price of ${model} away`} onClick=${remove}><${Icon} name="trash" /></button>
+    </span></td></tr>`;
+}
+
+function Edit({ model, price, known, change, onClose }) {
+  const [state, setState] = useState({ acting: false, problem: "" });
+  const row = useRef(null);
+  useEffect(() => row.current.querySelector("input").focus(), []);
+  const save = async () => {
+    const { name, ...given } = Object.fromEntries([...row.current.querySelectorAll("input")].map((field) => [field.name, field.value.trim()]));
+    if (!name) return setState({ acting: false, problem: "Which model? Write its name, or the beginning of names and a *." });
+    if (name !== model && known.has(name)) return setState({ acting: false, problem: `There is a price of ${name} already.` });
+    setState({ acting: true, problem: "" });
+    const numbers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== "").map(([field, value]) => [field, Number(value)]));
+    try {
+      await change({ set: { [keyOf(name)]: numbers }, unset: model && name !== model ? [keyOf(model)] : [] });
+    } catch (failure) {
+      setState({ acting: false, problem: failure.message });
+    }
+  };
+  const onKey = (event) => {
+    if (event.key === "Enter" && event.target.tagName === "INPUT") save();
+    else if (event.key === "Escape") onClose();
+  };
+  return html`<tr ref=${row} role="row" class="changing" onKeyDown=${onKey}>
+    <td role="cell" data-label="Model"><input name="name" aria-label="Model" defaultValue=${model} placeholder="gpt-5 or gpt-*" maxlength="200" autocomplete="off" spellcheck=${false} />
+      ${state.problem && html`<pre class="problem place-and-remedy" role="alert">${state.problem}</pre>`}</td>
+    ${Object.entries(FIELDS).map(([name, label]) => html`<td key=${name} role="cell" class="figure" data-label=${label}><input name=${name} aria-label=${label} type="number" min="0" step="any"
+      inputmode="decimal" defaultValue=${price[name] ?? ""} placeholder=${name === "cached" ? "as input" : "0.00"} /></td>`)}
+    <td role="cell" data-label=""><span class="row-acts">
+      <button type="button" class="primary" disabled=${state.acting} onClick=${save}>${state.acting ? "Saving…" : "Save"}</button>
+      <button type="button" class="quiet" onClick=${onClose}>Cancel</button>
+    </span></td></tr>`;
+}
+
+function Teaching() {
+  return html`<div class="teaches"><p><strong>No prices are set</strong>, so no costs are shown. Add the model that you use, with what its vendor asks for a million tokens.</p>
+    <p>A name that ends in <code>*</code> is for every model whose name begins so.</p></div>`;
+}

@@ -1,0 +1,130 @@
+"""The settings on the dashboard: looked at, changed where they stand, and put back."""
+
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.platforms.served import Served
+from tests.web.conftest import Visit, _served
+from tests.web.test_access import DESKTOP, PHONE, serious
+from tests.web.visitor import Visitor
+
+from holdfast.control.client import ControlClient
+from holdfast.models.misbehaving.process import ModelProcess
+
+FILE = """\
+# mine
+[agent]
+max_steps = 12  # enough
+
+[prices."gpt-4.1"]
+input = 2
+output = 8
+"""
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    chromium: Any, tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
+) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("settings") / "home"
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text(FILE)
+    with _served(home, model) as served:
+        _until(lambda: ControlClient(served.paths).get("/config")["number"] > 0)
+        yield served
+
+
+def _until(true: Callable[[], object]) -> None:
+    ends = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def file_of(gateway: Served) -> dict[str, Any]:
+    return tomllib.loads((gateway.home / "holdfast.toml").read_text())
+
+
+def opened(visitor: Visitor, address: str) -> Any:
+    page = visitor.page
+    page.goto(f"{visitor.served.address}/#/settings{address}")
+    page.locator(".views .card").first.wait_for()
+    return page
+
+
+def change(page: Any, key: str, value: str) -> None:
+    page.get_by_label(f"Change {key}", exact=True).click()
+    page.locator("form.change").get_by_label(key.rpartition(".")[2], exact=True).fill(value)
+    page.locator("form.change").get_by_role("button", name="Save").click()
+
+
+def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = opened(visitor, "")
+    page.get_by_label("Search").fill("max_steps")
+    row = page.get_by_role("listitem").filter(has=page.get_by_label("Change agent.max_steps"))
+    row.get_by_text("holdfast.toml", exact=True).wait_for()
+    row.get_by_text("at the next turn", exact=True).wait_for()
+    change(page, "agent.max_steps", "0")
+    problem = page.locator("form.change [role=alert]")
+    problem.filter(has_text="holdfast.toml, line 3: agent.max_steps").wait_for()
+    assert serious(page) == []
+    assert file_of(gateway)["agent"]["max_steps"] == 12
+    page.locator("form.change input").fill("40")
+    page.keyboard.press("Enter")
+    row.locator(".held code", has_text="40").wait_for()
+    assert file_of(gateway)["agent"]["max_steps"] == 40
+    assert "# enough" in (gateway.home / "holdfast.toml").read_text()
+
+    page.get_by_label("Search").fill("runner.output_kb")
+    change(page, "runner.output_kb", "64")
+    waits = page.get_by_role("list", name="About the configuration")
+    waits.get_by_text("runner.output_kb").wait_for()
+    waits.get_by_role("button", name="Restart the gateway…").wait_for()
+    page.get_by_text("in force until then: 32").wait_for()
+    page.get_by_label("Change runner.output_kb", exact=True).click()
+    page.get_by_role("button", name="Back to the default").click()
+    waits.wait_for(state="detached")
+    assert "output_kb" not in str(file_of(gateway))
+
+
+def test_prices_are_a_table_and_what_was_before_can_be_put_back(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=PHONE, color_scheme="dark")
+    page = opened(visitor, "/prices")
+    before = ControlClient(gateway.paths).get("/config")["number"]
+    page.get_by_role("button", name="Add a model").click()
+    page.get_by_label("Model", exact=True).fill("claude-4.5*")
+    page.get_by_label("Input", exact=True).fill("3")
+    page.get_by_role("button", name="Save").click()
+    page.locator(".changing [role=alert]", has_text="output is missing").wait_for()
+    assert serious(page) == []
+    page.get_by_label("Output", exact=True).fill("15.5")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Change the price of claude-4.5*").wait_for()
+    assert file_of(gateway)["prices"]["claude-4.5*"] == {"input": 3, "output": 15.5}
+    page.get_by_label("Take the price of gpt-4.1 away").click()
+    page.get_by_role("dialog").get_by_role("button", name="Take away").click()
+    page.get_by_label("Change the price of gpt-4.1").wait_for(state="detached")
+    assert list(file_of(gateway)["prices"]) == ["claude-4.5*"]
+
+    page.get_by_role("link", name="History").click()
+    page.get_by_role("table").get_by_role("link", name=str(before), exact=True).click()
+    page.get_by_role("link", name="Against the one in force").click()
+    page.locator(".diff .comes", has_text="[prices").first.wait_for()
+    page.get_by_role("button", name="Put it back…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Put it back").click()
+    page.get_by_role("heading", name=f"Configuration {before + 3}").wait_for()
+    assert list(file_of(gateway)["prices"]) == ["gpt-4.1"]
+
+    # Whoever breaks the file by hand sees on the page where, and what is still in force.
+    broken = (gateway.home / "holdfast.toml").read_text() + "\n[gatewy]\n"
+    (gateway.home / "holdfast.toml").write_text(broken)
+    page.get_by_text("nearest:  did you mean `gateway`?").wait_for()
+    assert serious(page) == []
