@@ -28,6 +28,7 @@ _PRELOADED = [GATEWAY, VENDOR, "holdfast.main", "holdfast.cli.run", "holdfast.cl
 _PRELOADED += ["holdfast.platforms.simulated.remote", "holdfast.control.client"]
 # What a gateway imports when it is first asked for it, as most of those in tests soon are.
 _PRELOADED += ["holdfast.control.v1.switchboard", "holdfast.gateway.commands.every"]
+_PRELOADED += ["holdfast.tools.judging.judge", "tree_sitter_bash", "holdfast.models.transport"]
 
 # Whoever starts a process asks after all others, and of two who ask at once after one that has
 # ended only the first is told its exit code.
