@@ -107,6 +107,10 @@ async def test_an_approval_its_answer_and_what_stands_from_then_on_are_rows(
     assert ran.facts["approval"] == asked.facts["approval"] == ended.facts["approval"]
     assert standing.facts["allowed"] == f"standing {given.facts['permission']}"
     assert harmless.facts["allowed"] == "harmless"
+    asking.say("/approvals revoke 1")
+    await asking.sent(4)
+    (revoked,) = await rows(asking, "permission.revoked")
+    assert (revoked.actor, revoked.subject) == (ANN, "delete")
 
 
 async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(

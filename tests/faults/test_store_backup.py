@@ -23,11 +23,14 @@ from tests.faults.homes import (
 )
 from tests.faults.tearing import PAGE
 
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import Act, AuditFilter, AuditKind
 from holdfast.core.backup import BadBackup
 from holdfast.core.errors import HoldfastError
 from holdfast.store.backup import packing, shelf
 from holdfast.store.inspection import APPLICATION_ID
 from holdfast.store.schema import migrate, migrations
+from holdfast.store.sqlite import SqliteStore
 
 USUAL = {"manifest.json", "state.db", "holdfast.toml", "SHA256SUMS"}
 UPLOAD = "workspaces/s_1/uploads/photo.png"
@@ -48,6 +51,30 @@ def test_what_people_sent_is_in_it_and_what_is_secret_is_not(home: Path) -> None
     assert names_in(backed_up(home)) == {*USUAL, UPLOAD}
     whole = names_in(backed_up(home, workspaces=True, secrets=True))
     assert whole == {*USUAL, UPLOAD, "workspaces/s_1/made/by_an_agent.py", ".env"}
+
+
+def test_the_audit_comes_back_and_goes_on_with_that_it_did(home: Path) -> None:
+    """K4: what was done since is gone with all the rest, and the chain holds."""
+    before = acted(home, "before")
+    backup = backed_up(home)
+    acted(home, "since")
+    put_back(home, backup)
+    rows = acted(home, "after")
+    assert rows == [*before, "backup.restored ", "token.added after"]
+
+
+def acted(home: Path, name: str) -> list[str]:
+    """Somebody acts; all that the audit says then."""
+
+    async def act() -> list[str]:
+        async with SqliteStore(home / "state.db") as store:
+            kind = AuditKind.TOKEN_ADDED
+            await store.record_act(Act(kind=kind, actor=OPERATOR, at=1.0, subject=name))
+            assert (await store.verify_audit()).broken == ()
+            rows = await store.audit(AuditFilter(after=0), limit=100)
+            return [f"{row.kind} {row.subject}" for row in rows]
+
+    return asyncio.run(act())
 
 
 def test_it_is_for_its_owner_alone_and_nothing_else_is_left(home: Path) -> None:
