@@ -52,7 +52,7 @@ async def test_once_a_supervisor_is_asked_none_counts_any_more() -> None:
         assert not heard
 
 
-@pytest.mark.parametrize("which", [TERM, INT, USR1])
+@pytest.mark.parametrize("which", [TERM, INT, USR1, signal.SIGHUP])
 def test_what_was_there_before_is_there_again(which: signal.Signals) -> None:
     before = signal.getsignal(which)
     with Signals():
