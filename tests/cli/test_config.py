@@ -1,11 +1,13 @@
 """`holdfast config set`, `history`, `diff` and `rollback`, with a gateway and without one."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cli.conftest import GatewayProcess
 
 from holdfast.cli.config_completion import offered
 from holdfast.service import exits
@@ -51,3 +53,39 @@ def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
     assert offered(("auxiliary.titles",), "f") == ["false"]
     assert offered(("model.name", "x"), "platforms.irc.ni") == ["platforms.irc.nick"]
     assert offered(("nonsense",), "") == []
+
+
+def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
+    cli: Cli, gateway: GatewayProcess
+) -> None:
+    file = gateway.home / "holdfast.toml"
+    began = file.read_text()
+    done = cli("config", "set", "agent.max_steps", "40", "runner.output_kb", "64", **gateway.where)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"The gateway has taken it over, as configuration \d+\.", done.stdout)
+    assert "Waits for a restart: runner.output_kb" in done.stdout
+    shown = cli("config", "show", **gateway.where).stdout
+    assert re.search(r"runner\.output_kb .* 64 +\(waits for a restart; in force: 32\)", shown)
+    refused = cli("config", "set", "agent.max_steps", "0", **gateway.where)
+    assert refused.returncode == exits.CONFIG_EXIT
+    assert "agent.max_steps: cannot hold this" in refused.stderr
+    assert "max_steps = 40" in file.read_text()
+
+    listed = json.loads(cli("config", "history", "--json", **gateway.where).stdout)
+    newest, first = listed["configurations"]
+    assert (newest["in_force"], first["source"]) == (True, "start")
+    assert newest["changed"] == ["agent.max_steps", "runner.output_kb"]
+    number = str(first["number"])
+    diff = cli("config", "diff", number, str(newest["number"]), **gateway.where).stdout
+    assert "+max_steps = 40" in diff
+    unasked = cli("config", "rollback", number, stdin="", **gateway.where)
+    assert "nothing was done" in unasked.stderr
+    back = cli("config", "rollback", number, "--yes", **gateway.where)
+    assert back.returncode == 0, back.stderr
+    assert file.read_text() == began
+    gateway.stop()
+    kept = cli("config", "history", **gateway.where).stdout
+    assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
+    again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
+    assert "it holds from the next start on" in again.stdout
+    assert "max_steps = 40" in file.read_text()

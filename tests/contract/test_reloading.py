@@ -10,9 +10,9 @@ from tests.contract.conftest import Clock, Until, World
 from holdfast.agent.memory.notes import Notes
 from holdfast.config import ConfigError, load
 from holdfast.control.problems import problems
-from holdfast.core.configuration import Reloaded
+from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.facts import Document, Level, Snapshot
-from holdfast.core.kept_configuration import ConfigurationSource
+from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
 from holdfast.core.outbox import Address
 from holdfast.core.secret import Secret
 from holdfast.core.settings import SandboxMode
@@ -100,6 +100,27 @@ async def test_what_stands_in_the_file_is_put_into_force_with_a_number_of_its_ow
         (1, "start", ConfigurationSource.START),
     ]
     assert reloading.codes == {}
+
+
+async def test_a_change_right_after_the_start_does_not_hide_what_the_process_began_with(
+    reloading: Reloading,
+) -> None:
+    """Law 15: and what it began with says what was changed in the file while nobody ran."""
+    reloader, store = reloading.reloader, reloading.world.store
+    before = NewConfiguration(
+        at=1.0,
+        by="start",
+        source=ConfigurationSource.START,
+        text=f"{BEGUN}[agent]\nmax_steps = 3\n",
+        signature="of an earlier life",
+    )
+    await store.keep_configuration(before)
+    reloader.facts = ConfigurationFacts()  # nothing is kept yet, as in a process that just began
+    await reloading.read("[agent]\nmax_steps = 7\n")
+    changed, began = await store.configurations(limit=2)
+    assert (changed.source, changed.changed) == (ConfigurationSource.RELOAD, ("agent.max_steps",))
+    assert (began.source, began.changed) == (ConfigurationSource.START, ("agent.max_steps",))
+    assert began.text == BEGUN
 
 
 async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(

@@ -14,6 +14,7 @@ from holdfast.config.doors import find_door
 from holdfast.config.rules import KEY_VARIABLES
 from holdfast.config.shape import plain
 from holdfast.core.door import BUILT_IN
+from holdfast.core.effect import Effect, effect_of
 from holdfast.core.settings import TOOLSETS, PlatformSettings, Settings
 
 
@@ -70,6 +71,22 @@ def test_the_page_has_every_key_with_its_default_and_no_other(page: Pages) -> No
 def test_the_page_says_what_each_key_is_for(page: Pages) -> None:
     rows = page("docs/configuration.md").named()
     assert [name for name in KEYS if len(rows[name]) != 4 or len(rows[name][3]) < 10] == []
+
+
+def test_the_page_names_every_key_that_needs_a_restart(page: Pages) -> None:
+    """Whole sections as such, and no key that does not."""
+    [row] = [
+        line for line in page("docs/configuration.md").text.splitlines() if "(`restart`)" in line
+    ]
+    named = set(re.findall(r"`([\w.]+)`", row.partition("(`restart`)")[0]))
+    known = {each for key in KEYS for each in (key, key.partition(".")[0])}
+    assert named <= known | {f"platforms.{name}.enabled" for name in BUILT_IN}
+    served_here = {f"platforms.{door}.enabled" for door in ("api", "web")}
+    needing = {key for key in {*KEYS, *served_here} if effect_of(key) is Effect.RESTART}
+    assert {key for key in needing if not {key, key.partition(".")[0]} & named} == set()
+    assert [
+        key for key in KEYS if {key, key.partition(".")[0]} & named and key not in needing
+    ] == []
 
 
 def test_the_files_on_the_page_and_in_the_readme_load(page: Pages, tmp_path: Path) -> None:

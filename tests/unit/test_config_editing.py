@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.config import ConfigError, load
+from holdfast.config import ConfigError, load, schema
 from holdfast.config.editing import Edited, changed_keys, edited, replaced
 from holdfast.config.keys import find_key, key_names, word_value
-from holdfast.core.effect import Effect
+from holdfast.core.effect import Effect, effect_of
 
 MINE = """\
 # mine
@@ -156,6 +156,18 @@ def test_values_are_toml_or_plain_words(name: str, word: str, value: object) -> 
 def test_a_word_that_the_key_cannot_hold_is_told_what_it_may_be() -> None:
     with pytest.raises(ConfigError, match=r'allowed: *"interrupt" or "queue" or "steer"'):
         word_value(find_key("gateway.busy_mode"), "sometimes")
+
+
+def test_the_schema_says_of_each_key_when_a_change_of_it_holds() -> None:
+    parts = schema()["$defs"]
+    assert parts["GatewaySettings"]["properties"]["port"]["x-effect"] == Effect.RESTART
+    assert parts["ModelSettings"]["properties"]["name"]["x-effect"] == Effect.NEXT_TURN
+    assert parts["TelegramSettings"]["properties"]["token"]["x-effect"] == Effect.ACCOUNT
+    for key in key_names():
+        section, _, name = key.rpartition(".")
+        if section in parts["Settings"]["properties"]:
+            table = parts["Settings"]["properties"][section]["$ref"].rpartition("/")[2]
+            assert parts[table]["properties"][name]["x-effect"] == effect_of(key)
 
 
 def test_every_key_that_can_be_completed_can_be_found() -> None:

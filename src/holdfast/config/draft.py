@@ -15,6 +15,11 @@ class Draft:
         self._origins: dict[KeyPath, str] = {}
         self.tree: dict[str, Any] = document.tree
 
+    @property
+    def text(self) -> str:
+        """Of the file."""
+        return self._document.text
+
     def put(self, path: KeyPath, value: object, *, origin: str) -> None:
         """Set one key. Where the file has something else than a table above it, nothing is
         done: the check will say so."""

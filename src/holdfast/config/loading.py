@@ -44,6 +44,7 @@ class Config:
     # What the process was started with, for those who deal with supervisors and successors.
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     overrides: Mapping[str, object] = field(default_factory=dict)  # what the command line said
+    text: str = field(default="", repr=False)  # of the file that it was made of
 
     def secret(self, path: str) -> Secret | None:
         """The secret a key refers to; None: the key is empty or its part is not enabled."""
@@ -89,6 +90,7 @@ def load(
         stall_at=environ.get("HOLDFAST_STALL_AT", ""),
         environ=MappingProxyType(dict(environ)),
         overrides=MappingProxyType(dict(overrides or {})),
+        text=draft.text,
     )
 
 

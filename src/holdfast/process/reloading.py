@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from holdfast.config import Config, ConfigError, load
-from holdfast.config.document import read_text
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.door import BUILT_IN
 from holdfast.core.errors import HoldfastError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
-from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.kept_configuration import (
+    ConfigurationSource,
+    KeptConfiguration,
+    NewConfiguration,
+)
 from holdfast.core.ports import Clock, NewId, Platform
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.outfit import Outfit
@@ -37,6 +40,9 @@ class Keeping(Protocol):
     """What is used of the store here."""
 
     def keep_configuration(self, new: NewConfiguration) -> Awaitable[int]: ...
+    async def configurations(
+        self, *, before: int | None = None, limit: int
+    ) -> list[KeptConfiguration]: ...
 
 
 class Reloader:
@@ -71,17 +77,15 @@ class Reloader:
     async def keep_beginning(self) -> None:
         """What this process began with gets its number; to be called once, when it is ready."""
         async with self._turn:
-            text = await asyncio.to_thread(_text, self.config)
-            start = ConfigurationSource.START
-            number = await self._keep(self.config, text, by="start", source=start)
-            self._tell(msgspec.structs.replace(self.facts, number=number))
+            await self._keep_beginning()
 
     async def reload(self, *, by: str, source: ConfigurationSource) -> Reloaded:
         """As `core.configuration.Reloading` promises it."""
         async with self._turn:
             try:
-                new, text = await asyncio.to_thread(_read, self.config)
-                return await self._take(new, text, by=by, source=source)
+                await self._keep_beginning()
+                new = await asyncio.to_thread(_read, self.config)
+                return await self._take(new, by=by, source=source)
             except ConfigError as error:
                 self._refused(str(error))
                 raise
@@ -96,15 +100,31 @@ class Reloader:
             about = {"action": "config_unread"}
             log.error("The configuration could not be read again: %s", error, extra=about)
 
-    async def _take(
-        self, new: Config, text: str, *, by: str, source: ConfigurationSource
-    ) -> Reloaded:
+    async def _keep_beginning(self) -> None:
+        """Whoever comes first does it, so that a change right after the start does not hide it."""
+        if self.facts.number:
+            return
+        began, start = self._began_with, ConfigurationSource.START
+        changed = await self._changed_while_away(began.text)
+        number = await self._keep(began, by="start", source=start, changed=changed)
+        self._tell(msgspec.structs.replace(self.facts, number=number))
+
+    async def _changed_while_away(self, text: str) -> tuple[str, ...]:
+        """The keys that the file spoke of otherwise when a configuration was last kept."""
+        last = await self._keeping.configurations(limit=1)
+        if not last or last[0].text == text:
+            return ()
+        from holdfast.config.editing import changed_keys  # noqa: PLC0415 - few starts need it
+
+        return changed_keys(last[0].text, text)
+
+    async def _take(self, new: Config, *, by: str, source: ConfigurationSource) -> Reloaded:
         from holdfast.process.changes import changes  # noqa: PLC0415 - no start needs it
 
         found = changes(self.config, new, began_with=self._began_with)
         opened = await self._opened(new, found.accounts.put)
         outfit = await self._outfit(new, opened, gone=found.accounts.gone)
-        number = await self._keep(new, text, by=by, source=source, changed=found.keys)
+        number = await self._keep(new, by=by, source=source, changed=found.keys)
         if found.keys:
             self._put_into_force(new, outfit, opened, gone=found.accounts.gone)
         if self.facts.problem:
@@ -167,7 +187,6 @@ class Reloader:
     async def _keep(
         self,
         config: Config,
-        text: str,
         *,
         by: str,
         source: ConfigurationSource,
@@ -178,7 +197,7 @@ class Reloader:
                 at=self._clock.now(),
                 by=by,
                 source=source,
-                text=text,
+                text=config.text,
                 changed=changed,
                 signature=config.signature,
             )
@@ -217,14 +236,9 @@ def _trace(file: Path) -> tuple[int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _read(known: Config) -> tuple[Config, str]:
-    """In a thread: the text that was checked is the text that is kept."""
-    text = _text(known)
-    return load(known.home, known.environ, overrides=known.overrides, text=text), text
-
-
-def _text(config: Config) -> str:
-    return read_text(config.home / CONFIG_FILE) or ""
+def _read(known: Config) -> Config:
+    """In a thread. The text that was checked is the text that is kept."""
+    return load(known.home, known.environ, overrides=known.overrides)
 
 
 def _imported(name: str) -> None:
