@@ -5,7 +5,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.audit import AuditFilter, AuditRow, Pruned, digest_of, link
+from holdfast.core.audit import AuditFilter, AuditKind, AuditRow, Pruned, digest_of, link
 
 _ROW = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
 _ENDS = "\x7f"  # behind every character that a kind may have
@@ -33,18 +33,33 @@ def listed(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[Audi
     return [_row(row) for row in found]
 
 
+def looks_far(wanted: AuditFilter) -> bool:
+    """Whether it may have to look at every row: no index leads to what it wants."""
+    named = wanted.session or wanted.turn
+    several = bool(wanted.kind) and _only_kind(wanted.kind) is None
+    return bool(wanted.text or wanted.actor or wanted.since is not None or several) and not named
+
+
+def _only_kind(kind: str) -> str | None:
+    """The one kind that is meant; None: there are several that begin so, or it is none of ours."""
+    known = [each.value for each in AuditKind if each.value.startswith(f"{kind}.")]
+    return kind if "." in kind else known[0] if len(known) == 1 else None
+
+
 def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
-    kind, text = wanted.kind, wanted.text.casefold()
+    kind, text, one = wanted.kind, _lowered(wanted.text), _only_kind(wanted.kind)
+    # A plus keeps an index out of it: that of a session leads to fewer rows, and of several kinds
+    # all would have to be sorted before the first is known.
+    by_kind = "+a.kind" if wanted.session or wanted.turn else "a.kind"
     asked: list[tuple[bool, str, tuple[Any, ...]]] = [
         (True, "a.seq > ?", (wanted.after or 0,)),
         (wanted.before is not None, "a.seq < ?", (wanted.before,)),
         (wanted.since is not None, "a.at >= ?", (wanted.since,)),
-        # A whole kind, or all that begin with it and a dot; by the index in either case.
-        ("." in kind, "a.kind = ?", (kind,)),
-        (bool(kind) and "." not in kind, "a.kind BETWEEN ? AND ?", (f"{kind}.", f"{kind}.{_ENDS}")),
+        (bool(kind) and one is not None, f"{by_kind} = ?", (one,)),
+        (bool(kind) and one is None, "+a.kind BETWEEN ? AND ?", (f"{kind}.", f"{kind}.{_ENDS}")),
         (bool(wanted.session), "a.session = ?", (wanted.session,)),
         (bool(wanted.turn), "a.turn = ?", (wanted.turn,)),
-        (bool(wanted.actor), "instr(lower(a.actor), ?)", (wanted.actor.casefold(),)),
+        (bool(wanted.actor), "instr(lower(a.actor), ?)", (_lowered(wanted.actor),)),
         (
             bool(text),
             "instr(lower(a.kind || ' ' || a.actor || ' ' || a.subject || ' ' || a.outcome || ' '"
@@ -54,6 +69,11 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
     ]
     chosen = [(condition, values) for applies, condition, values in asked if applies]
     return [each for each, _ in chosen], [value for _, values in chosen for value in values]
+
+
+def _lowered(text: str) -> str:
+    """As SQLite's `lower` does it, which knows no letters but those of ASCII."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
 
 
 def _row(row: tuple[Any, ...]) -> AuditRow:

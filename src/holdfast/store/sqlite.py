@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+from holdfast.core.audit import AuditFilter, AuditRow
 from holdfast.core.backup import Copied
 from holdfast.core.crash import Crash, never
 from holdfast.core.facts import StoreFacts
 from holdfast.core.ids import InboxId, SessionId
 from holdfast.core.reset import Deadline, Expiring
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
-from holdfast.store import expiry_reads, inbox_reads
+from holdfast.store import audit_reads, expiry_reads, inbox_reads
 from holdfast.store.checking import quick_check
 from holdfast.store.inspection import SEARCH_FILE
 from holdfast.store.journal import SqliteJournal
@@ -110,6 +111,12 @@ class SqliteStore(SqliteJournal, SqliteLibrary):
         if found:
             self._writer.refuse(found[0])
         return found
+
+    async def audit(self, wanted: AuditFilter, *, limit: int) -> list[AuditRow]:
+        if not audit_reads.looks_far(wanted):
+            return await super().audit(wanted, limit=limit)
+        async with self._apart() as reader:
+            return await reader.read(partial(audit_reads.listed, wanted=wanted, limit=limit))
 
     def redact_by(self, redact: Redact) -> None:
         """From now on the audit keeps its words without what this takes out. It is called by the
