@@ -71,10 +71,10 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(gateway: Served, vi
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
     show(visitor, f"turns/{CUT}")
-    told = page.locator(".cuts").inner_text()
-    assert "The gateway crashed: the turn was cut in the middle of a step" in told
-    assert "away for 26 min 40 s" in told
-    assert "1 call had run on and was attached to, of 1 call nobody knows how it ended" in told
+    cuts = page.locator(".cuts").inner_text()
+    assert "The gateway crashed: the turn was cut in the middle of a step" in cuts
+    assert "away for 26 min 40 s" in cuts
+    assert "1 call had run on and was attached to, of 1 call nobody knows how it ended" in cuts
     assert page.locator(".bands i").count() == 2
     widths = page.locator(".line.away .bar").evaluate_all("all => all.map(e => e.offsetWidth)")
     first = line(visitor, "scripted").first.locator(".bar").bounding_box()
@@ -84,13 +84,14 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(gateway: Served, vi
     assert "was attached to" in attached.text_content()
     line(visitor, "Message").focus()
     page.keyboard.press("ArrowDown")
-    assert "took 1.8 s" in page.locator(".waterfall .told").inner_text()
-    assert "5.2K read" in page.locator(".waterfall .told").inner_text()
+    told = page.locator(".waterfall .told", has_text="took 1.8 s")
+    told.get_by_text("5.2K read").wait_for()
     attached.click()
     page.locator(".behind .step summary").click()
     page.locator(".behind .output").get_by_text("its output").wait_for()
     page.get_by_text("As a table").click()
     rows = page.locator(".as-table tbody tr")
+    rows.last.wait_for()
     assert rows.count() == page.locator(".line").count()
     assert "nobody knows how it ended" in rows.filter(has_text="send_mail").inner_text()
 

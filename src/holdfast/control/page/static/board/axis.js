@@ -59,6 +59,12 @@ function marksOn(laid, { origin, shown, place, apart }) {
   return found.filter(({ at }) => at <= 100 - apart / 2);
 }
 
+/** Where a stretch stands, as a style. */
+export function between({ place }, from, to) {
+  const left = place(from);
+  return { left: `${left.toFixed(3)}%`, width: `${(place(to) - left).toFixed(3)}%` };
+}
+
 /** Stretches in order, those that touch as one. */
 export function joined(stretches) {
   const found = [];

@@ -20,7 +20,7 @@ export function Timeline({ page, id }) {
   }, [course]);
   useObserved(course);
   const { whole, problem } = course;
-  const lines = useMemo(() => (whole ? linesOf(whole) : []), [course.pages.length, whole?.turn, whole?.spans.length, course.last]);
+  const lines = useMemo(() => (whole ? linesOf(whole) : []), [course.last]);
   const now = useNow(course.running, lines.length > LONG ? 5 : 1, lines);
   if (!whole) return html`<${Missing} problem=${problem} />`;
   const { turn } = whole;
@@ -47,7 +47,7 @@ function Missing({ problem }) {
   </section>`;
 }
 
-/** Of a turn that runs, this moment; the machine that asks may go by another clock than the gateway. */
+/** While anything goes on, this moment; else when all was over. The machine that asks may go by another clock than the gateway. */
 function useNow(running, every, lines) {
   const [, tick] = useState(0);
   useEffect(() => {
@@ -55,7 +55,8 @@ function useNow(running, every, lines) {
     const timer = setInterval(() => document.hidden || tick((before) => before + 1), every * 1000);
     return () => clearInterval(timer);
   }, [running, every]);
-  return Math.max(Date.now() / 1000, ...lines.map(({ from, to }) => to ?? from));
+  const last = Math.max(0, ...lines.map(({ from, to }) => to ?? from));
+  return running || lines.some(({ to }) => to === null) ? Math.max(Date.now() / 1000, last) : last;
 }
 
 function Head({ page, whole, now }) {

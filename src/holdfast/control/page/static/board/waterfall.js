@@ -1,46 +1,79 @@
 // The waterfall: every line of a turn as a bar over one time axis, walked by the arrow keys.
-import { html, useRef, useState } from "../vendor/preact-htm.module.js";
-import { Icon } from "../view/icons.js";
-import { axisOf } from "./axis.js";
+import { Observed, useObserved } from "../observed.js";
+import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
+import { axisOf, between } from "./axis.js";
 import { lasting } from "./figures.js";
-import { Details } from "./span_details.js";
-import { Sentence, spoken } from "./span_words.js";
+import { LineRows } from "./line_rows.js";
+import { Sentence } from "./span_words.js";
 
+const CHUNK = 60; // lines that are drawn together
 const NARROW = matchMedia("(max-width: 760px)");
 const WORKS = ["model", "tool", "compaction"];
 
+/** Which line is pointed at: to draw its figures draws none of the lines again. */
+class Pointed extends Observed {
+  line = null;
+
+  at(line) {
+    if (line === this.line) return;
+    this.line = line;
+    this.changed();
+  }
+}
+
 export function Waterfall({ turn, lines, now, session }) {
   const list = useRef(null);
-  const [shown, setShown] = useState(null); // the line that is pointed at
+  const pointed = useMemo(() => new Pointed(), []);
   const [opened, setOpened] = useState(null);
   const [stop, setStop] = useState(null); // where the tabulator comes in
-  const axis = axisFor(lines, turn.started_at, now);
+  const axis = useMemo(() => axisFor(lines, turn.started_at, now), [lines, now]);
   const known = lines.some(({ key }) => key === stop) ? stop : lines[0]?.key;
-  const told = lines.find(({ key }) => key === shown) ?? lines.find(({ key }) => key === opened);
+  const chunks = useGrowing(useMemo(() => chunked(lines), [lines]));
+  const lineAt = ({ target }) => lines.find(({ key }) => key === target.closest("[data-key]")?.dataset.key) ?? null;
+  const onClick = (event) => {
+    const line = event.target.closest("button[data-key]") && lineAt(event);
+    if (line) setOpened(opened === line.key ? null : line.key);
+  };
+  const onFocus = (event) => {
+    const line = lineAt(event);
+    pointed.at(line);
+    if (line) setStop(line.key);
+  };
   return html`<div class="waterfall">
     <header>
-      <p class="told" aria-hidden="true">${told ? html`<${Sentence} line=${told} begin=${turn.started_at} now=${now} />` : "Point at a line, or walk them with the arrow keys, for its figures."}</p>
+      <${Told} pointed=${pointed} begin=${turn.started_at} now=${now} />
       <${Scale} axis=${axis} />
     </header>
-    <div class="drawn">
+    <div class="drawn" onClick=${onClick} onPointerOver=${(event) => pointed.at(lineAt(event))} onPointerLeave=${() => pointed.at(null)}
+      onfocusin=${onFocus} onfocusout=${() => pointed.at(null)} onKeyDown=${(event) => walk(event, list.current)}>
       <div class="bands" aria-hidden="true">
         ${axis.gaps.map(([from, to]) => html`<i key=${from} style=${between(axis, from, to)} title=${`${lasting(to - from)} in which nothing worked`}></i>`)}
       </div>
-      <ol ref=${list} aria-label="What the turn did, in the order in which it began" onKeyDown=${(event) => walk(event, list.current)} onPointerLeave=${() => setShown(null)}>
-        ${lines.map((line) => html`<li key=${line.key} class=${`line ${line.tone}`}>
-          <button type="button" tabindex=${line.key === known ? 0 : -1} aria-expanded=${String(opened === line.key)}
-            onClick=${() => setOpened(opened === line.key ? null : line.key)}
-            onPointerEnter=${() => setShown(line.key)} onFocus=${() => setShown(line.key) ?? setStop(line.key)} onBlur=${() => setShown(null)}>
-            <span class="what"><${Icon} name=${line.icon} /><span class="name">${line.name}</span> <span class="short">${line.about}</span></span>
-            <span class="track"><i class=${line.to === null ? "bar growing" : "bar"} style=${between(axis, line.from, line.to ?? now)}></i></span>
-            <span class="took">${took(line, now)}</span>
-            <span class="offstage">: ${spoken(line, turn.started_at, now)}</span>
-          </button>
-          ${opened === line.key && html`<${Details} line=${line} lines=${lines} session=${session} />`}
-        </li>`)}
+      <ol ref=${list} aria-label="What the turn did, in the order in which it began">
+        ${chunks.map((chunk, place) => html`<${LineRows} key=${place} chunk=${chunk} lines=${lines} axis=${axis} now=${now} begin=${turn.started_at} session=${session}
+          opened=${among(chunk, opened)} stop=${among(chunk, known)} />`)}
       </ol>
     </div>
   </div>`;
+}
+
+const among = (chunk, key) => (chunk.some((line) => line.key === key) ? key : null);
+
+function chunked(lines) {
+  const found = [];
+  for (let from = 0; from < lines.length; from += CHUNK) found.push(lines.slice(from, from + CHUNK));
+  return found;
+}
+
+/** A frame for each chunk that is not drawn yet: hundreds of lines at once would hold up the page. */
+function useGrowing(chunks) {
+  const [drawn, setDrawn] = useState(1);
+  useEffect(() => {
+    if (drawn >= chunks.length) return undefined;
+    const frame = requestAnimationFrame(() => setDrawn(drawn + 1));
+    return () => cancelAnimationFrame(frame);
+  }, [drawn, chunks.length]);
+  return chunks.slice(0, drawn);
 }
 
 function axisFor(lines, origin, now) {
@@ -56,9 +89,12 @@ function axisFor(lines, origin, now) {
   });
 }
 
-function between(axis, from, to) {
-  const left = axis.place(from);
-  return { left: `${left.toFixed(3)}%`, width: `${(axis.place(to) - left).toFixed(3)}%` };
+function Told({ pointed, begin, now }) {
+  useObserved(pointed);
+  const { line } = pointed;
+  return html`<p class="told" aria-hidden="true">
+    ${line ? html`<${Sentence} line=${line} begin=${begin} now=${now} />` : "Point at a line, or walk them with the arrow keys, for its figures."}
+  </p>`;
 }
 
 /** Seconds since the turn began; what waited before that stands before the nought. */
@@ -73,13 +109,8 @@ function clock(since) {
   return since < 0 ? `−${figure}` : figure;
 }
 
-function took({ from, to, kind }, now) {
-  if (["steer", "note"].includes(kind)) return "";
-  return lasting(Math.max(0, (to ?? now) - from));
-}
-
 function walk(event, list) {
-  const all = [...list.querySelectorAll(":scope > li > button")];
+  const all = [...list.querySelectorAll("button[data-key]")];
   const at = all.indexOf(document.activeElement);
   const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
   if (at < 0 || to === undefined) return;
