@@ -71,6 +71,9 @@ def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
     visitor.until_idle()
     assert said(visitor) == ["slowly", "and this"]
     assert answered(visitor) == ["there it is", "You said: and this"]
+    (stop,) = visitor.fetch("GET", "/api/v1/restarts").json()["restarts"]
+    assert (stop["order"]["by"], stop["interrupted"], stop["resumed"]) == ("page", 1, 1)
+    assert stop["phases"]["drain"] > 0 and "disconnect platforms" in stop["phases"]
     shown = visitor.page.locator(".column").inner_text()
     visitor.page.reload()
     visitor.replies.nth(1).wait_for()

@@ -264,8 +264,11 @@ class Journal(Protocol):
         """A stop as far as it has come; what was written of it before is replaced."""
         ...
 
-    def record_back(self, deliveries: Sequence[NewDelivery], *, at: float) -> Awaitable[None]:
-        """A successor is ready: every open stop is over, and these are owed, in one commit."""
+    def record_back(
+        self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
+    ) -> Awaitable[None]:
+        """A successor is ready: every open stop is over, and these are owed, in one commit.
+        `resumed`: the turns that it goes on with."""
         ...
 
     def prune_stops(self, *, keep: int) -> Awaitable[None]:

@@ -1,5 +1,6 @@
 """Stopping: why a gateway goes, who asked for it, and what became of what ran."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -75,6 +76,8 @@ class StopRow(msgspec.Struct, frozen=True, kw_only=True):
     stopped_at: float | None = None  # None: it was still on its way when last heard of
     ready_at: float | None = None  # when a successor took messages again
     told: bool = False  # somebody was owed the news, durably, when it was back
+    phases: Mapping[str, float] = {}  # seconds that each took, as far as they could be written
+    resumed: int = 0  # turns that the successor went on with
 
 
 class HomeChannel(msgspec.Struct, frozen=True, kw_only=True):

@@ -85,6 +85,7 @@ class Gateway:
         self._starting: asyncio.Task[None] | None = None
         self.stopped = asyncio.Event()  # set when the last of its phases has run
         self._stop: Stop | None = None  # the one that is under way, or over
+        self.resumed = 0  # turns of earlier processes that this one goes on with
         self._watcher: asyncio.Task[None] | None = None  # of the household, on behalf of `with`
         self._told: asyncio.Task[Any] | None = None  # was cancelled by it
         self._outgoing = OutgoingFiles(parts.read_file, redact=self._redact, drop=parts.drop_file)
@@ -307,7 +308,7 @@ class Gateway:
         await self.homes.load()
         await self.house.quiet.load(self._parts.store)
         await self.paired.load()
-        await recovery.run()
+        self.resumed = await recovery.run()
         await self._children.recovered()
         await self.runs.recovered()
         self.intake.open()

@@ -1,5 +1,7 @@
 """Lives: how each process of this gateway came to its end, as rows of the store."""
 
+from collections.abc import Mapping
+
 from holdfast import __version__
 from holdfast.core.ports import Clock, NewId, Store
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
@@ -38,8 +40,11 @@ class Lives:
         if self._row is not None:
             await store.record_stop(self._row)
 
-    async def left(self, store: Store, *, parked: int, interrupted: int) -> None:
-        """The row as it stays: what became of the turns that ran, and when it was over."""
+    async def left(
+        self, store: Store, *, parked: int, interrupted: int, phases: Mapping[str, float]
+    ) -> None:
+        """The row as it stays: what became of the turns that ran, how long each phase took until
+        now, and when it was over."""
         if (row := self._row) is not None:
             whole = StopRow(
                 id=row.id,
@@ -48,6 +53,7 @@ class Lives:
                 parked=parked,
                 interrupted=interrupted,
                 stopped_at=self._clock.now(),
+                phases=phases,
             )
             await store.record_stop(whole)
 

@@ -53,9 +53,9 @@ class Recovery:
         self._admit = admit
         self._suspend_recent = suspend_recent
 
-    async def run(self) -> None:
+    async def run(self) -> int:
         """Deliveries go out first, then cut turns go on, then what no turn has taken: the order
-        they were promised in."""
+        they were promised in. How many turns go on."""
         store = self._house.store
         undelivered, open_turns = await store.undelivered(), await store.open_turns()
         queued = await store.queued()
@@ -88,6 +88,7 @@ class Recovery:
                 len(undelivered),
                 extra={"action": "recovered"},
             )
+        return sum(not why for why in given_up.values())
 
     async def _left(self, open_turn: OpenTurn) -> bool:
         """Whether a /new, whose commit came before the end of the turn it stopped, has ended the

@@ -82,12 +82,13 @@ class Telling:
             told.pop(_place(order.address), None)
         return [(address, text) for address, text in told.values() if self._hears(address)]
 
-    async def came_back(self) -> None:
+    async def came_back(self, *, resumed: int = 0) -> None:
         """The gateway takes messages again: every open stop is over, and whoever is to hear of
-        it is owed that in the same commit, so that it is told once, whatever happens next."""
+        it is owed that in the same commit, so that it is told once, whatever happens next.
+        `resumed`: the turns that it goes on with."""
         house, at = self._house, self._house.clock.now()
         deliveries = await self.back(await house.store.open_stops())
-        await house.store.record_back(deliveries, at=at)
+        await house.store.record_back(deliveries, at=at, resumed=resumed)
         house.announcer.messages((), deliveries)
 
     async def back(self, rows: Sequence[StopRow]) -> tuple[NewDelivery, ...]:

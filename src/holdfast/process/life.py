@@ -201,7 +201,9 @@ class Life:
             starting=starting,
             failed=self._failure is not None,
         )
-        await run_phases(stop.phases(), progress=self._enter, inside=self._stall.inside)
+        await run_phases(
+            stop.phases(), progress=self._enter, inside=self._stall.inside, took=stop.took
+        )
         for task in self._beside:
             task.cancel()
         code = stop.code if self._failure is None else exits.FAILED

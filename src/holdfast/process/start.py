@@ -104,7 +104,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     async def _be_ready(self, room: Room, store: SqliteStore) -> None:
         assert self.begun.listener is not None, "it was opened before the gateway was started"
         await self._come_to("telling who waits")
-        await room.gateway.telling.came_back()
+        await room.gateway.telling.came_back(resumed=room.gateway.resumed)
         await store.prune_stops(keep=KEPT)
         await self.begun.listener.accept()
         self.footing.intent.running()

@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class Stop:
-    """One stop, for one order. `code` is the exit code, once it is over.
+    """One stop, for one order. `code` is the exit code, once it is over; `took`: the seconds of
+    each phase that has ended.
 
     What the start has not entered is skipped. A failed start is unwound by the same list, but
     leaves no record: it was no life that could end.
@@ -33,6 +34,7 @@ class Stop:
     starting: asyncio.Task[None]
     failed: bool
     code: int = field(default=exits.OK, init=False)
+    took: dict[str, float] = field(default_factory=dict, init=False)
 
     def phases(self) -> Iterator[Phase]:
         """Each is asked for when the one before it has ended, so that what a start has begun is
@@ -106,7 +108,9 @@ class Stop:
         if self.begun.store is not None and self._recorded:
             gateway = self.begun.gateway
             parked, interrupted = (gateway.parked, gateway.interrupted) if gateway else (0, 0)
-            await self.lives.left(self.begun.store, parked=parked, interrupted=interrupted)
+            await self.lives.left(
+                self.begun.store, parked=parked, interrupted=interrupted, phases=self.took
+            )
 
     async def _close_store(self) -> None:
         try:

@@ -365,8 +365,11 @@ class SqliteJournal:
     def record_stop(self, row: StopRow) -> Future[None]:
         return self._submit(partial(stopping.record, row=row))
 
-    def record_back(self, deliveries: Sequence[NewDelivery], *, at: float) -> Future[None]:
-        return self._submit(partial(stopping.back, deliveries=tuple(deliveries), at=at))
+    def record_back(
+        self, deliveries: Sequence[NewDelivery], *, at: float, resumed: int = 0
+    ) -> Future[None]:
+        owed = tuple(deliveries)
+        return self._submit(partial(stopping.back, deliveries=owed, at=at, resumed=resumed))
 
     def prune_stops(self, *, keep: int) -> Future[None]:
         return self._submit(partial(stopping.prune, keep=keep))

@@ -8,9 +8,10 @@ from holdfast.core.outbox import Address, NewDelivery
 from holdfast.core.stopping import HomeChannel, StopOrder, StopRow
 from holdfast.store.writes import outbox, stop_audit
 
-_ROW = "id, asked, version, parked, interrupted, stopped_at, ready_at, told"
+_ROW = "id, asked, version, parked, interrupted, stopped_at, ready_at, told, phases, resumed"
 
 _order = msgspec.json.Decoder(StopOrder)
+_phases = msgspec.json.Decoder(dict[str, float])
 _address = msgspec.json.Decoder(Address)
 
 
@@ -18,10 +19,11 @@ def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
     """A stop as far as it has come: written again with every fact that is added to it."""
     known = cursor.execute("SELECT 1 FROM restarts WHERE id = ?", (row.id,)).fetchone()
     cursor.execute(
-        f"INSERT INTO restarts ({_ROW}, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO restarts ({_ROW}, asked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET parked = excluded.parked,"
         " interrupted = excluded.interrupted, stopped_at = excluded.stopped_at,"
-        " ready_at = excluded.ready_at, told = excluded.told",
+        " ready_at = excluded.ready_at, told = excluded.told, phases = excluded.phases,"
+        " resumed = excluded.resumed",
         (
             row.id,
             msgspec.json.encode(row.order).decode(),
@@ -31,6 +33,8 @@ def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
             row.stopped_at,
             row.ready_at,
             row.told,
+            msgspec.json.encode(row.phases).decode() if row.phases else None,
+            row.resumed,
             row.order.at,
         ),
     )
@@ -38,11 +42,14 @@ def record(cursor: apsw.Cursor, *, row: StopRow) -> None:
         stop_audit.left(cursor, row)
 
 
-def back(cursor: apsw.Cursor, *, deliveries: tuple[NewDelivery, ...], at: float) -> None:
+def back(
+    cursor: apsw.Cursor, *, deliveries: tuple[NewDelivery, ...], at: float, resumed: int
+) -> None:
     """A successor is ready: every stop before it is over, and who is told hears it once."""
     outbox.add(cursor, deliveries, at=at)
     cursor.execute(
-        "UPDATE restarts SET ready_at = ?, told = ? WHERE ready_at IS NULL", (at, bool(deliveries))
+        "UPDATE restarts SET ready_at = ?, told = ?, resumed = ? WHERE ready_at IS NULL",
+        (at, bool(deliveries), resumed),
     )
 
 
@@ -135,6 +142,8 @@ def _row(row: tuple[object, ...]) -> StopRow:
             "stopped_at": row[5],
             "ready_at": row[6],
             "told": bool(row[7]),
+            "phases": {} if row[8] is None else _phases.decode(str(row[8])),
+            "resumed": row[9],
         },
         StopRow,
     )
