@@ -102,6 +102,7 @@ class _served:
 
 
 Visit = Callable[..., Visitor]
+LOOKS = {"viewport", "color_scheme"}  # what one page of a browser can have apart from the others
 
 
 @pytest.fixture(scope="module")
@@ -116,18 +117,23 @@ def known_browsers(chromium: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture
 def visit(chromium: Any, known_browsers: dict[str, Any]) -> Iterator[Visit]:
-    """Opens a page on a gateway, logged in unless told otherwise.
+    """Opens a page on a gateway, logged in unless told otherwise, in a browser that others of the
+    file use too: only who logs in otherwise, holds a phone, or is `alone` has one of their own.
 
     Afterwards: no script broke, the content security policy was not violated, no dialog came
     up, and nothing was asked of any other host.
     """
     visitors: list[Visitor] = []
 
-    def open_one(served: Served, *, login: bool = True, **options: Any) -> Visitor:
-        shared = login and not options
+    def open_one(
+        served: Served, *, login: bool = True, alone: bool = False, **options: Any
+    ) -> Visitor:
+        shared = login and not alone and options.keys() <= LOOKS
         context = known_browsers.get(served.address) if shared else None
-        visitor = Visitor(context or chromium.new_context(**options), served, shared=shared)
+        own = chromium.new_context(**({} if shared else options)) if context is None else context
+        visitor = Visitor(own, served, shared=shared)
         visitors.append(visitor)
+        visitor.looks(**{name: options[name] for name in LOOKS & options.keys()})
         visitor.arrive(login=login and context is None)
         if shared:
             known_browsers[served.address] = visitor.context

@@ -226,7 +226,7 @@ def test_every_view_is_for_everyone(
 def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
     gateway: Served, visit: Visit
 ) -> None:
-    visitor = visit(gateway, viewport=DESKTOP)
+    visitor = visit(gateway, viewport=DESKTOP, alone=True)  # a clock is a browser's
     page = visitor.page
     page.clock.install()
     show(visitor, "overview")

@@ -37,6 +37,13 @@ class Visitor:
         self.page.on("request", self._requested)
         self.page.on("popup", lambda page: self._wrongs.append(f"opened: {page.url}"))
 
+    def looks(self, *, viewport: Any = None, color_scheme: str | None = None) -> None:
+        """At a screen of this size, in this theme, from now on."""
+        if viewport is not None:
+            self.page.set_viewport_size(viewport)
+        if color_scheme is not None:
+            self.page.emulate_media(color_scheme=color_scheme)
+
     def arrive(self, *, login: bool) -> None:
         self.page.goto(self.link() if login else self.served.address)
         self.page.locator(".composer, .login").wait_for()
