@@ -19,7 +19,7 @@ from holdfast.control.viewers import Viewers
 from holdfast.control.visitor import OWNER
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.secret import Secret
-from holdfast.core.settings import GatewaySettings
+from holdfast.core.settings import GatewaySettings, Settings
 from holdfast.gateway.tally import Tally
 from holdfast.store.sqlite import SqliteStore
 
@@ -207,3 +207,21 @@ async def test_a_guess_counts_wherever_it_is_tried_and_whatever_is_answered(hous
             async with http.get(path, headers={**headers, "Cookie": cookie}) as response:
                 assert response.status != 429
         assert here.login.patience.held(CLIENT) == EVERY
+
+
+async def test_other_names_and_proxies_hold_as_soon_as_they_are_in_force(house: Open) -> None:
+    """Also for connections that stand: nobody has to restart to shut a proxy out."""
+    here = house("127.0.0.1")
+
+    async def seen(name: str) -> tuple[int, str]:
+        headers = {"Host": name, "X-Forwarded-For": CLIENT}
+        async with http.get("/seen", headers=headers) as response:
+            told = await response.json() if response.status == 200 else {}
+            return response.status, told.get("remote", "")
+
+    async with here.asked() as http:
+        assert await seen(NAME) == (200, CLIENT)
+        other = GatewaySettings(allowed_hosts=("other.example.org",))
+        here.listener.follow(Settings(gateway=other))
+        assert await seen("other.example.org") == (200, "127.0.0.1")
+        assert (await seen(NAME))[0] == 421
