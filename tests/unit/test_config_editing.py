@@ -156,6 +156,8 @@ def test_values_are_toml_or_plain_words(name: str, word: str, value: object) -> 
 def test_a_word_that_the_key_cannot_hold_is_told_what_it_may_be() -> None:
     with pytest.raises(ConfigError, match=r'allowed: *"interrupt" or "queue" or "steer"'):
         word_value(find_key("gateway.busy_mode"), "sometimes")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        word_value(find_key("model.name"), "\udcff")
 
 
 def test_the_schema_says_of_each_key_when_a_change_of_it_holds() -> None:

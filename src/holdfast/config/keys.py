@@ -52,6 +52,8 @@ def key_names() -> list[str]:
 def word_value(key: Key, word: str) -> Any:
     """What a word on the command line means for a key: TOML, or else the plain word. Raises
     `ConfigError` where it is nothing that the key could hold."""
+    if not _is_text(word):
+        raise explain(key.name, "is given what is not UTF-8", fix="write it in UTF-8")
     try:
         said = tomllib.loads(f"value = {word}")
         if said.keys() == {"value"} and fits(key.node, said["value"]):
@@ -66,6 +68,15 @@ def word_value(key: Key, word: str) -> Any:
         pass
     found = "" if is_secret(key.path) else word
     raise explain(key.name, "cannot hold this", found=found, allowed=describe(key.node))
+
+
+def _is_text(word: str) -> bool:
+    """A shell may hand over any bytes, which stand in the word as what no text has."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _split(written: str) -> Names:
