@@ -1,5 +1,6 @@
 """The audit over `/api/v1` and by `holdfast audit`; whatever changes something is in it."""
 
+import asyncio
 import csv
 import json
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from tests.control.v1 import PREFIX, V1
 from tests.platforms.served import Served
 
 from holdfast.cli.audit import command
+from holdfast.cli.auditing import following
+from holdfast.cli.gateway import api_of
 from holdfast.cli.offline import ask_store
 from holdfast.control.client import ControlClient
 from holdfast.control.v1.table import ENDPOINTS
@@ -224,6 +227,19 @@ async def test_the_command_asks_the_gateway_that_runs(v1: V1, served: Served) ->
     assert "hold together" in said(served.home, "verify")
     last = said(served.home, "export").splitlines()[-1]
     assert json.loads(last)["seq"] >= row["seq"]
+
+
+async def test_what_is_added_is_followed(v1: V1, served: Served) -> None:
+    """By what the gateway tells, not by asking again and again."""
+    session = await v1.open()
+    last = await Deeds(v1).last()
+    rows = following(api_of(served.home), {"session": session}, last)
+    more = asyncio.ensure_future(asyncio.to_thread(next, rows))
+    await v1.end(await v1.say(session, '[tool terminal {"command": "true"}]'))
+    async with asyncio.timeout(30):
+        (row,) = await more
+    assert (row.kind, row.session_id) == ("tool.call", session)
+    rows.close()
 
 
 def test_the_command_reads_the_store_where_no_gateway_runs(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ def breaches(db: apsw.Cursor) -> Iterator[str]:
         (str(turn), str(call))
         for turn, call in db.execute(
             "SELECT turn, json_extract(facts, '$.call') FROM audit WHERE kind = 'tool.call'"
+            # Of one that was deleted the steps are gone, and what was done in it is not.
+            " AND session NOT IN (SELECT session FROM audit WHERE kind = 'session.deleted')"
         )
     )
     for key in sorted(steps.keys() | rows.keys()):

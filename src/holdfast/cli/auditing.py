@@ -2,7 +2,7 @@
 
 import http.client
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def show(home: Path, wanted: Asked, *, lines: int, follow: bool, as_json: bool) 
     if follow:
         with suppress(KeyboardInterrupt):  # the way to end it
             last = rows[-1].seq if rows else _last(home)
-            for more in _following(api_of(home), wanted, last):
+            for more in following(api_of(home), wanted, last):
                 _print(more, as_json=as_json)
 
 
@@ -93,7 +93,7 @@ def _last(home: Path) -> int:
     return rows[-1].seq if rows else 0
 
 
-def _following(api: ApiClient, wanted: Asked, last: int) -> Iterator[list[AuditView]]:
+def following(api: ApiClient, wanted: Asked, last: int) -> Generator[list[AuditView]]:
     """What is added behind a row, each time that the gateway tells of more."""
     wanted = {name: value for name, value in wanted.items() if name != "since"}
     for _ in _grown(api):
