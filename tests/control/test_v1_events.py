@@ -170,7 +170,7 @@ async def test_every_session_that_changes_is_told_to_who_looks_at_all(v1: V1) ->
         message = await v1.say(session, "hello all")
         states, titles = [], set()
         async for event in events:
-            if event.data["id"] == session:
+            if event.name == "session" and event.data["id"] == session:
                 states.append(event.data["state"])
                 titles.add(event.data["title"])
                 if states[-1] == "idle" and event.data["messages"] == 2:
@@ -179,7 +179,7 @@ async def test_every_session_that_changes_is_told_to_who_looks_at_all(v1: V1) ->
         await v1.end(message)
         await v1.ask("PATCH", f"/sessions/{session}", json={"title": "renamed"})
         async for event in events:
-            if event.data["title"] == "renamed":
+            if event.name == "session" and event.data["title"] == "renamed":
                 break
 
 
