@@ -33,8 +33,14 @@ def _more(row: AuditView) -> str:
     """What was said first, and then how it was allowed."""
     said = next((str(row.detail[name]) for name in _WORDS if row.detail.get(name)), "")
     said = "(forgotten with its session)" if row.forgotten else clipped(_flat(said), _LONGEST)
-    facts = [f"{name} {row.detail[name]}" for name in ("by", "allowed") if row.detail.get(name)]
-    return "  ".join(filter(None, (said, _flat(", ".join(facts)))))
+    return "  ".join(filter(None, (said, _flat(_allowed(row)))))
+
+
+def _allowed(row: AuditView) -> str:
+    how, by, scope = (str(row.detail.get(name) or "") for name in ("allowed", "by", "scope"))
+    return " ".join(
+        filter(None, (how, f"by {by}" if how and by else "", f"({scope})" if scope else ""))
+    )
 
 
 def _flat(text: str) -> str:

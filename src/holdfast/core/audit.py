@@ -111,8 +111,8 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
 
 
-class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """The last row that was forgotten for its age; the first that is left is chained to it."""
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next row is chained by: the number and the hash of the one before it."""
 
     seq: int
     hash: bytes
@@ -165,6 +165,6 @@ def digest_of(salt: str, words: str) -> str:
     return sha256(f"{salt}{words}".encode()).hexdigest()
 
 
-def link(previous: bytes, *row: Fact) -> bytes:
+def chained(previous: bytes, *row: Fact) -> bytes:
     """The hash of a row: over all of it, and over the hash of the row before."""
     return sha256(msgspec.json.encode((previous.hex(), *row))).digest()

@@ -5,7 +5,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.audit import AuditFilter, AuditKind, AuditRow, Pruned, digest_of, link
+from holdfast.core.audit import AuditFilter, AuditKind, AuditRow, Link, chained, digest_of
 
 _ROW = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
 _ENDS = "\x7f"  # behind every character that a kind may have
@@ -14,7 +14,7 @@ _ENDS = "\x7f"  # behind every character that a kind may have
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """A piece of the chain: how far it was followed, and what was found on the way."""
 
-    last: Pruned
+    last: Link
     rows: int
     forgotten: int
     broken: tuple[str, ...]
@@ -94,7 +94,7 @@ def _row(row: tuple[Any, ...]) -> AuditRow:
     )
 
 
-def checked(cursor: apsw.Cursor, *, behind: Pruned, limit: int) -> Checked:
+def checked(cursor: apsw.Cursor, *, behind: Link, limit: int) -> Checked:
     """Follow the chain behind a row, over so many rows at the most."""
     found = cursor.execute(
         f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.salt, w.body"
@@ -106,15 +106,15 @@ def checked(cursor: apsw.Cursor, *, behind: Pruned, limit: int) -> Checked:
     for row in found:
         broken += _faults(row, last)
         forgotten += row[9] is not None and row[12] is None
-        last, count = Pruned(seq=row[0], hash=row[10]), count + 1
+        last, count = Link(seq=row[0], hash=row[10]), count + 1
     return Checked(last=last, rows=count, forgotten=forgotten, broken=tuple(broken))
 
 
-def _faults(row: tuple[Any, ...], before: Pruned) -> list[str]:
+def _faults(row: tuple[Any, ...], before: Link) -> list[str]:
     faults = []
     if row[0] != before.seq + 1:
         faults.append(f"rows {before.seq + 1} to {row[0] - 1} are missing")
-    elif link(before.hash, *row[:10]) != row[10]:
+    elif chained(before.hash, *row[:10]) != row[10]:
         faults.append(f"row {row[0]} is not as it was written, or the one before it is not")
     if row[12] is not None and (row[9] is None or digest_of(row[11], row[12]) != row[9]):
         faults.append(f"the words of row {row[0]} are not as they were written")

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.approval import Approval, StandingRule
-from holdfast.core.audit import AuditFilter, AuditRow, Pruned, Verified
+from holdfast.core.audit import AuditFilter, AuditRow, Link, Verified
 from holdfast.core.auxiliary import Errand
 from holdfast.core.child import Child
 from holdfast.core.ids import (
@@ -380,7 +380,7 @@ class SqliteLibrary:
             broken=tuple(broken),
         )
 
-    async def _checked(self, last: Pruned) -> audit_reads.Checked:
+    async def _checked(self, last: Link) -> audit_reads.Checked:
         return await self._read(partial(audit_reads.checked, behind=last, limit=_PIECE))
 
     async def meta(self, key: str) -> str | None:

@@ -11,10 +11,10 @@ from holdfast.core.audit import (
     UNKNOWN,
     Act,
     AuditKind,
-    Pruned,
+    Link,
     actor_of,
+    chained,
     digest_of,
-    link,
     shortened,
 )
 from holdfast.core.ids import InboxId
@@ -48,19 +48,19 @@ def record(cursor: apsw.Cursor, act: Act) -> None:
     cursor.execute(
         "INSERT INTO audit (seq, at, kind, actor, session, turn, subject, outcome, facts, words,"
         " hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, link(last.hash, *row)),
+        (*row, chained(last.hash, *row)),
     )
 
 
-def newest(cursor: apsw.Cursor) -> Pruned:
+def newest(cursor: apsw.Cursor) -> Link:
     """The row that the next one is chained to; also where it was forgotten since."""
     found = cursor.execute("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
-    return pruned(cursor) if found is None else Pruned(seq=found[0], hash=found[1])
+    return pruned(cursor) if found is None else Link(seq=found[0], hash=found[1])
 
 
-def pruned(cursor: apsw.Cursor) -> Pruned:
+def pruned(cursor: apsw.Cursor) -> Link:
     found = cursor.execute("SELECT seq, hash FROM audit_pruned").fetchone()
-    return Pruned(seq=0, hash=b"") if found is None else Pruned(seq=found[0], hash=found[1])
+    return Link(seq=0, hash=b"") if found is None else Link(seq=found[0], hash=found[1])
 
 
 def acted(cursor: apsw.Cursor, *, work: Callable[[apsw.Cursor], T], act: Act) -> T:
@@ -91,7 +91,7 @@ def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
     ).fetchone()
     if found is None:
         return 0
-    last = Pruned(seq=found[0], hash=found[1])
+    last = Link(seq=found[0], hash=found[1])
     cursor.execute(
         "INSERT INTO audit_pruned (one, seq, hash) VALUES (1, ?, ?)"
         " ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
