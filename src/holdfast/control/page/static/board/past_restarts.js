@@ -58,7 +58,7 @@ function Phases({ phases = {} }) {
   const took = Object.entries(phases).sort(([, one], [, other]) => other - one);
   if (!took.length) return null;
   return html`<details class="fold-out">
-    <summary>${many(took.length, "phase")}, the longest ${took[0][0]}</summary>
+    <summary>${many(took.length, "phase")}, the longest: ${took[0][0]}</summary>
     <dl>${took.map(([name, long]) => html`<div key=${name}><dt>${name}</dt><dd>${seconds(long)}</dd></div>`)}</dl>
   </details>`;
 }
