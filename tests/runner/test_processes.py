@@ -114,6 +114,19 @@ async def test_those_of_a_runner_that_died_are_reported_as_ended(runners, ledger
     assert [process.running for process in await bench.list_processes()] == [False, False, True]
 
 
+async def test_one_that_runs_says_what_it_takes_with_all_that_it_started(runners):
+    bench = runners.bench("s_1")
+    await bench.start_process("c", "sh -c 'while :; do :; done' & wait")
+    done = await bench.start_process("c2", "exit 0")
+    await bench.wait_for_process(done.id, limit=20)
+    async with asyncio.timeout(20):
+        while (row := (await runners.processes("s_1"))[0]).cpu < 0.05:
+            await asyncio.sleep(0.05)
+    assert row.ended_at is None and row.memory > 100_000
+    ended = (await runners.processes("s_1"))[1]
+    assert (ended.cpu, ended.memory) == (None, None)
+
+
 async def _next_output(bench, process_id):
     async with asyncio.timeout(20):
         while True:

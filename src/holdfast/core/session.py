@@ -157,7 +157,8 @@ class RunnerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A background process of a session; `exit_code` None: running, or nobody knows."""
+    """A background process of a session; `exit_code` None: running, or nobody knows. `cpu` and
+    `memory` are of the instant in which its runner was asked, and are not kept."""
 
     session_id: SessionId
     id: str
@@ -166,3 +167,5 @@ class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
     exit_code: int | None = None
     note: str = ""
+    cpu: float | None = None  # seconds of a processor, with all that it started
+    memory: int | None = None  # bytes

@@ -121,7 +121,7 @@ class Runners:
         live = await self._found(session_id)
         if live is not None:
             try:
-                return process_rows(session_id, await live.link.ask("list"))
+                return process_rows(session_id, await live.link.ask("list", taken=True))
             except LinkLost:
                 pass
         records = await asyncio.to_thread(self._place(session_id).process_records)

@@ -88,7 +88,8 @@ async def _found(room: Room, call: Call[NoQuery, None]) -> tuple[SessionId, Proc
 
 
 def _line(row: ProcessRow) -> ProcessLine:
-    return ProcessLine(session_id=row.session_id, **msgspec.structs.asdict(_view(row)))
+    fields = msgspec.structs.asdict(_view(row))
+    return ProcessLine(session_id=row.session_id, cpu=row.cpu, memory=row.memory, **fields)
 
 
 def _view(process: ProcessInfo | ProcessRow, output: str = "") -> ProcessView:

@@ -261,9 +261,13 @@ class ProcessView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessLine(ProcessView, frozen=True, kw_only=True):
-    """A process in a list of everybody's, with the session that it belongs to."""
+    """A process in a list of everybody's, with the session that it belongs to. `cpu`: seconds of a
+    processor, and `memory`: bytes that it takes now, with all that it started; null: it has ended,
+    or its runner does not say."""
 
     session_id: str
+    cpu: float | None
+    memory: int | None
 
 
 class CallLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from .spool import (
     text_of,
     try_to_write_durably,
 )
+from .taking import Taken, taken
 
 ENDED_KEPT = 100
 PIECE = 16 * 1024
@@ -77,7 +78,11 @@ class Processes:
         asker.answer(process and process.record)
 
     def list(self, asker: Asker, frame: Mapping[str, Any]) -> None:
-        asker.answer([process.record for process in self._known.values()])
+        """With `taken`, those that run say what they take."""
+        known = self._known.values()
+        jobs = [each.job.pid for each in known if each.job is not None]
+        found = taken(jobs) if frame.get("taken") else {}
+        asker.answer([_told(each, found) for each in known])
 
     def poll(self, asker: Asker, frame: Mapping[str, Any]) -> None:
         """What it wrote since the last look, the newest part if that is much."""
@@ -223,3 +228,8 @@ class Processes:
         if process.stdin is not None:
             os.close(process.stdin)
             process.stdin = None
+
+
+def _told(process: _Process, found: Mapping[int, Taken]) -> Record:
+    figures = found.get(process.job.pid) if process.job is not None else None
+    return process.record if figures is None else {**process.record, **figures._asdict()}

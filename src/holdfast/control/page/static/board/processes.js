@@ -4,7 +4,8 @@ import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/fetched.js";
 import { Spinner } from "../view/icons.js";
 import { Process, Unfolding, Written } from "../view/processes.js";
-import { lasted } from "../view/times.js";
+import { lasted, size } from "../view/times.js";
+import { lasting } from "./figures.js";
 import { Moment } from "./moment.js";
 import { SessionLink } from "./session_link.js";
 
@@ -25,6 +26,7 @@ export function View({ page }) {
   const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} told=${page.stirs} look=${look}>
     <${Where} page=${page} session=${process.session_id} />
     <span>since <${Moment} at=${process.started_at} /></span>
+    ${process.memory !== null && html`<span>${size(process.memory)} of memory</span><span>${lasting(process.cpu)} of a processor</span>`}
   <//>`;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
