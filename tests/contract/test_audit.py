@@ -204,9 +204,10 @@ async def test_old_rows_go_through_one_door_and_the_chain_holds_on(world: World)
     assert (left[-1].kind, left[-1].facts) == ("audit.pruned", {"rows": 3, "to": 3})
     found = await world.store.verify_audit()
     assert (found.broken, found.rows, found.first, found.head) == ((), 3, 4, left[-1].hash)
-    assert await world.store.prune_audit(before=99.0, at=9.0) == 2, "the newest stays"
-    await world.store.record_act(act(7))
-    assert (await world.store.verify_audit()).broken == ()
+    assert await world.store.prune_audit(before=9.5, at=10.0) == 3
+    await world.store.record_act(act(11))
+    found = await world.store.verify_audit()
+    assert (found.broken, found.rows, found.first) == ((), 2, 7)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.contract.conftest import Clock, HeldClock, Until, World
 
+from holdfast.core.audit import Act, AuditFilter, AuditKind
 from holdfast.core.ids import SessionId
 from holdfast.core.reset import ResetMode, ResetRule
 from holdfast.core.session import ProcessRow
@@ -182,6 +183,23 @@ async def test_what_ended_long_ago_is_pruned_and_still_counted(held: Held) -> No
     assert await world.store.answers(old.row.id) == []
     assert await world.ledger() == before
     assert len(await world.transcript(session)) == 2
+
+
+@pytest.mark.parametrize(("days", "left"), [(30, ["audit.pruned"]), (0, ["token.added"] * 2)])
+async def test_the_audit_is_kept_as_long_as_it_is_to_be(
+    held: Held, days: int, left: list[str]
+) -> None:
+    await held.start(retention=RetentionSettings(audit_days=days))
+    store = held.world.store
+    for _ in range(2):
+        at, kind = held.clock.at, AuditKind.TOKEN_ADDED
+        await store.record_act(Act(kind=kind, actor="operator", at=at))
+    for _ in range(31):
+        held.clock.at += DAY
+        await held.look()
+    kinds = [row.kind for row in await store.audit(AuditFilter(), limit=10)]
+    assert kinds == left
+    assert (await store.verify_audit()).broken == ()
 
 
 async def test_sessions_are_kept_for_ever_unless_somebody_says_otherwise(held: Held) -> None:

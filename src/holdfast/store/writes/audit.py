@@ -1,7 +1,8 @@
 """The audit: a row in the commit of what it tells of, chained to the row before it."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from itertools import takewhile
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
@@ -81,17 +82,16 @@ def asker(cursor: apsw.Cursor, inbox_id: InboxId) -> tuple[str, str]:
 
 
 def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
-    """Forget some rows from before then, and say so in a row; 0: there are none left. The newest
-    stays whatever its age: the next is chained to it."""
-    found = cursor.execute(
-        "SELECT seq, hash FROM (SELECT seq, hash FROM audit WHERE seq < coalesce("
-        "(SELECT seq FROM audit WHERE at >= ?1 ORDER BY seq LIMIT 1),"
-        " (SELECT max(seq) FROM audit)) ORDER BY seq LIMIT ?2) ORDER BY seq DESC LIMIT 1",
-        (before, _AT_ONCE),
-    ).fetchone()
-    if found is None:
+    """Forget some rows from before then, and say so in a row; 0: there are none left. That row
+    is chained to the last of them, also where none is between."""
+    found: list[Any] = cursor.execute(
+        "SELECT seq, hash, at FROM audit ORDER BY seq LIMIT ?", (_AT_ONCE,)
+    ).fetchall()
+    # In their order, up to the first that is younger: a clock that was set back leaves no gap.
+    old = list(takewhile(lambda row: row[2] < before, found))
+    if not old:
         return 0
-    last = Link(seq=found[0], hash=found[1])
+    last = Link(seq=old[-1][0], hash=old[-1][1])
     cursor.execute(
         "INSERT INTO audit_pruned (one, seq, hash) VALUES (1, ?, ?)"
         " ON CONFLICT (one) DO UPDATE SET seq = excluded.seq, hash = excluded.hash",
@@ -99,10 +99,9 @@ def prune(cursor: apsw.Cursor, *, before: float, at: float) -> int:
     )
     cursor.execute("DELETE FROM audit_words WHERE seq <= ?", (last.seq,))
     cursor.execute("DELETE FROM audit WHERE seq <= ?", (last.seq,))
-    gone = cursor.connection.changes()
-    facts = {"rows": gone, "to": last.seq}
+    facts = {"rows": len(old), "to": last.seq}
     record(cursor, Act(kind=AuditKind.AUDIT_PRUNED, actor=GATEWAY, at=at, facts=facts))
-    return gone
+    return len(old)
 
 
 def _keep_words(cursor: apsw.Cursor, seq: int, act: Act) -> str:
