@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from subprocess import DEVNULL
 
 import pytest
 from tests.nursery import GATEWAY, bear
+from tests.ports import own_port
 
 REPO = Path(__file__).parents[2]
 HOLDFAST = Path(sys.executable).parent / "holdfast"
@@ -97,6 +97,4 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    return own_port()

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 from typing import Any
 
 import aiohttp
@@ -10,6 +9,7 @@ import openai
 import pytest
 from tests.platforms.conftest import Serve
 from tests.platforms.served import Served, until
+from tests.ports import own_port
 
 Reply = tuple[int, dict[str, Any]]
 
@@ -150,15 +150,9 @@ async def test_answers_outlive_kill_9_and_are_given_once(serve: Serve) -> None:
     assert (ledger["accepted"], ledger["answered"]) == (2, 2)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
 async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(serve: Serve) -> None:
     """A client that named its message never notices; one that did not is told the name."""
-    gateway = serve(HOLDFAST_GATEWAY_PORT=str(free_port())).start()
+    gateway = serve(HOLDFAST_GATEWAY_PORT=str(own_port())).start()
     async with gateway.async_client(max_retries=8) as client:
 
         def say(text: str, **headers: str) -> asyncio.Task[Any]:

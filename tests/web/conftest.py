@@ -2,13 +2,13 @@
 
 import asyncio
 import shutil
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.platforms.served import Served
+from tests.ports import own_port
 from tests.web.visitor import Visitor
 
 from holdfast.models.misbehaving.process import ModelProcess
@@ -89,10 +89,8 @@ class _served:
     """A gateway on a port that is its own for good, for as long as the context is open."""
 
     def __init__(self, home: Path, model: ModelProcess, **variables: str) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self._served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=str(port), **variables)
+        port = str(own_port())
+        self._served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=port, **variables)
 
     def __enter__(self) -> Served:
         return self._served.start()

@@ -9,12 +9,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from email import message_from_bytes
 from email.message import Message
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
+
+from tests.ports import own_ports
 
 PASSWORD = "pw"
 _MAIL = 8  # neither server takes root for the owner of a mailbox
@@ -116,7 +118,7 @@ class PostOffice:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         names = ("imap", "imaps", "lmtp", "smtp")
-        self.ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self.ports = dict(zip(names, own_ports(len(names)), strict=True))
         self._numbers = count(1)
 
     @contextmanager
@@ -220,14 +222,6 @@ def post_office() -> Iterator[PostOffice]:
             yield office
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_ports(number: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [
-            held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)
-        ]
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _age(path: Path) -> tuple[float, str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests.ports import own_ports
 
 from holdfast.platforms.irc.wire import Heard, read, written
 
@@ -59,7 +60,7 @@ def running(folder: Path, *, password: str = "", tls: bool = False) -> Iterator[
     program = shutil.which("ngircd", path=_PATH)
     if program is None:
         pytest.skip("ngircd is not installed: apt-get install ngircd")
-    plain, secret = _free_port(), _free_port()
+    plain, secret = own_ports(2)
     if tls:
         _make_certificate(folder)
     configuration = _CONFIGURATION.format(
@@ -81,11 +82,6 @@ def running(folder: Path, *, password: str = "", tls: bool = False) -> Iterator[
     finally:
         process.terminate()
         process.wait(timeout=30)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _make_certificate(folder: Path) -> None:

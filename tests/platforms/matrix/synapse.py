@@ -7,7 +7,6 @@ import hmac
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Any, Self
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.ports import own_port
 
 _PATIENCE = 40.0  # seconds for whoever is installing it right now, and for it to start
 _SECRET = "registering"
@@ -47,12 +47,6 @@ def _wait_for(lock: Path) -> None:
                 time.sleep(0.2)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @dataclass(frozen=True)
 class Account:
     name: str  # the whole one
@@ -68,7 +62,7 @@ class Synapse:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._port = _free_port()
+        self._port = own_port()
         self.base_url = f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.ports import own_ports
 
 MISSING = "{0} is not installed: scripts/system-packages, or apt-get install {0}, brings it"
 PEOPLE = ("bot", "ann", "bob")
@@ -94,8 +95,7 @@ class Prosody:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
-        self.http_port = _free_port()
+        self.port, self.http_port = own_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
     def trouble(self, word: str) -> None:
@@ -183,13 +183,6 @@ def _certify(folder: Path) -> None:
 def _encoded(name: str) -> str:
     """As the server names files."""
     return "".join(each if each.isalnum() else f"%{ord(each):02x}" for each in name)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _listens(port: int) -> bool:
