@@ -31,6 +31,7 @@ class Figures:
             *self._probe_rows(),
             *self._known_rows(),
             self._row("start to ready", "s", "start", at_most, 0.8),
+            self._row("  CPU of that", "s", "start cpu"),
             *self._stop_rows(),
             *self._status_rows(),
             *self._door_rows(),

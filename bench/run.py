@@ -141,11 +141,13 @@ class Bench:
     def _starts(self) -> None:
         with model(self._directory) as url:
             for name, start in self._subjects.items():
-                times = []
+                times, taken = [], []
                 for _ in range(self._plan.starts):
                     with start(self._directory, model_url=url) as subject:
+                        taken.append(subject.child.cpu_seconds())
                         times.append(subject.started_in)
                 self._note("start", name, statistics.median(times))
+                self._note("start cpu", name, statistics.median(taken))
 
     def _stops(self) -> None:
         if "gateway" not in self._subjects:
