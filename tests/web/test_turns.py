@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from tests.web.conftest import Visit, _served
 from tests.web.past_turns import CUT, LONG, NEXT, STEPS
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_approvals import SUDO
+from tests.web.test_pictures import album, take
 from tests.web.visitor import Visitor
 
 from holdfast.models.misbehaving.process import ModelProcess
+
+__all__ = ["album"]
 
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 TICKS = (
@@ -65,12 +69,16 @@ def line(visitor: Visitor, name: str) -> Any:
     return visitor.page.locator(".line > button").filter(has_text=name)
 
 
-def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(gateway: Served, visit: Visit) -> None:
+def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
+    gateway: Served, visit: Visit, album: Path
+) -> None:
     """H2: where it was cut, for how long nobody was there, what was attached and what is unknown;
     the hours of absence leave room for the seconds of work."""
     visitor = visit(gateway, viewport=DESKTOP)
     page = visitor.page
     show(visitor, f"turns/{CUT}")
+    line(visitor, "make check-tides").hover()
+    take(visitor, album / "timeline.png")
     cuts = page.locator(".cuts").inner_text()
     assert "The gateway crashed: the turn was cut in the middle of a step" in cuts
     assert "away for 26 min 40 s" in cuts

@@ -6,7 +6,8 @@ import { useFetched } from "../view/fetched.js";
 import { Rules } from "./approval_rules.js";
 import { Moment } from "./moment.js";
 import { Rows } from "./rows.js";
-import { SessionLink } from "./session_link.js";
+import { SessionLink, titleOf } from "./session_link.js";
+import { turnAddress } from "./turn_link.js";
 
 const EVERY = 5; // seconds; what a child of a conversation asks is told by no event
 const MOST = 100;
@@ -45,9 +46,6 @@ export function View({ page }) {
         : html`<p class="quiet-text">Nothing has been decided yet.</p>`}
     </section>`;
 }
-
-const titleOf = (page, id) => page.chats.sessions.find((each) => each.id === id)?.title ?? "";
-const turnAddress = (id) => `#/turns/${encodeURIComponent(id)}`;
 
 function Asker({ page, approval: { session_id, turn_id, tool, requester, asked_at } }) {
   return html`<p class="facts">

@@ -7,7 +7,8 @@ import { Process, Unfolding, Written } from "../view/processes.js";
 import { lasted, size } from "../view/times.js";
 import { lasting } from "./figures.js";
 import { Moment } from "./moment.js";
-import { SessionLink } from "./session_link.js";
+import { SessionLink, titleOf } from "./session_link.js";
+import { turnAddress } from "./turn_link.js";
 
 const EVERY = 5; // seconds; a process ends without a word
 const SHOWN = 50; // of those that have ended
@@ -59,8 +60,7 @@ function useTicking() {
 }
 
 function Where({ page, session }) {
-  const title = page.chats.sessions.find(({ id }) => id === session)?.title ?? "";
-  return html`<span>in <${SessionLink} id=${session} title=${title} /></span>`;
+  return html`<span>in <${SessionLink} id=${session} title=${titleOf(page, session)} /></span>`;
 }
 
 function Running({ page, call, look }) {
@@ -77,7 +77,7 @@ function Running({ page, call, look }) {
     <span>${name}</span>
     <${Where} page=${page} session=${session_id} />
     <span>for ${lasted(Math.max(0, Date.now() / 1000 - started_at))}</span>
-    <a href=${`#/turns/${encodeURIComponent(turn_id)}`}>Timeline</a>
+    <a href=${turnAddress(turn_id)}>Timeline</a>
     <button type="button" class="link danger" data-changes onClick=${stop}>Stop</button>`;
   return html`<${Unfolding} mark=${html`<${Spinner} />`} command=${about || name} facts=${facts}>
     <${Written} text=${output} label=${`Output of ${name}`} />

@@ -1,12 +1,13 @@
 // The timeline of one turn: its figures, what cut it, and the waterfall of what it did; live while it runs.
 import { useObserved } from "../observed.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
-import { Moment } from "./moment.js";
+import { TurnCourse } from "./course.js";
 import { count, lasting, money, short } from "./figures.js";
 import { linesOf, story } from "./lines.js";
-import { SessionLink } from "./session_link.js";
+import { Moment } from "./moment.js";
+import { SessionLink, titleOf } from "./session_link.js";
 import { AsTable, settled } from "./span_words.js";
-import { TurnCourse } from "./course.js";
+import { turnAddress } from "./turn_link.js";
 import { StateBadge } from "./turn_state.js";
 import { Waterfall } from "./waterfall.js";
 
@@ -63,7 +64,6 @@ function Head({ page, whole, now }) {
   const { turn, previous, next } = whole;
   const heading = useRef(null);
   useEffect(() => heading.current.focus(), [turn.id]);
-  const title = page.chats.sessions.find(({ id }) => id === turn.session_id)?.title ?? "";
   const { input_tokens = 0, output_tokens = 0 } = turn.usage;
   const facts = [
     ["Took", turn.ended_at === null ? `${lasting(now - turn.started_at)} so far` : lasting(turn.ended_at - turn.started_at)],
@@ -79,14 +79,14 @@ function Head({ page, whole, now }) {
         <${Beside} id=${next} label="Next turn" />
       </nav>
     </header>
-    <p class="facts"><span>in <${SessionLink} id=${turn.session_id} title=${title} /></span><a href="#/turns">All turns</a></p>
+    <p class="facts"><span>in <${SessionLink} id=${turn.session_id} title=${titleOf(page, turn.session_id)} /></span><a href="#/turns">All turns</a></p>
     ${turn.reason && html`<p class=${turn.state === "failed" ? "problem" : "quiet-text"}>${turn.reason}</p>`}
     <dl class="figures">${facts.map(([name, figure]) => html`<div key=${name}><dt>${name}</dt><dd>${figure}</dd></div>`)}</dl>
   </section>`;
 }
 
 function Beside({ id, label }) {
-  return id && html`<a class="quiet outlined" href=${`#/turns/${encodeURIComponent(id)}`}>${label}</a>`;
+  return id && html`<a class="quiet outlined" href=${turnAddress(id)}>${label}</a>`;
 }
 
 /** Why it is not one uninterrupted piece; nothing where it is. */

@@ -9,6 +9,7 @@ import { Moment } from "./moment.js";
 import { Pages, Rows } from "./rows.js";
 import { SessionLink } from "./session_link.js";
 import { Timeline } from "./timeline.js";
+import { turnAddress } from "./turn_link.js";
 import { STATES, StateBadge } from "./turn_state.js";
 
 const EVERY = 10; // seconds, where nothing is heard
@@ -16,7 +17,7 @@ const PAGE = 50;
 const ORDERS = { "": "newest first", slowest: "slowest first" };
 
 const COLUMNS = [
-  { name: "began", label: "Began", of: ({ id, started_at }) => html`<a href=${`#/turns/${encodeURIComponent(id)}`}><${Moment} at=${started_at} /></a>` },
+  { name: "began", label: "Began", of: ({ id, started_at }) => html`<a href=${turnAddress(id)}><${Moment} at=${started_at} /></a>` },
   { name: "state", label: "State", of: (turn) => html`<${StateBadge} turn=${turn} />` },
   { name: "session", label: "Session", tone: "words", of: Place },
   { name: "took", label: "Took", tone: "figure", of: took },
