@@ -26,6 +26,31 @@ async def test_a_job_is_made_read_paused_and_removed(v1: V1) -> None:
     assert status == 404 and "GET /api/v1/jobs lists them" in error["message"]
 
 
+async def test_a_job_is_rewritten_with_its_number_and_its_history(v1: V1) -> None:
+    """What is not said stays: where its times do, so does the next of them."""
+    made = await v1.ask("POST", "/jobs", json=JOB)
+    path = f"/jobs/{made['id']}"
+    other = await v1.ask("PATCH", path, json={"text": "say goodbye", "overlap": "queue"})
+    assert (other["text"], other["name"], other["overlap"]) == ("say goodbye",) * 2 + ("queue",)
+    untouched = ("when", "zone", "next_due", "upcoming", "to", "missed", "limit", "made_at")
+    assert [other[name] for name in untouched] == [made[name] for name in untouched]
+    moved = {"when": "every day at 10", "zone": "Asia/Tokyo", "name": "parting", "paused": True}
+    moved = await v1.ask("PATCH", path, json=moved)
+    assert (moved["cron"], moved["zone"], moved["paused"]) == ("0 10 * * *", "Asia/Tokyo", True)
+    assert (moved["name"], moved["text"]) == ("parting", "say goodbye")
+    assert await v1.get(path) == moved
+    for change, param in (
+        ({"when": "never att all"}, "when"),
+        ({"zone": "Asia/Tokyo"}, "zone"),
+        ({"to": "house:x"}, None),
+        ({"text": "  "}, None),
+    ):
+        status, error = await v1.refused("PATCH", path, json=change)
+        assert (status, error["param"]) == (400, param), change
+    assert await v1.get(path) == moved
+    await v1.ask("DELETE", path)
+
+
 async def test_a_job_is_run_now_and_its_run_is_in_its_history(v1: V1) -> None:
     """J4: with nobody to tell it to, what it said is in the history."""
     made = await v1.ask("POST", "/jobs", json=JOB)

@@ -68,7 +68,7 @@ class RunState(StrEnum):
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job is, as it was asked for; it does not change."""
+    """What a job is, as it was asked for last; a run keeps what it began with."""
 
     name: str
     text: str
@@ -108,12 +108,14 @@ class ChangeKind(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     REMOVE = "remove"
+    REWRITE = "rewrite"  # it is another from now on, with its number and its history
 
 
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     job_id: JobId
     kind: ChangeKind
-    next_due: int | None = None  # of one that is resumed
+    next_due: int | None = None  # of one that is resumed or rewritten
+    spec: JobSpec | None = None  # of one that is rewritten
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,6 +191,20 @@ class WantedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     silent: bool = False
     missed: Missed = Missed.ONCE
     overlap: Overlap = Overlap.SKIP
+    limit: float | None = None
+
+
+class RewrittenJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be another of a job; None: it stays as it is. `zone` is one of `when`."""
+
+    when: str | None = None
+    zone: str = ""
+    text: str | None = None
+    name: str | None = None
+    to: str | None = None
+    silent: bool | None = None
+    missed: Missed | None = None
+    overlap: Overlap | None = None
     limit: float | None = None
 
 

@@ -19,6 +19,7 @@ from holdfast.core.job import (
     NewJob,
     NewRun,
     Overlap,
+    RewrittenJob,
     RunPlan,
     WantedJob,
 )
@@ -130,6 +131,32 @@ class Jobs:
             due = self._next(job.spec.schedule, self._clock.now())
         return job, JobChange(job_id=job.id, kind=kind, next_due=due)
 
+    async def rewrite(self, job_id: int, wanted: RewrittenJob, person: Person) -> JobChange:
+        """What is to be committed so that it is another from now on; call `stirred` then. Where
+        its times stay as they are, so does the next of them."""
+        job, now = await self.find(job_id, person), self._clock.now()
+        spec, due = self._rewritten(job.spec, wanted, person), job.next_due
+        if wanted.when is not None:
+            again = WantedJob(when=wanted.when, zone=wanted.zone, text=spec.text)
+            spec = msgspec.structs.replace(spec, schedule=self._schedule(again, now))
+            due = self._next(spec.schedule, now)
+            self._check_often(spec.schedule, now)
+        return JobChange(job_id=job.id, kind=ChangeKind.REWRITE, next_due=due, spec=spec)
+
+    def _rewritten(self, spec: JobSpec, wanted: RewrittenJob, person: Person) -> JobSpec:
+        """All but its times. A name that was only the beginning of the text goes with it."""
+        text = spec.text if wanted.text is None else _checked(wanted.text)
+        name = named(text) if spec.name == named(spec.text) else spec.name
+        given = msgspec.structs.asdict(wanted)
+        kept = ("silent", "missed", "overlap", "limit")
+        changes = {field: given[field] for field in kept if given[field] is not None}
+        if wanted.to is not None and wanted.to != spec.to:
+            address = self._ways.destinations.check(wanted.to, spec.runs_in, person)
+            changes |= {"to": wanted.to, "address": address}
+        return msgspec.structs.replace(
+            spec, text=text, name=named(wanted.name) if wanted.name else name, **changes
+        )
+
     async def run_now(self, job_id: int, person: Person, *, key: str) -> str:
         """Have it run once more, now; the id of that run, which is there once for each `key`."""
         plan, replaces = await self.to_run(job_id, person, key=key)
@@ -177,11 +204,7 @@ class Jobs:
         return await self._store.runs(job.id, limit=limit)
 
     def _spec(self, wanted: WantedJob, person: Person, now: float) -> JobSpec:
-        text = wanted.text.strip()
-        if not text:
-            raise JobRefused("It is not said what the job is to do.")
-        if len(text) > LONGEST_TEXT:
-            raise JobRefused(f"A job is told what to do in at most {LONGEST_TEXT} characters.")
+        text = _checked(wanted.text)
         to = wanted.to or self._ways.destinations.usual(person)
         runs_in = wanted.runs_in or self._ways.destinations.usual_session(person, to)
         limit = wanted.limit
@@ -225,6 +248,16 @@ class Jobs:
                 f"“{schedule.words}” is every {gap:g} seconds; a job may be due at most every "
                 f"{least.min_interval:g} (jobs.min_interval)."
             )
+
+
+def _checked(text: str) -> str:
+    """What a job is to do. Raises `JobRefused` where nothing is said, or too much."""
+    text = text.strip()
+    if not text:
+        raise JobRefused("It is not said what the job is to do.")
+    if len(text) > LONGEST_TEXT:
+        raise JobRefused(f"A job is told what to do in at most {LONGEST_TEXT} characters.")
+    return text
 
 
 def named(text: str) -> str:

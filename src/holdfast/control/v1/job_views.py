@@ -12,6 +12,7 @@ from holdfast.core.job import (
     JobRun,
     Missed,
     Overlap,
+    RewrittenJob,
     RunsIn,
     RunState,
 )
@@ -69,7 +70,33 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobPaused(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One part of a `JobChanged`, as the command line says it."""
+
     paused: bool
+
+
+class JobChanged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to be another of a job; what is left out stays. `zone`: the one that `when` is read
+    in, where that names none; it is told with `when` alone. What runs goes on as it began."""
+
+    paused: bool | None = None
+    when: Words | None = None
+    zone: Short = ""
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_TEXT)] | None = None
+    name: Short | None = None
+    to: Words | None = None
+    silent: bool | None = None
+    missed: Missed | None = None
+    overlap: Overlap | None = None
+    limit: Annotated[float, msgspec.Meta(ge=0, le=10_000_000)] | None = None
+
+    @property
+    def rewritten(self) -> RewrittenJob | None:
+        """None: nothing but whether it is paused."""
+        given = msgspec.structs.asdict(self)
+        del given["paused"]
+        wanted = RewrittenJob(**given)
+        return None if wanted == RewrittenJob() else wanted
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.job_views import (
+    JobChanged,
     JobList,
-    JobPaused,
     NewJob,
     job_view,
     run_view,
@@ -19,7 +19,15 @@ from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import Stopped
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
-from holdfast.core.job import ChangeKind, Job, JobId, JobRefused, WantedJob
+from holdfast.core.job import (
+    ChangeKind,
+    Job,
+    JobChange,
+    JobId,
+    JobRefused,
+    RewrittenJob,
+    WantedJob,
+)
 from holdfast.core.schedule import BadSchedule
 from holdfast.core.source import Source
 from holdfast.gateway.authorise import principal_of
@@ -72,11 +80,13 @@ async def read_job(room: Room, call: Call[NoQuery, None]) -> web.Response:
     return _said(room, await _job(room, call.part("id")))
 
 
-async def change_job(room: Room, call: Call[NoQuery, JobPaused]) -> web.Response:
+async def change_job(room: Room, call: Call[NoQuery, JobChanged]) -> web.Response:
     """One whose time has passed meanwhile cannot go on."""
     job = await _job(room, call.part("id"))
-    kind = ChangeKind.PAUSE if call.body.paused else ChangeKind.RESUME
-    await _change(room, job, kind)
+    if (wanted := call.body.rewritten) is not None:
+        await _rewrite(room, job, wanted)
+    if call.body.paused is not None:
+        await _change(room, job, ChangeKind.PAUSE if call.body.paused else ChangeKind.RESUME)
     return _said(room, await _job(room, call.part("id")))
 
 
@@ -116,12 +126,29 @@ async def _change(room: Room, job: Job, kind: ChangeKind) -> None:
         raise conflict(str(error), code="over") from None
     except JobRefused as error:
         raise not_found(str(error)) from None
+    await _commit(room, change)
+
+
+async def _rewrite(room: Room, job: Job, wanted: RewrittenJob) -> None:
+    if wanted.zone and wanted.when is None:
+        raise bad("a zone is that of `when`: say both.", param="zone")
+    try:
+        change = await _jobs(room).rewrite(job.id, wanted, _operator())
+    except BadSchedule as error:
+        raise bad(str(error), param="when") from None
+    except JobRefused as error:
+        raise bad(str(error)) from None
+    await _commit(room, change)
+
+
+async def _commit(room: Room, change: JobChange) -> None:
     act = Act(
         kind=AuditKind.JOB_CHANGED,
         actor=OPERATOR,
         at=room.clock.now(),
-        subject=str(job.id),
-        facts={"change": kind.value},
+        subject=str(change.job_id),
+        facts={"change": change.kind.value},
+        words={"text": change.spec.text} if change.spec else {},
     )
     await room.store.acting(act).change_job(change)
     _jobs(room).stirred()

@@ -63,6 +63,11 @@ def change(cursor: apsw.Cursor, *, change: JobChange) -> bool:
                 "UPDATE jobs SET paused = 0, next_due = ? WHERE id = ?",
                 (change.next_due, change.job_id),
             )
+        case ChangeKind.REWRITE:
+            cursor.execute(
+                "UPDATE jobs SET body = ?, next_due = ? WHERE id = ?",
+                (msgspec.json.encode(change.spec).decode(), change.next_due, change.job_id),
+            )
     return bool(cursor.connection.changes())
 
 

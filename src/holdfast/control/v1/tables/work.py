@@ -5,7 +5,7 @@ from holdfast.control.v1 import (
     memory,
 )
 from holdfast.control.v1.endpoint import Endpoint
-from holdfast.control.v1.job_views import JobList, JobPaused, JobView, NewJob, RunView
+from holdfast.control.v1.job_views import JobChanged, JobList, JobView, NewJob, RunView
 from holdfast.control.v1.views import (
     NewNote,
     NotebookChange,
@@ -86,10 +86,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="PATCH",
         path=_JOB,
-        about="Pause a job, or let it go on.",
+        about="Pause a job or let it go on, or have it do something else, or at other times.",
         handler=jobs.change_job,
         looks=False,
-        takes=JobPaused,
+        takes=JobChanged,
         gives=JobView,
         refuses=(409,),
     ),
