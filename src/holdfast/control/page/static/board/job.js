@@ -3,6 +3,7 @@ import { api } from "../api.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/fetched.js";
 import { lasted } from "../view/times.js";
+import { JobForm } from "./job_form.js";
 import { Due } from "./job_times.js";
 import { JobRuns } from "./job_runs.js";
 
@@ -32,7 +33,14 @@ export function JobPage({ page, id }) {
 }
 
 function About({ page, job, look }) {
+  const [changing, setChanging] = useState(false);
   const [word, shape] = standing(job);
+  const rewrite = async (changes) => {
+    if (Object.keys(changes).length) await api.changeJob(job.id, changes);
+    setChanging(false);
+    await look();
+  };
+  if (changing) return html`<${JobForm} job=${job} title=${`Change ${job.name}`} verb="Save" act=${rewrite} onClose=${() => setChanging(false)} />`;
   const facts = [
     ["When", `${job.when}${job.cron && job.cron !== job.when ? ` (${job.cron})` : ""}`],
     ["Answer to", job.silent ? `${job.to}, only if there is something to tell` : job.to],
@@ -49,11 +57,11 @@ function About({ page, job, look }) {
       ${facts.map(([name, told]) => html`<div key=${name}><dt>${name}</dt><dd>${told}</dd></div>`)}
       ${job.upcoming.length > 0 && html`<div><dt>Next</dt><dd><ol>${job.upcoming.map((at) => html`<li key=${at}><${Due} job=${job} at=${at} /></li>`)}</ol></dd></div>`}
     </dl>
-    <${Acts} page=${page} job=${job} look=${look} />
+    <${Acts} page=${page} job=${job} look=${look} onChange=${() => setChanging(true)} />
   </section>`;
 }
 
-function Acts({ page, job, look }) {
+function Acts({ page, job, look, onChange }) {
   const [acting, setActing] = useState("");
   const [problem, setProblem] = useState("");
   const act = async (name, asked) => {
@@ -79,7 +87,8 @@ function Acts({ page, job, look }) {
     <p class="acts" data-changes>
       ${button("Run now", () => api.runJob(job.id))}
       ${job.running && button("Stop", () => api.stopJob(job.id))}
-      ${job.next_due !== null && button(job.paused ? "Resume" : "Pause", () => api.pauseJob(job.id, !job.paused))}
+      ${job.next_due !== null && button(job.paused ? "Resume" : "Pause", () => api.changeJob(job.id, { paused: !job.paused }))}
+      <button type="button" class="quiet outlined" onClick=${onChange}>Change…</button>
       <button type="button" class="quiet outlined bad" onClick=${() => page.set({ dialog: question })}>Remove…</button>
     </p>`;
 }

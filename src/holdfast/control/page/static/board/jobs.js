@@ -5,7 +5,7 @@ import { useFetched } from "../view/fetched.js";
 import { Icon } from "../view/icons.js";
 import { addressOf, asked } from "./asked.js";
 import { JobPage, standing } from "./job.js";
-import { NewJob } from "./job_form.js";
+import { JobForm } from "./job_form.js";
 import { Due } from "./job_times.js";
 import { Pages, Rows } from "./rows.js";
 
@@ -33,11 +33,16 @@ function Jobs({ page }) {
     ${!making && html`<div class="filters"><button type="button" class="quiet outlined" data-changes onClick=${() => setMaking(true)}>
       <${Icon} name="plus" /> Add a job
     </button></div>`}
-    ${making && html`<${NewJob} onClose=${() => setMaking(false)} />`}
+    ${making && html`<${JobForm} title="A new job" verb="Add" act=${add} onClose=${() => setMaking(false)} />`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <section class="card flush" aria-label="All jobs">
       ${value ? html`<${List} value=${value} offset=${offset} />` : html`<p class="quiet-text">Loading…</p>`}
     </section>`;
+}
+
+async function add(wanted) {
+  const { id } = await api.addJob(wanted);
+  location.hash = `#/jobs/${id}`;
 }
 
 function List({ value: { jobs, more }, offset }) {
