@@ -239,7 +239,7 @@ class World:
 
     async def sent(self, number: int) -> list[Sent]:
         """What the platform got, once it is so much."""
-        ledger = await self.service.ledger_with(sent=number, wait=10)
+        ledger = await self.service.ledger_with(sent=number, wait=30)
         assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
         return list(ledger.sent)
 
@@ -257,7 +257,7 @@ class World:
         return (await self.events_of(accepted))[-1]  # type: ignore[return-value]
 
     async def events_of(self, accepted: Accepted) -> list[Event]:
-        async with asyncio.timeout(10), self.gateway.intake.watch(accepted.row.id) as events:
+        async with asyncio.timeout(30), self.gateway.intake.watch(accepted.row.id) as events:
             return [event async for event in events]
 
     async def transcript(self, session_id: SessionId) -> list[Message]:
@@ -301,7 +301,7 @@ def until() -> Until:
     """Waits for a fact that no event tells."""
 
     async def wait(fact: Callable[[], Awaitable[bool] | bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 found = fact()
                 if found if isinstance(found, bool) else await found:

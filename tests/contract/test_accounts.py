@@ -211,7 +211,7 @@ async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhi
 ) -> None:
     """Law 9, G1: nobody tells a door that its line is half-open; the silence does."""
     two.work = ChatService(alive_within=0.5)
-    door = SimulatedPlatform(two.work, account="work", poll_wait=0.05, send_timeout=0.2)
+    door = SimulatedPlatform(two.work, account="work", poll_wait=0.05, send_timeout=0.5)
     two.more_doors = [door]
     await two.start()
     await until(lambda: two.facts().state is AccountState.CONNECTED)
@@ -222,7 +222,7 @@ async def test_a_line_that_only_looks_whole_is_replaced_and_nothing_said_meanwhi
     two.model.say("yes")
     two.work.set_faults(Faults())
     assert await two.sent_at_work(1) == ["yes"]
-    assert two.facts().connected(two.clock.now())
+    await until(lambda: two.facts().connected(two.clock.now()))
 
 
 async def test_what_is_served_here_is_not_paused_and_what_is_nowhere_is_told(two: Two) -> None:

@@ -197,7 +197,7 @@ async def test_a_line_that_looks_whole_and_is_dead_costs_a_growing_reply_nothing
     accounts = msgspec.structs.replace(allowed, accounts={"frail": allowed})
     world.settings = Settings(platforms={"simulated": accounts})
     world.more_doors = [
-        SimulatedPlatform(world.service, account="frail", poll_wait=0.2, send_timeout=0.05)
+        SimulatedPlatform(world.service, account="frail", poll_wait=0.2, send_timeout=0.25)
     ]
     await world.start()
     reply = Dictation()

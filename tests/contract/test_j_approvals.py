@@ -272,7 +272,7 @@ async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
     world: Asking, call: Any, until: Any
 ) -> None:
     """J3: one deadline, whoever is there to see it pass."""
-    await world.configure(timeout=0.3)
+    await world.configure(timeout=1.0)
     world.model.say([call("shell", RM)], "then not")
     world.say("clean up")
     (row,) = await world.asked()

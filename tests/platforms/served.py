@@ -105,7 +105,7 @@ class Served:
         return [body for body in found if text in str(body["messages"][-1]["content"])]
 
 
-async def until(fact: Callable[[], object], *, within: float = 15) -> None:
+async def until(fact: Callable[[], object], *, within: float = 40) -> None:
     """Wait for something that another process does."""
     deadline = time.monotonic() + within
     while not fact():

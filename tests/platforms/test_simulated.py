@@ -251,7 +251,7 @@ async def test_a_lost_receipt_leaves_the_outcome_unknown_though_it_was_taken(
     """I2: a timeout or reset after the body was written → unknown."""
     service = ChatService()
     service.set_faults(Faults(lost_receipts=1, cut=cut))
-    async with open_door(service, send_timeout=0.3) as door, door.connect(RecordingIntake()):
+    async with open_door(service, send_timeout=1.0) as door, door.connect(RecordingIntake()):
         with pytest.raises(OutcomeUnknown):
             await door.send(outbound("hello"))
         assert len(service.ledger().sent) == 1

@@ -99,7 +99,7 @@ def _service(**about: Any) -> ChatService:
 @asynccontextmanager
 async def in_process() -> AsyncIterator[Ground]:
     service = _service()
-    door = SimulatedPlatform(service, longest_pause=0.1, send_timeout=0.2)
+    door = SimulatedPlatform(service, longest_pause=0.1, send_timeout=0.6)
     yield SimulatedGround(service, door, has_line=False)
 
 
