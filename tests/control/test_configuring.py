@@ -1,6 +1,6 @@
 """Configuring a gateway that runs: checked, written, taken over, and never half of it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,11 @@ class Swapper:
         self.refuses = ""
         self.store = store
 
-    async def reload(self, *, by: str, source: ConfigurationSource) -> Reloaded:
+    async def reload(
+        self, *, by: str, source: ConfigurationSource, first: Callable[[], None] | None = None
+    ) -> Reloaded:
+        if first is not None:
+            first()
         if self.refuses:
             raise ConfigError(self.refuses)
         home = self.config.home

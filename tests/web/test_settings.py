@@ -11,7 +11,7 @@ from tests.web.conftest import Visit, _served
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.visitor import Visitor
 
-from holdfast.control.client import ControlClient
+from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.models.misbehaving.process import ModelProcess
 
 FILE = """\
@@ -55,6 +55,12 @@ def opened(visitor: Visitor, address: str) -> Any:
     return page
 
 
+def search(page: Any, words: str, *, found: str) -> None:
+    """Returns when what does not fit is gone: what moves under the pointer cannot be clicked on."""
+    page.get_by_label("Search").fill(words)
+    page.get_by_role("status").get_by_text(found, exact=True).wait_for()
+
+
 def change(page: Any, key: str, value: str) -> None:
     page.get_by_label(f"Change {key}", exact=True).click()
     page.locator("form.change").get_by_label(key.rpartition(".")[2], exact=True).fill(value)
@@ -66,7 +72,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
 ) -> None:
     visitor = visit(gateway, viewport=DESKTOP)
     page = opened(visitor, "")
-    page.get_by_label("Search").fill("max_steps")
+    search(page, "max_steps", found="2 keys")
     row = page.get_by_role("listitem").filter(has=page.get_by_label("Change agent.max_steps"))
     row.get_by_text("holdfast.toml", exact=True).wait_for()
     row.get_by_text("at the next turn", exact=True).wait_for()
@@ -81,7 +87,7 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     assert file_of(gateway)["agent"]["max_steps"] == 40
     assert "# enough" in (gateway.home / "holdfast.toml").read_text()
 
-    page.get_by_label("Search").fill("runner.output_kb")
+    search(page, "runner.output_kb", found="1 key")
     change(page, "runner.output_kb", "64")
     waits = page.get_by_role("list", name="About the configuration")
     waits.get_by_text("runner.output_kb").wait_for()
@@ -126,5 +132,7 @@ def test_prices_are_a_table_and_what_was_before_can_be_put_back(
     # Whoever breaks the file by hand sees on the page where, and what is still in force.
     broken = (gateway.home / "holdfast.toml").read_text() + "\n[gatewy]\n"
     (gateway.home / "holdfast.toml").write_text(broken)
+    with pytest.raises(ControlRefused, match="gatewy"):
+        ControlClient(gateway.paths).post("/config/reload")
     page.get_by_text("nearest:  did you mean `gateway`?").wait_for()
     assert serious(page) == []

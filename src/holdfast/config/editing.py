@@ -59,10 +59,13 @@ class Edited:
             write_whole(self.path, self.after, mode=mode_of(self.path))
 
     def put_back(self) -> None:
-        if not self.there:
-            self.path.unlink(missing_ok=True)
-        elif self.after != self.before:
+        """Unless somebody else has written it since, or this was never written."""
+        if self.after == self.before or (read_text(self.path) or "") != self.after:
+            return
+        if self.there:
             write_whole(self.path, self.before, mode=mode_of(self.path))
+        else:
+            self.path.unlink(missing_ok=True)
 
 
 def edited(

@@ -118,9 +118,9 @@ class Configuring:
         source: ConfigurationSource,
     ) -> ConfigChanged:
         async with self._turn:
-            done = await asyncio.to_thread(self._written, edit, read_at)
+            done = await asyncio.to_thread(self._edited, edit, read_at)
             try:
-                reloaded = await self._swapping.reload(by=by, source=source)
+                reloaded = await self._swapping.reload(by=by, source=source, first=done.write)
             except ConfigError:
                 # It was in order a moment ago. Whatever has come in between: what is in force and
                 # what stands in the file are not to part by our doing.
@@ -128,8 +128,8 @@ class Configuring:
                 raise
         return _changed(done, reloaded)
 
-    def _written(self, edit: Callable[[], Edited], read_at: ReadAt) -> Edited:
-        """In a thread: it reads, checks and syncs."""
+    def _edited(self, edit: Callable[[], Edited], read_at: ReadAt) -> Edited:
+        """In a thread: it reads and checks."""
         done = edit()
         revision = revision_of(done.before)
         if read_at.number not in (None, self._number) or read_at.revision not in (None, revision):
@@ -137,7 +137,6 @@ class Configuring:
                 "the configuration was changed since you looked at it, and nothing was done: "
                 "look at it again, and then change it."
             )
-        done.write()
         return done
 
     def _view(self, settings: Settings, facts: ConfigurationFacts) -> ConfigView:

@@ -1,5 +1,6 @@
 """A configuration that is swapped while the gateway runs: what came of it, and who does it."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -31,7 +32,13 @@ class Reloading(Protocol):
     @property
     def facts(self) -> ConfigurationFacts: ...
 
-    async def reload(self, *, by: str, source: ConfigurationSource) -> Reloaded:
+    async def reload(
+        self, *, by: str, source: ConfigurationSource, first: Callable[[], None] | None = None
+    ) -> Reloaded:
         """Read the file again and put it into force. Raises `ConfigError`, which says place and
-        remedy: then what was in force still is. Several at a time are done one after the other."""
+        remedy: then what was in force still is. Several at a time are done one after the other.
+
+        `first` is done in a thread when it is this one's turn: whoever writes the file there is
+        the one who is told to have brought it, and not whoever saw it change.
+        """
         ...

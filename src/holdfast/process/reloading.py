@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -79,11 +79,15 @@ class Reloader:
         async with self._turn:
             await self._keep_beginning()
 
-    async def reload(self, *, by: str, source: ConfigurationSource) -> Reloaded:
+    async def reload(
+        self, *, by: str, source: ConfigurationSource, first: Callable[[], None] | None = None
+    ) -> Reloaded:
         """As `core.configuration.Reloading` promises it."""
         async with self._turn:
+            await self._keep_beginning()
+            if first is not None:
+                await asyncio.to_thread(first)
             try:
-                await self._keep_beginning()
                 new = await asyncio.to_thread(_read, self.config)
                 return await self._take(new, by=by, source=source)
             except ConfigError as error:
