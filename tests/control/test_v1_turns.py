@@ -57,7 +57,10 @@ async def test_a_turn_that_runs_is_shown_as_far_as_it_is(v1: V1) -> None:
     assert (span["kind"], span["ended_at"]) == ("model", None)
     await v1.ask("POST", f"/sessions/{session}/stop")
     timeline = await v1.get(f"/turns/{turn['id']}")
-    assert (timeline["turn"]["state"], timeline["spans"]) == ("superseded", [])
+    assert timeline["turn"]["state"] == "superseded"
+    (cut,) = timeline["spans"]
+    assert (cut["kind"], cut["outcome"]) == ("model", "cancelled")
+    assert cut["ended_at"] == timeline["turn"]["ended_at"]
     assert [each["id"] for each in timeline["messages"]] == [message]
 
 

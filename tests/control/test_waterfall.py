@@ -193,6 +193,37 @@ async def test_a_request_that_was_cut_is_shown_although_it_left_nothing(
     assert spans[0].outcome is Outcome.CANCELLED
 
 
+async def stopped(store: SqliteStore, state: TurnState, *messages: ToolMessage) -> list[Span]:
+    """A turn that began at 10, called at 13, and was ended at 20."""
+    end = EndTurn(turn_id=TURN, session_id=SESSION, state=state, messages=messages, at=20)
+    await store.end_turn(end)
+    return await shown(store)
+
+
+async def called(store: SqliteStore) -> None:
+    await begun(store, at=10)
+    await replied(store, CALL, at=12)
+    await store.record_started(TURN, session_id=SESSION, call_ids=[CALL.id], at=13)
+
+
+async def test_the_request_that_a_turn_failed_by_is_shown(store: SqliteStore) -> None:
+    await called(store)
+    result = ToolMessage(call_id=CALL.id, name="terminal", text="ok")
+    await store.record_finished(TURN, session_id=SESSION, message=result, at=17)
+    last = (await stopped(store, TurnState.FAILED))[-1]
+    assert (last.kind, last.started_at, last.ended_at) == (SpanKind.MODEL, 17, 20)
+    assert last.outcome is Outcome.ERROR
+
+
+async def test_behind_a_call_that_a_turn_was_ended_in_is_nothing(store: SqliteStore) -> None:
+    """H7: its result came with the end."""
+    await called(store)
+    cut = ToolMessage(call_id=CALL.id, name="terminal", text="", outcome=Outcome.CANCELLED)
+    last = (await stopped(store, TurnState.SUPERSEDED, cut))[-1]
+    assert (last.kind, last.started_at, last.ended_at) == (SpanKind.TOOL, 13, 20)
+    assert last.outcome is Outcome.CANCELLED
+
+
 async def test_a_long_turn_comes_in_pages_and_its_cost_in_pieces(store: SqliteStore) -> None:
     """The pages together are the whole, with nothing twice."""
     message = await begun(store, at=10)

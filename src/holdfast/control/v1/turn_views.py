@@ -87,7 +87,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     the steps, and in the transcript.
 
     A call that was started by one process and settled by another says how: `taken_up`, or the
-    outcome `unknown`. A request to a model that was cut has the outcome `cancelled`.
+    outcome `unknown`. A request to a model that was cut has the outcome `cancelled`, and one that
+    its turn failed by `error`.
     """
 
     kind: SpanKind

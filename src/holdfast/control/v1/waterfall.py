@@ -8,7 +8,7 @@ from holdfast.core.approval import Approval
 from holdfast.core.message import Outcome
 from holdfast.core.prices import Prices, price_of
 from holdfast.core.timeline import Course, StepLine
-from holdfast.core.turn import StepKind
+from holdfast.core.turn import StepKind, TurnState
 
 _SHOWN = 200  # characters of a command that waits
 
@@ -29,8 +29,9 @@ def waterfall(course: Course, *, prices: Prices, asks: bool) -> list[Span]:
     spans += [_waiting(each) for each in course.approvals if _among(course, each)]
     spans += [_away(each) for each in away]
     spans += [span for each in away for span in _drained(course, each)]
+    begun = max([free, *(each.until for each in away if each.until is not None)])
+    spans += _unanswered(course, begun)
     if asks and not course.more and all(span.ended_at is not None for span in spans):
-        begun = max([free, *(each.until for each in away if each.until is not None)])
         spans.append(Span(kind=SpanKind.MODEL, started_at=begun, ended_at=None))
     return sorted(spans, key=lambda span: span.started_at)
 
@@ -56,6 +57,20 @@ def _lost(step: StepLine, free: float, away: Sequence[Absence]) -> list[Span]:
         for each in away
         if free < each.since <= step.started_at
     ]
+
+
+def _unanswered(course: Course, begun: float) -> list[Span]:
+    """The request that was under way when the turn was ended, or that it failed by. One that ended
+    in a call has that call's result from the same write, and one that waited its approval's end."""
+    turn = course.outline.turn
+    ended_at = turn.ended_at
+    if course.more or ended_at is None or turn.state is TurnState.ANSWERED:
+        return []
+    waited = any(each.ended_at is None or each.ended_at >= ended_at for each in course.approvals)
+    if waited or begun >= ended_at:
+        return []
+    outcome = Outcome.ERROR if turn.state is TurnState.FAILED else Outcome.CANCELLED
+    return [Span(kind=SpanKind.MODEL, started_at=begun, ended_at=ended_at, outcome=outcome)]
 
 
 def _step(step: StepLine, begun: float, prices: Prices) -> Span:

@@ -80,7 +80,7 @@ function stretch(span) {
 
 const WORDS = {
   model: ({ name, outcome }) => ({
-    icon: "bulb", name: name || "Model", end: outcome === "cancelled" ? "cut; it left no reply" : "",
+    icon: "bulb", name: name || "Model", end: { cancelled: "cut; it left no reply", error: "failed; it left no reply" }[outcome] ?? "",
   }),
   tool: ({ name, about, outcome, taken_up }) => ({
     icon: iconOf(name), name: name || "Tool", about,
