@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.machine.held_loop import HeldClock, HeldLoop
 
 from holdfast.core.account import AccountState
+from holdfast.core.audit import Act
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import AccountHeld, ConnectRefused, LineLost, StoreError, Throttled
 from holdfast.core.outbox import Outbound, Receipt
@@ -94,6 +95,12 @@ class Slate:
         if self.full:
             raise StoreError("the disk is full")
         self.written[key] = value
+
+    def acting(self, act: Act) -> "Slate":
+        return self  # who wanted a change is the audit's to test
+
+    async def record_act(self, act: Act) -> None:
+        await asyncio.sleep(0)
 
 
 class Board:
@@ -441,12 +448,12 @@ async def test_a_pause_holds_over_a_restart_if_and_only_if_it_was_kept() -> None
         return [key in anew for key in (one, two, three)]
 
     paused = Paused(slate, clock=clock)  # type: ignore[arg-type]
-    await paused.add(one)
+    await paused.add(one, by="ann")
     slate.full = True
-    for change in (paused.remove(one), paused.add(two)):
+    for change in (paused.remove(one, by="ann"), paused.add(two, by="ann")):
         with pytest.raises(StoreError):
             await change
     assert one in paused
     slate.full = False
-    await asyncio.gather(paused.remove(one), paused.add(three))
+    await asyncio.gather(paused.remove(one, by="ann"), paused.add(three, by="ann"))
     assert await after_a_restart() == [False, False, True]
