@@ -10,7 +10,9 @@ BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.setup-run
 DEV_STAMP := $(VENV)/.setup-dev
 INPUTS := pyproject.toml uv.lock scripts/setup
-WORKERS ?= 2
+# One more than the cores that a run is meant for: a good quarter of the time a test waits for
+# processes, browsers and servers of its own, and another can compute meanwhile.
+WORKERS ?= 3
 # A worker that dies ends the run, red: the plugin waits for ever for the tests of its replacement.
 # Bytecode is kept, whatever the environment says: a new clone has none, and hundreds of processes
 # would each compile the program and its libraries for themselves.

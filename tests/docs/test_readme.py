@@ -90,6 +90,7 @@ def reader(tmp_path: Path, free_port: int) -> Iterator[Reader]:
     Path(sys.executable).parent != REPO / ".venv" / "bin",
     reason="`make run` uses the environment in .venv: run this with `make test`",
 )
+@pytest.mark.timeout(180)  # twenty seconds of it are the demo's unhurried steps
 def test_the_commands_of_the_readme_do_what_it_says(page: Pages, reader: Reader) -> None:
     blocks = [b for b in page("README.md").blocks if b.language in ("sh", "python")]
     assert [block.text for block in blocks[:2]] == [RUN, "make test\n"]
