@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.config import Config, ConfigError, load
 from holdfast.config.editing import changed_keys
+from holdfast.config.whole_file import NotWritten
 from holdfast.control.configuration_views import ConfigChange, KeyKind, RollbackAsked
 from holdfast.control.configuring import Configuring, NoSuchNumber, StaleRead
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
@@ -133,6 +134,10 @@ async def test_what_is_refused_leaves_the_file_as_it_was(
     with pytest.raises(NoSuchNumber, match="config history"):
         await desk.roll_back(RollbackAsked(to=9), by="owner")
     assert (home / "holdfast.toml").read_text() == FILE
+    (home / "holdfast.toml").unlink()
+    (home / "holdfast.toml").symlink_to(home / "no such folder" / "holdfast.toml")
+    with pytest.raises(NotWritten, match="cannot be written"):
+        await desk.change(ConfigChange(set={"gateway.port": 80}), by="owner")
 
 
 async def test_a_file_that_cannot_be_used_is_told_beside_what_is_in_force(

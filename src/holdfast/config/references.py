@@ -63,18 +63,23 @@ def resolve(
                 file = home / Path(match[4]).expanduser()
                 value = _from_file(draft, entry.path, file)
                 warnings += mode_warnings(file, "holds a secret")
-        except ConfigError as error:
+        except ConfigError as missing:
             if not tolerant:
                 raise
-            warnings.append(str(error))
-            continue
-        if len(value) < SHORTEST:
-            warnings.append(
-                f"{dotted(entry.path)} is shorter than {SHORTEST} characters: too short to be "
-                "recognised, and so to be kept out of logs and replies"
-            )
-        secrets[dotted(entry.path)] = Secret(value)
+            warnings.append(str(missing))
+        else:
+            warnings += _length_warnings(entry.path, value)
+            secrets[dotted(entry.path)] = Secret(value)
     return Resolved(secrets=secrets, warnings=tuple(warnings))
+
+
+def _length_warnings(path: KeyPath, value: str) -> list[str]:
+    if len(value) >= SHORTEST:
+        return []
+    return [
+        f"{dotted(path)} is shorter than {SHORTEST} characters: too short to be "
+        "recognised, and so to be kept out of logs and replies"
+    ]
 
 
 def _entries(settings: Settings) -> Iterator[_Entry]:

@@ -7,6 +7,10 @@ from pathlib import Path
 from holdfast.core.errors import HoldfastError
 
 
+class NotWritten(HoldfastError):
+    """A file could not be written, and is as it was."""
+
+
 def write_whole(path: Path, text: str, *, mode: int) -> None:
     """Put the text there in one step. A link is kept, and what it points to is written."""
     place = path.resolve()
@@ -23,7 +27,7 @@ def write_whole(path: Path, text: str, *, mode: int) -> None:
             os.unlink(draft)
             raise
     except OSError as error:
-        raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
+        raise NotWritten(f"{path} cannot be written: {error.strerror}") from None
 
 
 def mode_of(path: Path) -> int:

@@ -1,6 +1,8 @@
 """The configuration on the machine itself: what the command line asks over the control socket."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
@@ -24,17 +26,19 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigDesk:
-    """Owns who changes the configuration, from the first question on: no start waits for it."""
+    """Owns who changes the configuration, from the first question on: no start waits for it, and
+    the event loop does not while it is imported."""
 
     def __init__(self, make: "Callable[[], Configuring]", *, ready: Callable[[], bool]) -> None:
         self._make = make
         self._ready = ready
         self._made: Configuring | None = None
 
-    @property
-    def _asked(self) -> "Configuring":
+    async def _asked(self) -> "Configuring":
         if not self._ready():
             raise web.HTTPServiceUnavailable(text="the gateway is starting or stopping; try again")
+        if self._made is None:
+            await asyncio.to_thread(import_module, "holdfast.control.configuring")
         return self.configuring
 
     @property
@@ -54,45 +58,49 @@ class ConfigDesk:
         ]
 
     async def _view(self, request: web.Request) -> web.Response:
-        return await _answer(self._asked.view())
+        return await _answer((await self._asked()).view())
 
     async def _set(self, request: web.Request) -> web.Response:
+        configuring = await self._asked()
         from holdfast.control.configuration_views import ConfigChange  # noqa: PLC0415 - see class
 
         asked = _read(await request.read(), ConfigChange)
-        return await _answer(self._asked.change(asked, by=BY))
+        return await _answer(configuring.change(asked, by=BY))
 
     async def _reload(self, request: web.Request) -> web.Response:
-        return await _answer(self._asked.reload(by=BY))
+        return await _answer((await self._asked()).reload(by=BY))
 
     async def _roll_back(self, request: web.Request) -> web.Response:
+        configuring = await self._asked()
         from holdfast.control.configuration_views import RollbackAsked  # noqa: PLC0415 - see class
 
         asked = _read(await request.read(), RollbackAsked)
-        return await _answer(self._asked.roll_back(asked, by=BY))
+        return await _answer(configuring.roll_back(asked, by=BY))
 
     async def _history(self, request: web.Request) -> web.Response:
         try:
             asked = msgspec.convert(dict(request.query), Page, strict=False)
         except msgspec.ValidationError as error:
             raise web.HTTPBadRequest(text=f"this is no page: {error}") from None
-        return await _answer(self._asked.history(before=asked.before, limit=asked.limit))
+        configuring = await self._asked()
+        return await _answer(configuring.history(before=asked.before, limit=asked.limit))
 
     async def _one(self, request: web.Request) -> web.Response:
         number = request.match_info["number"]
         if not (number.isascii() and number.isdigit() and len(number) < 10):
             raise web.HTTPNotFound(text=f"there is no configuration {number!r}")
-        return await _answer(self._asked.one(int(number), against=None))
+        return await _answer((await self._asked()).one(int(number), against=None))
 
 
 async def _answer(asked: Awaitable[object]) -> web.Response:
+    from holdfast.config.whole_file import NotWritten  # noqa: PLC0415 - see the desk
     from holdfast.control.configuring import NoSuchNumber, StaleRead  # noqa: PLC0415 - see the desk
 
     try:
         answer = await asked
     except NoSuchNumber as error:
         raise web.HTTPNotFound(text=str(error)) from None
-    except StaleRead as error:
+    except (StaleRead, NotWritten) as error:
         raise web.HTTPConflict(text=str(error)) from None
     except ConfigError as error:
         raise web.HTTPUnprocessableEntity(text=str(error)) from None

@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.config import ConfigError
+from holdfast.config.whole_file import NotWritten
 from holdfast.control.configuration_views import ConfigChange, Number, RollbackAsked
 from holdfast.control.configuring import NoSuchNumber, StaleRead
 from holdfast.control.v1.endpoint import Call, NoQuery
@@ -66,5 +67,7 @@ async def _told(asked: Awaitable[T]) -> T:
         raise not_found(str(error)) from None
     except StaleRead as error:
         raise conflict(str(error), code="changed_meanwhile") from None
+    except NotWritten as error:
+        raise conflict(str(error), code="not_written") from None
     except ConfigError as error:
         raise Refused(422, str(error), code="invalid_config") from None
