@@ -52,6 +52,7 @@ def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
     assert offered(("gateway.busy_mode",), "") == ["interrupt", "queue", "steer"]
     assert offered(("auxiliary.titles",), "f") == ["false"]
     assert offered(("model.name", "x"), "platforms.irc.ni") == ["platforms.irc.nick"]
+    assert "platforms.irc." in offered((), "plat")
     assert offered(("nonsense",), "") == []
 
 

@@ -45,8 +45,22 @@ def find_key(written: str) -> Key:
 
 
 def key_names() -> list[str]:
-    """Every key whose name is known beforehand, for whoever completes one."""
-    return [*_names(shape(), ""), *(name for door in known_doors() for name in _of_door(door))]
+    """Every key whose name is known beforehand. Each door is imported for it."""
+    return [*section_keys(), *(name for door in known_doors() for name in door_keys(door))]
+
+
+def section_keys() -> list[str]:
+    """Those outside of `platforms`."""
+    return list(_names(shape(), ""))
+
+
+def door_keys(name: str) -> list[str]:
+    """Those of one platform; none where there is no such door, or it cannot be loaded."""
+    try:
+        door = find_door(name)
+    except DoorUnusable:
+        return []
+    return [] if door is None else list(_names(shape_of(door), f"{PLATFORMS}.{name}."))
 
 
 def word_value(key: Key, word: str) -> Any:
@@ -132,15 +146,6 @@ def _names(node: inspect.StructType, before: str) -> Iterator[str]:
             yield from _names(kind, f"{before}{field.name}.")
         elif not isinstance(kind, inspect.DictType):
             yield f"{before}{field.name}"
-
-
-def _of_door(name: str) -> Iterator[str]:
-    try:
-        door = find_door(name)
-    except DoorUnusable:
-        return
-    if door is not None:
-        yield from _names(shape_of(door), f"{PLATFORMS}.{name}.")
 
 
 def _unknown(written: str, names: Names) -> ConfigError:
