@@ -30,11 +30,12 @@ def chat(gateway: Served) -> Callable[[Visitor], str]:
     return ensure
 
 
-def serious(page: Any, theme: str = "light") -> list[str]:
+def serious(page: Any, theme: str = "light", *, within: str = "html") -> list[str]:
     """What axe finds; of a second theme its colours, for all else is the same in both."""
     page.evaluate(AXE)
     rules = ["color-contrast"] if theme == "dark" else None
-    found = page.evaluate("only => axe.run(document, only ? { runOnly: only } : {})", rules)
+    looked = "([where, only]) => axe.run(where, only ? { runOnly: only } : {})"
+    found = page.evaluate(looked, [within, rules])
     return [
         f"{violation['id']}: {node['html']}\n{node['failureSummary']}"
         for violation in found["violations"]
