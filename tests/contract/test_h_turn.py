@@ -137,18 +137,18 @@ async def test_an_interrupt_gives_every_open_call_a_result_in_one_commit(
 
 
 async def test_an_interrupt_takes_effect_at_once(world: World, call: Any) -> None:
-    """H7: a turn is interruptible at every await, within 100 ms."""
+    """H7: a turn is interruptible at every await. Within 100 ms, it says: it is a matter of a few
+    turns of the loop, which says the same and does not ask how busy the machine is."""
     lever = world.levers[Replay.NEVER]
     lever.go.clear()
     world.model.say([call("never")])
     world.say("go")
     await lever.was_pulled(1)
-    loop = asyncio.get_running_loop()
-    before = loop.time()
-    world.gateway.lanes.get(await world.only_session()).stop([], [])
-    while not lever.cancelled:
+    lane = world.gateway.lanes.get(await world.only_session())
+    lane.stop([], [])
+    for _ in range(20):
         await asyncio.sleep(0)
-    assert loop.time() - before < 0.1
+    assert lever.cancelled
 
 
 async def test_a_stop_of_the_gateway_gives_killed_calls_a_result_and_leaves_the_turn_open(
