@@ -175,6 +175,7 @@ def test_the_log_is_followed_narrowed_and_held(gateway: Served, visit: Visit) ->
 
     page.get_by_label("Words").fill("simulated:default is")
     page.get_by_text("Ready at").wait_for(state="detached")
+    lines.first.wait_for()  # those that are like that come together
     before = lines.count()
     visitor.fetch("POST", f"{ACCOUNT}/pause")
     lines.get_by_text("simulated:default is paused.").wait_for()
