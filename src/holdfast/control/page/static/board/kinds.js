@@ -1,4 +1,5 @@
 // What is charted: of each its figures, how they are shown, and what they come to.
+import { html } from "../vendor/preact-htm.module.js";
 import { size } from "../view/times.js";
 import { many, money, percent, seconds, short } from "./figures.js";
 
@@ -84,6 +85,6 @@ function worst(title, name, show, floor, of) {
 }
 
 function spent(points) {
-  if (points.some(({ cost }) => cost === null)) return "A model has no price: see [prices] in holdfast.toml";
+  if (points.some(({ cost }) => cost === null)) return html`A model has no price: <a href="#/settings/prices">set it</a>`;
   return `${money(sum(points, ({ cost }) => cost))} in all`;
 }
