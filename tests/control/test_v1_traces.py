@@ -7,7 +7,10 @@ from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
 
-async def test_no_table_keeps_anything_of_a_deleted_session(serve: Serve) -> None:
+async def test_no_table_keeps_anything_of_a_deleted_session_but_the_audit_what_was_done(
+    serve: Serve,
+) -> None:
+    """What was said goes, also out of the audit: decision 45."""
     gateway = serve().start()
     async with client_of(gateway) as v1:
         kept = await v1.open()
@@ -21,13 +24,18 @@ async def test_no_table_keeps_anything_of_a_deleted_session(serve: Serve) -> Non
     text = everything(gateway)
     assert session not in text and "secret words" not in text and "to%20go" not in text
     assert kept in text and "kept words" in text
+    audit = everything(gateway, only="audit")
+    assert session in audit and "sleep 600" not in audit
 
 
-def everything(gateway: Served) -> str:
+def everything(gateway: Served, *, only: str = "") -> str:
+    """All rows but those of the audit; or those of one table."""
     db = apsw.Connection(str(gateway.paths.db), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         tables = [
-            str(row[0]) for row in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")
+            str(row[0])
+            for row in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")
+            if (str(row[0]) == only if only else str(row[0]) != "audit")
         ]
         return "\n".join(str(row) for t in tables for row in db.execute(f'SELECT * FROM "{t}"'))
     finally:
