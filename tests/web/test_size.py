@@ -130,9 +130,9 @@ def test_a_streamed_word_draws_nothing_but_the_running_step(gateway: Served, vis
             { subtree: true, childList: true, characterData: true, attributes: true });
         }"""
     )
-    words = " ".join(str(n) for n in range(60))
-    visitor.say(f"[delay 0.02] [text {words}]")
+    words = " ".join(str(n) for n in range(2000))
+    visitor.say(f"[delay 0.05] [text {words}]")
     visitor.page.locator(".reply.live").get_by_text("0 1 2 3").wait_for()
-    streaming = visitor.page.evaluate("window.touched")
-    visitor.until_idle()
-    assert streaming == 0
+    assert visitor.page.evaluate("window.touched") == 0
+    visitor.page.get_by_role("button", name="Stop").click()
+    visitor.page.locator(".stop").wait_for(state="hidden")
