@@ -86,6 +86,7 @@ def test_a_table_is_set_as_a_whole_and_taken_out_as_a_whole(home: Path) -> None:
             "NOT_THERE, which is not set",
         ),
         ({"model": 1}, (), "is a table, and not a key"),
+        ({"prices.x": {}}, (), "is given nothing to hold"),
         ({"gateway.port": None}, (), "unset it"),
         ({}, ("prices.gpt-4.1.input",), "prices.gpt-4.1.input is missing"),
         ({"model.fallbacks[0].name": "x"}, (), "a list is set as a whole"),

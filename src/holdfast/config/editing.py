@@ -148,6 +148,8 @@ def _leaves_wanted(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names,
         return {key.path: value}
     if not isinstance(value, Mapping):
         raise explain(key.name, "is a table, and not a key", fix=f"name a key of it: {key.name}.…")
+    if not value:
+        raise explain(key.name, "is given nothing to hold", fix="say what of it, or unset it")
     standing: Any = tree
     for name in key.path:
         standing = standing.get(name, {}) if isinstance(standing, dict) else {}
