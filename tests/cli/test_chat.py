@@ -44,7 +44,7 @@ def test_what_runs_is_stopped_by_ctrl_c_and_the_chat_goes_on(
 ) -> None:
     person = typist("chat", "--session", "c3", **shared.where)
     person.sees("> ")
-    person.says("[delay 0.2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
+    person.says("[delay 2] [text a b c d e f g h i j k l m n o p q r s t u v w x y z]")
     person.sees("\na b")
     person.types(CTRL_C)
     rest = person.sees("■ stopped by its user")
@@ -112,7 +112,7 @@ def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
     person.sees("> ")
     person.says("[text first answer]")
     person.sees("\nfirst answer")
-    person.says("[delay 0.2] [text alpha beta gamma delta epsilon zeta eta theta iota]")
+    person.says("[delay 0.4] [text alpha beta gamma delta epsilon zeta eta theta iota]")
     person.sees("\nalpha beta")
     person.types(CTRL_D)
     assert person.leaves() == 0
@@ -121,7 +121,7 @@ def test_a_chat_goes_on_where_it_was_and_joins_what_still_runs(
     again = typist("chat", "--session", "c7", **shared.where)
     again.sees("> [text first answer]")
     again.sees("\nfirst answer")
-    again.sees("> [delay 0.2]")
+    again.sees("> [delay 0.4]")
     again.sees("\nalpha beta")
     again.sees("theta iota")
     again.sees("> ")

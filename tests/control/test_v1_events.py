@@ -91,7 +91,7 @@ async def test_a_turn_is_followed_from_its_first_piece_to_its_end(v1: V1) -> Non
 
 async def test_who_comes_late_sees_what_the_others_see(v1: V1) -> None:
     session = await v1.open()
-    message = await v1.say(session, "[delay 0.05] one two three four five six seven eight nine")
+    message = await v1.say(session, "[delay 0.25] one two three four five six seven eight nine")
     early, late = Screen(), Screen()
     async with v1.events(f"/sessions/{session}/events") as events:
         async for event in events:

@@ -44,9 +44,10 @@ async def test_a_message_said_again_is_the_same_message(v1: V1) -> None:
 
 async def test_a_message_can_be_waited_for(v1: V1) -> None:
     session = await v1.open()
-    message = await v1.say(session, "[first 0.5] hello there")
+    message = await v1.say(session, f"{HELD} [then] [text hello there]")
     assert (await v1.get(f"/messages/{message}"))["state"] in ("queued", "running")
     assert (await v1.get(f"/messages/{message}", wait=0.05))["text"] == ""
+    open_gate(v1.served.paths, session)
     ended = await v1.end(message)
     assert ended["state"] == "answered" and "hello there" in ended["text"]
     assert ended["session_id"] == session and ended["usage"]["output_tokens"] > 0

@@ -134,7 +134,11 @@ async def test_two_requests_in_one_session_are_answered_in_order_each_by_itself(
     """H5: the order of acceptance."""
     slow = asyncio.create_task(chat(http, "[latency 0.5] [text slow one]", session="order"))
     await until(lambda: served.asked("slow one"))
-    quick = [asyncio.create_task(chat(http, f"queued {n}", session="order")) for n in range(3)]
+    quick = []
+    for n in range(3):
+        accepted = served.ledger()["accepted"]
+        quick.append(asyncio.create_task(chat(http, f"queued {n}", session="order")))
+        await until(lambda before=accepted: served.ledger()["accepted"] > before)
     assert await slow == (200, "slow one")
     assert [await one for one in quick] == [(200, f"You said: queued {n}") for n in range(3)]
     (asked,) = served.asked("queued 2")
