@@ -86,6 +86,14 @@ async def test_the_next_message_after_a_failure_is_answered(world: World) -> Non
     assert (await world.texts(2))[1] == "fine now"
 
 
+async def _waits(world: World, messages: int) -> None:
+    """Until so many are accepted beside the one that runs."""
+    async with asyncio.timeout(30):
+        while (await world.ledger()).get("queued") != messages:
+            await asyncio.sleep(0.005)
+    await asyncio.sleep(0.05)  # the lane hears of it in the instant after the commit
+
+
 def _with_busy_mode(world: World, mode: BusyMode) -> None:
     gateway = GatewaySettings(busy_mode=mode)
     world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
@@ -112,7 +120,7 @@ async def test_queued_messages_run_in_order_one_turn_each(world: World) -> None:
     await world.model.asked(1)
     world.say("two")
     world.say("three")
-    await asyncio.sleep(0.05)
+    await _waits(world, 2)
     world.model.say("first", "second", "third")
     assert await world.texts(3) == ["first", "second", "third"]
     assert [m.text for m in world.model.requests[1].messages] == ["one", "first", "two"]
@@ -159,7 +167,7 @@ async def test_a_steer_joins_the_running_turn_between_two_steps(world: World, ca
     world.say("paint it")
     await lever.was_pulled(1)
     world.say("in green")
-    await asyncio.sleep(0.05)
+    await _waits(world, 1)
     lever.go.set()
     assert await world.texts(1) == ["done, in green"]
     said = world.model.requests[1].messages
@@ -175,7 +183,7 @@ async def test_a_steer_that_comes_too_late_runs_next(world: World) -> None:
     world.say("one")
     await world.model.asked(1)
     world.say("two")
-    await asyncio.sleep(0.05)
+    await _waits(world, 1)
     world.model.say("first", "second")
     assert await world.texts(2) == ["first", "second"]
     assert await world.ledger() == {"answered": 2}
