@@ -31,10 +31,14 @@ def fill(home: Path, *, sessions: int, steps: int = 0) -> None:
     now = time.time()
     with apsw.Connection(str(Paths(home).db)) as db:
         for n in range(sessions):
-            _session(db, f"s_{n:027d}", n, at=now - 30 * n, said=_short(n))
+            _session(db, name_of(n), n, at=now - 30 * n, said=_short(n))
         if steps:
             _session(db, LONGEST, sessions, at=now - 30 * sessions, said=_long(steps))
     db.close()
+
+
+def name_of(n: int) -> str:
+    return f"s_{n:027d}"
 
 
 async def _made(path: Path) -> None:
@@ -54,7 +58,7 @@ def _long(steps: int) -> list[dict[str, Any]]:
     for n in range(steps):
         call = {"id": f"c{n}", "name": "terminal", "arguments": '{"command": "make test"}'}
         text = f"Step **{n}**:\n\n```python\nprint({n})\n```" if n % 10 == 0 else ""
-        printed = "\n".join(f"line {line} of step {n}" for line in range(60))
+        printed = "\n".join(f"line {line} of step {n}" for line in range(200))
         said.append({"type": "assistant", "text": text, "calls": [call], "model": MODEL})
         said.append({"type": "tool", "call_id": f"c{n}", "name": "terminal", "text": printed})
     return [*said, {"type": "assistant", "text": "All of it is done.", "model": MODEL}]

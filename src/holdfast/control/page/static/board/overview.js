@@ -4,6 +4,7 @@ import { Observed } from "../observed.js";
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { useFetched } from "../view/fetched.js";
 import { lasted, size } from "../view/times.js";
+import { addressOf } from "./asked.js";
 import { Chart } from "./chart.js";
 import { count } from "./figures.js";
 import { KINDS } from "./kinds.js";
@@ -31,9 +32,10 @@ function Head({ status }) {
     ["State", status.phase ? `${status.state}: ${status.phase}` : status.state],
     ["Up for", lasted(status.uptime)],
     ["Version", status.version],
-    ["Turns", `${count(turns.running ?? 0)} running${turns.waiting ? `, ${count(turns.waiting)} wait for a person` : ""}`],
-    ["Queue", status.queued ? `${count(status.queued)} wait` : "empty"],
-    ["Deliveries", status.outbox ? `${count(status.outbox)} owed` : "none owed"],
+    ["Turns", html`${to("sessions", { state: "running" }, `${count(turns.running ?? 0)} running`)}${turns.waiting
+      ? html`, ${to("sessions", { state: "waiting" }, `${count(turns.waiting)} wait for a person`)}` : ""}`],
+    ["Queue", to("sessions", { state: "queued" }, status.queued ? `${count(status.queued)} wait` : "empty")],
+    ["Deliveries", to("outbox", {}, status.outbox ? `${count(status.outbox)} owed` : "none owed")],
     ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.most)}`],
     ["Memory", machine.memory === null ? "unknown" : size(machine.memory)],
   ];
@@ -41,6 +43,8 @@ function Head({ status }) {
     ${facts.map(([name, figure]) => html`<div key=${name} class=${name === "State" ? status.state : ""}><dt>${name}</dt><dd>${figure}</dd></div>`)}
   </dl>`;
 }
+
+const to = (view, asked, words) => html`<a href=${addressOf(view, asked)}>${words}</a>`;
 
 const SPANS = { hour: "Last hour", day: "Last day" };
 

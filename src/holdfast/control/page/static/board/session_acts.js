@@ -23,7 +23,7 @@ export function SessionActs({ page, conversation, session, tell }) {
   const items = page.viewer ? [exported(session)] : offered({ page, session, tell, suspend });
   return html`
     <span class="acts" data-changes>
-      ${conversation.running && html`<button type="button" class="quiet outlined" disabled=${acting} onClick=${stop}>Stop</button>`}
+      ${conversation.running && html`<button type="button" class="quiet outlined stop-it" disabled=${acting} onClick=${stop}>Stop</button>`}
       ${(suspended || !current) && session.platform !== "house" && html`<button type="button" class="quiet outlined" disabled=${acting} onClick=${resume}>Resume</button>`}
     </span>
     <${Menu} icon="more" title="What can be done to it" items=${items} />

@@ -27,6 +27,7 @@ export class SessionRows extends Observed {
     this.loaded = false;
     this.problem = "";
     this.scroll = 0; // where one was in it
+    this.platforms = new Set(); // that were seen, also such as are not configured any more
     page.onSession((name, data) => this.#hear(name, data));
   }
 
@@ -109,6 +110,7 @@ export class SessionRows extends Observed {
 
   /** `asked`: of these, the ones that have not come are not among those that are wanted any more. */
   #put(sessions, asked) {
+    for (const { platform } of sessions) this.platforms.add(platform);
     const moved = new Set([...asked, ...sessions.map(({ id }) => id)]);
     const rest = this.rows.filter(({ id }) => !moved.has(id));
     const last = this.more ? rest.at(-1) : null;

@@ -33,7 +33,7 @@ export function View({ page }) {
   return html`
     <div class="filters" role="search" aria-label="Which sessions">
       <${Words} label="Words that were said" value=${text} placeholder="In every transcript" onWords=${(words) => narrow({ text: words }, { typed: true })} />
-      <${Choice} label="Platform" value=${platform} choices=${platforms(page, platform)} onChoose=${(name) => narrow({ platform: name })} />
+      <${Choice} label="Platform" value=${platform} choices=${platforms(page, list, platform)} onChoose=${(name) => narrow({ platform: name })} />
       <${Choice} label="State" value=${state} choices=${STATES} onChoose=${(name) => narrow({ state: name })} />
       <${Words} label="Person" value=${user} placeholder="Part of an id" onWords=${(words) => narrow({ user: words }, { typed: true })} />
     </div>
@@ -47,8 +47,8 @@ function kept(page) {
   return page.kept.get("sessions");
 }
 
-function platforms({ status }, chosen) {
-  const names = new Set(["web", "api", ...(status?.platforms ?? []).map(({ name }) => name), chosen].filter(Boolean));
+function platforms({ status }, list, chosen) {
+  const names = new Set(["web", "api", ...(status?.platforms ?? []).map(({ name }) => name), ...list.platforms, chosen].filter(Boolean));
   return { "": "any", ...Object.fromEntries([...names].map((name) => [name, name])) };
 }
 
@@ -84,7 +84,7 @@ function Table({ list, rows, more }) {
     <div role="rowgroup" class="body" ref=${box} style=${{ paddingTop: `${above}px`, paddingBottom: `${below}px` }}>
       ${rows.slice(first, last).map((row, n) => html`<${Row} key=${row.id} row=${row} place=${first + n + 2} />`)}
     </div>
-    ${more && html`<p class="quiet-text">Loading more…</p>`}
+    ${more && html`<p class="quiet-text more">Loading more…</p>`}
   </div>`;
 }
 
@@ -111,16 +111,18 @@ const Row = memo(function Row({ row, place }) {
   </div>`;
 });
 
-const saying = (gist) => (gist?.said ? `${gist.by === "assistant" ? "↳ " : ""}${gist.said}` : "");
+/** In one line, without the marks that would make them bold, or code. */
+const saying = (gist) => (gist?.said ? `${gist.by === "assistant" ? "↳ " : ""}${gist.said.replace(/\*\*|`/g, "")}` : "");
 const all = ({ input_tokens = 0, output_tokens = 0 }) => input_tokens + output_tokens;
 const tokens = ({ input_tokens = 0, output_tokens = 0, cached_tokens = 0 }) =>
   `${count(input_tokens)} read, ${count(cached_tokens)} of them cached; ${count(output_tokens)} written`;
 
-const SPANS = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [30 * 86400, 86400, "d"], [365 * 86400, 30 * 86400, "mo"], [Infinity, 365 * 86400, "y"]];
+const SPANS = [[3600, 60, "min"], [86400, 3600, "h"], [30 * 86400, 86400, "d"], [365 * 86400, 30 * 86400, "mo"], [Infinity, 365 * 86400, "y"]];
 
 /** How long ago, in a word that is no wider than the next. */
 function age(at) {
   const passed = Math.max(0, Date.now() / 1000 - at);
+  if (passed < 60) return "now";
   const [, unit, name] = SPANS.find(([most]) => passed < most);
   return `${Math.floor(passed / unit)} ${name}`;
 }
