@@ -53,6 +53,7 @@ async def test_a_turn_that_runs_is_shown_as_far_as_it_is(v1: V1) -> None:
     message = await v1.say(session, "[first 60] never")
     await until_begun(v1, session)
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
+    assert not turn["waits"]
     (span,) = (await v1.get(f"/turns/{turn['id']}"))["spans"]
     assert (span["kind"], span["ended_at"]) == ("model", None)
     await v1.ask("POST", f"/sessions/{session}/stop")
@@ -69,6 +70,7 @@ async def test_a_wait_for_a_person_is_a_stretch_of_its_own(v1: V1) -> None:
     message = await v1.say(session, SUDO)
     approval = await asked(v1, session)
     (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
+    assert (turn["state"], turn["waits"]) == ("open", True)
     last = (await v1.get(f"/turns/{turn['id']}"))["spans"][-1]
     assert (last["kind"], last["approval"], last["ended_at"]) == (
         "approval",

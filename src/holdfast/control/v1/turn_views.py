@@ -27,6 +27,7 @@ class TurnLine(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     resumed: int
     left_as: LeftAs | None
+    waits: bool  # for a person's word
 
 
 class TurnEntry(TurnLine, frozen=True, kw_only=True):

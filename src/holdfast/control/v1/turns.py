@@ -1,6 +1,5 @@
 """Turns over HTTP: those of a session or of all, and the timeline of one, also while it runs."""
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,6 +9,7 @@ from holdfast.control.v1.endpoint import Call
 from holdfast.control.v1.outbox import shown_delivery
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
+from holdfast.control.v1.spending import spent
 from holdfast.control.v1.turn_views import (
     TakenView,
     Timeline,
@@ -19,11 +19,10 @@ from holdfast.control.v1.turn_views import (
     TurnList,
 )
 from holdfast.control.v1.waterfall import waterfall
-from holdfast.core.ids import TurnId
-from holdfast.core.prices import cost
+from holdfast.core.ids import SessionId, TurnId
 from holdfast.core.source import place_of
 from holdfast.core.timeline import Course, TakenMessage, TurnChoice, TurnOutline
-from holdfast.core.turn import LaneState, TurnState, Usage
+from holdfast.core.turn import LaneState, TurnState
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
 Steps = Annotated[int, msgspec.Meta(ge=1, le=1000)]
@@ -124,23 +123,19 @@ async def _line(room: Room, outline: TurnOutline) -> TurnLine:
         cost=await _cost(room, turn.id),
         resumed=outline.resumed,
         left_as=outline.left_as,
+        waits=turn.ended_at is None and _stands(room, turn.session_id) is LaneState.WAITING,
     )
+
+
+def _stands(room: Room, session_id: SessionId) -> LaneState | None:
+    lane = room.gateway.lanes.get(session_id)
+    return None if lane is None else lane.state
 
 
 async def _cost(room: Room, turn_id: TurnId) -> float | None:
     """Where nobody has set a price, no step is read for it."""
     prices = room.gateway.house.settings.prices
-    return cost(_by_model(await room.store.turn_used(turn_id)), prices) if prices else None
-
-
-def _by_model(used: Mapping[str, Usage]) -> Mapping[str, Usage]:
-    """What was used beside the agent's own requests (a summary, a picture described) is reckoned
-    to the model that did most of the turn: by which it was done is kept nowhere."""
-    beside, named = used.get(""), {model: usage for model, usage in used.items() if model}
-    if beside is None or not named:
-        return used
-    most = max(named, key=lambda model: named[model].input_tokens)
-    return {**named, most: named[most] + beside}
+    return spent(await room.store.turn_used(turn_id), prices) if prices else None
 
 
 def _taken(course: Course, message: TakenMessage) -> TakenView:

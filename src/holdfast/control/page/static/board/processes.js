@@ -27,7 +27,7 @@ export function View({ page }) {
   const drawn = (process) => html`<${Process} key=${`${process.session_id} ${process.id}`} page=${page} process=${process} session=${process.session_id} told=${page.stirs} look=${look}>
     <${Where} page=${page} session=${process.session_id} />
     <span>since <${Moment} at=${process.started_at} /></span>
-    ${process.memory !== null && html`<span>${size(process.memory)} of memory</span><span>${lasting(process.cpu)} of a processor</span>`}
+    ${process.memory !== null && html`<span>${size(process.memory)}</span><span>${lasting(process.cpu)} CPU</span>`}
   <//>`;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}

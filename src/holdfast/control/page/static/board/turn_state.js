@@ -12,7 +12,13 @@ export const STATES = {
 const TONES = { answered: "good", failed: "parked", superseded: "paused", interrupted: "paused", open: "running" };
 const LEFT = { parked: "left between two steps", restart_timeout: "cut by a restart", shutdown_timeout: "cut by a stop" };
 
-export function StateBadge({ turn: { state, left_as, resumed } }) {
-  return html`<span class=${`badge ${TONES[state] ?? ""}`}>${left_as ? LEFT[left_as] ?? left_as : STATES[state] ?? state}</span>
+export function StateBadge({ turn }) {
+  const { state, waits, resumed } = turn;
+  return html`<span class=${`badge ${waits ? "" : TONES[state] ?? ""}`}>${said(turn)}</span>
     ${resumed > 0 && html` <small class="over">over ${many(resumed, "restart")}</small>`}`;
+}
+
+function said({ state, left_as, waits }) {
+  if (waits) return "waiting";
+  return left_as ? LEFT[left_as] ?? left_as : STATES[state] ?? state;
 }

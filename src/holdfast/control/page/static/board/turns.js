@@ -36,7 +36,7 @@ function List({ page }) {
   const choose = (change) => ask(page, "turns", { state, order, ...change });
   return html`<section class="card" aria-label="Turns">
     <div class="filters">
-      <${Choice} label="State" value=${state} choices=${{ "": "all", ...STATES }} onChoose=${(chosen) => choose({ state: chosen })} />
+      <${Choice} label="State" value=${state} choices=${{ "": "all", ...STATES, open: "running or waiting" }} onChoose=${(chosen) => choose({ state: chosen })} />
       <${Choice} label="Order" value=${order} choices=${ORDERS} onChoose=${(chosen) => choose({ order: chosen })} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
