@@ -216,7 +216,7 @@ def test_thousands_of_lines_are_held_to_the_newest_and_drawn_where_one_looks(
         asked.append(after)
         numbers = range(after + 1, min(after + PIECE, LINES) + 1)
         told = [f"id: {n}\nevent: line\ndata: {json.dumps(line(n))}\n\n" for n in numbers]
-        if len(asked) == 2:
+        if len(asked) == 3:
             told.insert(0, f'event: missed\ndata: {{"after": {after}}}\n\n')
         body = "retry: 1000\n\n" + "".join(told)
         route.fulfill(body=body, content_type="text/event-stream")
@@ -231,10 +231,12 @@ def test_thousands_of_lines_are_held_to_the_newest_and_drawn_where_one_looks(
     assert table.get_by_role("row").count() < 200, "only those near the eye"
     assert asked[:3] == [300, 300 + PIECE, 300 + 2 * PIECE]
 
-    page.locator(".log-lines").evaluate("node => { node.scrollTop = 0; }")
-    page.get_by_text(f"line {LINES - 1999}", exact=True).or_(
-        page.get_by_text(f"line {LINES - 1998}", exact=True)
-    ).first.wait_for()
+    box = page.locator(".log-lines")
+    box.evaluate("node => { node.scrollTop = 0; }")
+    page.get_by_text(f"line {LINES - 1998}", exact=True).wait_for()
+    place = "(node, share) => { node.scrollTop = share * node.scrollHeight; }"
+    box.evaluate(place, (1999 - LINES + asked[2]) / 2000)
+    page.get_by_text("Not all that was written here is kept any more").wait_for()
     page.get_by_role("button", name="Newest").click()
     page.get_by_text(f"line {LINES}", exact=True).wait_for()
     shown = table.get_by_role("button").all_inner_texts()

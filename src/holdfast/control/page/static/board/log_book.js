@@ -63,8 +63,9 @@ export class LogBook extends Observed {
     this.#flush();
   }
 
+  /** It is seen again, or the gateway is there again: what could not be loaded is asked for once more. */
   wake() {
-    if (this.paused) return;
+    if (this.paused || this.loading) return;
     if (this.#last === null) this.#load();
     else {
       this.#stream.open();
@@ -116,6 +117,7 @@ export class LogBook extends Observed {
   }
 
   #hear(entry) {
+    if (entry.gap && (this.#coming.at(-1) ?? this.lines.at(-1))?.gap) return; // the same one, told again
     if (!entry.gap) this.#last = entry.number;
     this.#coming.push(entry);
     if (!this.#timer) this.#timer = setTimeout(() => this.#flush(), GATHERED);

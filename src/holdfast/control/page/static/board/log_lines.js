@@ -51,7 +51,7 @@ function useStaying(scroller, book, following, height) {
 }
 
 const Entry = memo(function Entry({ line, chosen, onChoose }) {
-  if (line.gap) return html`<div class="log-line gap" role="row"><span role="cell">Lines that are not kept any more stood here; they are in the log's file.</span></div>`;
+  if (line.gap) return html`<div class="log-line gap" role="row"><span role="cell">Not all that was written here is kept any more; the log's file has it.</span></div>`;
   const date = new Date(line.time);
   return html`<div class=${`log-line ${line.level}${chosen ? " chosen" : ""}`} role="row">
     <time role="cell" datetime=${line.time} title=${`${DAY.format(date)}, ${CLOCK.format(date)}`}>${CLOCK.format(date)}</time>

@@ -20,7 +20,7 @@ export function View({ page }) {
     setChosen(null);
     book.ask({ level, session, q });
   }, [book, level, session, q]);
-  useEffect(() => watched(book), [book]);
+  useEffect(() => watched(book, page.stirs), [book]);
   const narrow = (change, how) => ask(page, "logs", { level, session, q, ...change }, how);
   const typed = { typed: true };
   return html`<div class="log">
@@ -48,11 +48,13 @@ function told(book) {
 }
 
 /** While the page is hidden nothing is listened to, and what was written then comes afterwards. */
-function watched(book) {
+function watched(book, stirs) {
   const look = () => (document.hidden ? book.rest() : book.wake());
   document.addEventListener("visibilitychange", look);
+  const ends = stirs.subscribe(look);
   return () => {
     document.removeEventListener("visibilitychange", look);
+    ends();
     book.close();
   };
 }
