@@ -45,6 +45,7 @@ class Home(Ground):
         self.runs_ended: dict[str, RunState] = {}
         self.runs_when_paused: dict[JobId, set[str]] = {}
         self.prompts: dict[SessionId, tuple[str, str]] = {}  # each with the shape it was made by
+        self._shape: tuple[str, bool] | None = None  # what prompts are made of in this life
         self.turned_away = False  # somebody may have been told to go
 
     @property
@@ -81,6 +82,12 @@ class Home(Ground):
         assert self.life is None
         self.shell.asks = config.approvals is not ApprovalMode.OFF
         self.turned_away = self.turned_away or not config.bob
+        shape = config.instructions, config.schedules
+        if shape != self._shape:
+            # A life of another shape may make another prompt and go, and the next one make one of
+            # the first shape again, all between two looks.
+            self.prompts.clear()
+        self._shape = shape
         self.loop.run_until_complete(self._start(config))
 
     async def _start(self, config: Config) -> None:
