@@ -9,9 +9,9 @@ T = TypeVar("T")
 async def unbroken(future: asyncio.Future[T]) -> T:
     """What the future gives. To cancel this ends the wait, and nothing of what is waited for.
 
-    `asyncio.shield` promises the same. It wakes its caller by way of two callbacks more, which
-    every message would pay for three times; and whoever uses this has a callback of its own at
-    the future, so that no error of it is ever lost.
+    `asyncio.shield` promises the same, by way of a callback more, which every message would pay
+    for three times. Whoever uses this has a callback of its own at the future, so that no error
+    of it is ever lost.
     """
     if not future.done():
         waiter: asyncio.Future[None] = future.get_loop().create_future()

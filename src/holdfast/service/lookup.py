@@ -12,8 +12,8 @@ def import_aiohttp() -> None:
 
     aiohttp takes aiodns in place of the system's own lookup wherever it finds it, and slixmpp
     brings it along: with a door for XMPP installed, every other door and the model would be looked
-    up in another way, which knows neither a name service of the machine's own nor a changed
-    `/etc/hosts`. It would be imported by every start besides, for a thirtieth of its time.
+    up in another way, which goes past the name services that the machine is set up with. It would
+    be imported by every start besides, for a twentieth of its time.
     slixmpp itself, which needs records that the system's lookup does not have, finds it as ever.
     """
     if _LIBRARY in sys.modules or _RESOLVER in sys.modules:
