@@ -196,3 +196,17 @@ async def test_accounts_are_added_changed_and_let_go_of_each_by_itself(
     assert doors.find(Address(platform="simulated", account="default", chat_id="x")) is beside
     redact = reloading.world.gateway.house.redact
     assert redact("old-old-secret new-new-secret") == "[redacted] [redacted]"
+
+
+async def test_tools_go_by_the_accounts_that_lead_outside(
+    reloading: Reloading, until: Until
+) -> None:
+    """An agent is offered what can be done here: also after a change of something else, and from
+    the very change that brings the first account which messages can be sent to."""
+    gateway = reloading.world.gateway
+    gateway.accounts.remove("simulated", "default")
+    await until(lambda: not gateway.house.doors.has("simulated", "default"))
+    await reloading.read("[approvals]\ntimeout = 9\n")
+    assert "send_message" not in gateway.house.agents._outfit.toolbox.by_name
+    await reloading.read(f'[platforms.simulated.accounts.work]\nbase_url = "{NOWHERE}"\n')
+    assert "send_message" in gateway.house.agents._outfit.toolbox.by_name

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from holdfast.config import Config, ConfigError, load
+from holdfast.core.child import HOUSE
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.door import BUILT_IN
 from holdfast.core.errors import HoldfastError
@@ -165,8 +166,8 @@ class Reloader:
     ) -> Outfit:
         from holdfast.core.differences import held_back  # noqa: PLC0415 - no start needs it
 
-        doors = {(door.name, door.account): door for door in self._gateway.house.doors}
-        doors |= {(door.name, door.account): door for door in opened}
+        outside = (door for door in self._gateway.house.doors if door.name != HOUSE)
+        doors = {(door.name, door.account): door for door in (*outside, *opened)}
         try:
             return self._outfitting.outfit(
                 new,
