@@ -114,7 +114,7 @@ class ChangeKind(StrEnum):
 class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     job_id: JobId
     kind: ChangeKind
-    next_due: int | None = None  # of one that is resumed or rewritten
+    next_due: int | None = None  # of one that is resumed, or rewritten with other times
     spec: JobSpec | None = None  # of one that is rewritten
 
 

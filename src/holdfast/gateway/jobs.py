@@ -133,9 +133,9 @@ class Jobs:
 
     async def rewrite(self, job_id: int, wanted: RewrittenJob, person: Person) -> JobChange:
         """What is to be committed so that it is another from now on; call `stirred` then. Where
-        its times stay as they are, so does the next of them."""
+        its times stay as they are, so does the next of them, whatever that is by then."""
         job, now = await self.find(job_id, person), self._clock.now()
-        spec, due = self._rewritten(job.spec, wanted, person), job.next_due
+        spec, due = self._rewritten(job.spec, wanted, person), None
         if wanted.when is not None:
             again = WantedJob(when=wanted.when, zone=wanted.zone, text=spec.text)
             spec = msgspec.structs.replace(spec, schedule=self._schedule(again, now))

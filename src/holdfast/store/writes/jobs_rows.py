@@ -65,7 +65,7 @@ def change(cursor: apsw.Cursor, *, change: JobChange) -> bool:
             )
         case ChangeKind.REWRITE:
             cursor.execute(
-                "UPDATE jobs SET body = ?, next_due = ? WHERE id = ?",
+                "UPDATE jobs SET body = ?, next_due = coalesce(?, next_due) WHERE id = ?",
                 (msgspec.json.encode(change.spec).decode(), change.next_due, change.job_id),
             )
     return bool(cursor.connection.changes())
