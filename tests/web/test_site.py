@@ -40,6 +40,23 @@ async def test_each_file_has_its_type_and_a_tag(http: ClientSession) -> None:
             assert answer.status == 200
 
 
+async def test_what_the_page_loads_is_asked_for_once_in_each_version(http: ClientSession) -> None:
+    """A browser keeps it for good by an address that has its version; one of an older page is
+    answered with what there is, and kept by nobody."""
+    async with http.get("/") as answer:
+        named = re.findall(r'(?:href|src)="(/page/[^"]+)"', await answer.text())
+    (version,) = {path.split("/")[2] for path in named}
+    for path in named:
+        async with http.get(path) as answer:
+            assert answer.status == 200
+            assert "immutable" in answer.headers["Cache-Control"]
+    async with http.get(named[-1].replace(version, "~0123456789abcdef")) as answer:
+        assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-cache")
+    for path in (f"/page/{version}", f"/page/{version}/", f"/page/{version}/{version}/app.js"):
+        async with http.get(path) as answer:
+            assert answer.status == 404
+
+
 async def test_nothing_but_the_page_is_served(http: ClientSession) -> None:
     outside = ("/page/", "/page/index.html", "/page/../site.py", "/page/%2e%2e/site.py")
     for path in (*outside, "/page/vendor/LICENSE-htm"):

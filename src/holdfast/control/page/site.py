@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from aiohttp import hdrs, web
 
@@ -21,25 +22,38 @@ _TYPES = {
 }
 
 
+# Before the name of a file in its address: all that the page loads is of the version it names, and
+# a browser that has it does not ask again. Sixty questions are most of what it takes to open it.
+_VERSION = "~"
+_FOR_GOOD = "max-age=31536000, immutable"
+_ASK_EACH_TIME = "no-cache"
+
+
 class PageFile:
     """One file of the page, held in memory with the tag by which a browser knows it again."""
 
-    def __init__(self, path: Path) -> None:
-        self._body = path.read_bytes()
-        self._tag = hashlib.sha256(self._body).hexdigest()[:24]
-        self._type = _TYPES[path.suffix]
+    def __init__(self, body: bytes, type: str) -> None:
+        self._body = body
+        self._type = type
+        self.tag = hashlib.sha256(body).hexdigest()[:24]
 
-    async def serve(self, request: web.Request) -> web.Response:
+    async def serve(self, request: web.Request, *, caching: str) -> web.Response:
         """The file, or 304 for a browser that has this very version."""
+        headers = {hdrs.ETAG: f'"{self.tag}"', hdrs.CACHE_CONTROL: caching}
         known = request.if_none_match or ()
-        if any(tag.value in (self._tag, "*") for tag in known):
-            return web.Response(status=304, headers=self._headers())
-        headers = self._headers() | {hdrs.CONTENT_TYPE: self._type}
-        return web.Response(body=self._body, headers=headers)
+        if any(tag.value in (self.tag, "*") for tag in known):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self._body, headers=headers | {hdrs.CONTENT_TYPE: self._type})
 
-    def _headers(self) -> dict[str, str]:
-        # no-cache is "ask each time": after an upgrade no page mixes two versions.
-        return {hdrs.ETAG: f'"{self._tag}"', hdrs.CACHE_CONTROL: "no-cache"}
+    def leading_to(self, version: str) -> "PageFile":
+        """The page, with what it loads under the address of that version."""
+        body = self._body.replace(b'="/page/', f'="/page/{_VERSION}{version}/'.encode())
+        return PageFile(body, self._type)
+
+
+class Shelf(NamedTuple):
+    version: str
+    files: Mapping[str, PageFile]
 
 
 class Site:
@@ -53,25 +67,29 @@ class Site:
     def __init__(self, folder: Path = STATIC) -> None:
         self._folder = folder
         self._opening = asyncio.Lock()
-        self._files: Mapping[str, PageFile] | None = None
+        self._shelf: Shelf | None = None
 
     async def index(self, request: web.Request) -> web.Response:
-        return await self._serve(_PAGE, request)
+        shelf = self._shelf or await self._opened()
+        return await shelf.files[_PAGE].serve(request, caching=_ASK_EACH_TIME)
 
     async def file(self, request: web.Request) -> web.Response:
-        return await self._serve(request.match_info["name"], request)
-
-    async def _serve(self, name: str, request: web.Request) -> web.Response:
-        file = (self._files or await self._opened()).get(name)
+        """Under another version than this one, which a page names that was open over an upgrade,
+        it is what there is now."""
+        shelf, name, version = self._shelf or await self._opened(), request.match_info["name"], ""
+        if name.startswith(_VERSION):
+            version, _, name = name.removeprefix(_VERSION).partition("/")
+        file = shelf.files.get(name) if name != _PAGE else None
         if file is None:
             raise web.HTTPNotFound
-        return await file.serve(request)
+        lasts = version == shelf.version
+        return await file.serve(request, caching=_FOR_GOOD if lasts else _ASK_EACH_TIME)
 
-    async def _opened(self) -> Mapping[str, PageFile]:
+    async def _opened(self) -> Shelf:
         async with self._opening:
-            if self._files is None:
-                self._files = await asyncio.to_thread(lambda: dict(_read(self._folder)))
-            return self._files
+            if self._shelf is None:
+                self._shelf = await asyncio.to_thread(_read, self._folder)
+            return self._shelf
 
 
 def routes() -> list[web.RouteDef]:
@@ -80,8 +98,13 @@ def routes() -> list[web.RouteDef]:
     return [web.get("/", site.index), web.get("/page/{name:.+}", site.file)]
 
 
-def _read(folder: Path) -> Iterator[tuple[str, PageFile]]:
-    for path in folder.rglob("*"):
-        if path.suffix in _TYPES:
-            name = path.relative_to(folder).as_posix()
-            yield _PAGE if name == "index.html" else name, PageFile(path)
+def _read(folder: Path) -> Shelf:
+    files = {
+        path.relative_to(folder).as_posix(): PageFile(path.read_bytes(), _TYPES[path.suffix])
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in _TYPES
+    }
+    tags = "".join(f"{name}{file.tag}" for name, file in files.items())
+    version = hashlib.sha256(tags.encode()).hexdigest()[:16]
+    page = files.pop("index.html").leading_to(version)
+    return Shelf(version, {_PAGE: page, **files})

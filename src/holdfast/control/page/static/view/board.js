@@ -6,7 +6,7 @@ import { Banner } from "./banner.js";
 import { Footer } from "./footer.js";
 import { DrawerButton, Theme } from "./header.js";
 
-const SHEET = "/page/board.css";
+const SHEET = new URL("../board.css", import.meta.url).pathname;
 
 export function Board({ page, narrow, covered }) {
   const { label } = VIEWS[page.view];
