@@ -24,7 +24,6 @@ export class Page extends Observed {
     this.chatAddress = "#/new"; // where one comes back to from the dashboard
     this.stirs = new Stirs();
     this.audits = new Stirs(); // for every call of a tool there is a row, of which nobody else wants to hear
-    this.audits = new Stirs(); // for every call of a tool there is a row, of which nobody else wants to hear
     this.seek = null;
     this.newName = null; // of the chat that is about to be; null where one is open
     this.drawer = false;
@@ -39,7 +38,6 @@ export class Page extends Observed {
     this.chats = new Chats({
       onState: (state) => this.#connection("chats", state),
       onGateway: (told) => this.#stirred(told),
-      onAudit: () => this.audits.tell(),
       onAudit: () => this.audits.tell(),
       onSession: (name, data) => this.#sessionTold(name, data),
     });
@@ -266,7 +264,6 @@ export class Page extends Observed {
       this.outbox.flush();
       this.#look();
       this.stirs.tell({ soon: true });
-      this.audits.tell({ soon: true });
       this.audits.tell({ soon: true });
     }
     if (before !== this.connected) this.announce(this.connected ? "Connected again" : "Connection lost");
