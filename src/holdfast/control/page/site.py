@@ -21,7 +21,6 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 
-
 # Before the name of a file in its address: all that the page loads is of the version it names, and
 # a browser that has it does not ask again. Sixty questions are most of what it takes to open it.
 _VERSION = "~"
@@ -52,6 +51,8 @@ class PageFile:
 
 
 class Shelf(NamedTuple):
+    """The files of one version, by their names."""
+
     version: str
     files: Mapping[str, PageFile]
 
