@@ -8,8 +8,10 @@ from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.views import CallLine
 from holdfast.core.call_line import told_in_a_line
+from holdfast.core.ids import SessionId, TurnId
+from holdfast.gateway.live import RunningCall
 
-_MOST = 100  # calls; the loop must not stand still for a thousand of them
+_MOST = 100  # calls in one answer
 _SHOWN = 4000  # characters of what each has written
 
 
@@ -21,14 +23,17 @@ async def list_calls(room: Room, call: Call[NoQuery, None]) -> web.Response:
 
 def _running(room: Room) -> Iterator[CallLine]:
     for lane in room.gateway.lanes:
-        turn = lane.turn
-        for each in () if turn is None else turn.live.calls:
-            yield CallLine(
-                session_id=lane.session_id,
-                turn_id="" if turn is None else turn.turn_id,
-                call_id=each.id,
-                name=each.name,
-                about=told_in_a_line(each.arguments),
-                started_at=each.since,
-                output=each.output[-_SHOWN:],
-            )
+        if (turn := lane.turn) is not None:
+            yield from (_line(lane.session_id, turn.turn_id, each) for each in turn.live.calls)
+
+
+def _line(session_id: SessionId, turn_id: TurnId, running: RunningCall) -> CallLine:
+    return CallLine(
+        session_id=session_id,
+        turn_id=turn_id,
+        call_id=running.id,
+        name=running.name,
+        about=told_in_a_line(running.arguments),
+        started_at=running.since,
+        output=running.output[-_SHOWN:],
+    )
