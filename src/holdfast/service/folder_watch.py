@@ -59,10 +59,11 @@ class FolderWatch:
         libc: Any = ctypes.CDLL(None, use_errno=True)
         self._fd = int(libc.inotify_init1(_FLAGS))
         folders = {folder for file in self._files for folder in _folders(file)}
-        watches = [
-            libc.inotify_add_watch(self._fd, os.fsencode(each), _WATCHED) for each in folders
-        ]
-        if self._fd < 0 or min(watches) < 0:
+        given = [self._fd]
+        if self._fd >= 0:
+            add = libc.inotify_add_watch
+            given += (add(self._fd, os.fsencode(each), _WATCHED) for each in folders)
+        if min(given) < 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
 
