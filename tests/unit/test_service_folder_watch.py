@@ -1,0 +1,58 @@
+"""A watch on files: told by the kernel of whatever is done to them, and of nothing beside them."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.service.folder_watch import FolderWatch, NotWatchable
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+
+
+async def noticed(watch: FolderWatch) -> None:
+    async with asyncio.timeout(20):
+        await watch.changed.wait()
+    watch.changed.clear()
+
+
+async def test_a_file_is_noticed_however_it_comes_to_be_another(tmp_path: Path) -> None:
+    """Written in place, replaced by another as editors do it, taken away, and led to by a link."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    file, link, real = tmp_path / "file", tmp_path / "link", elsewhere / "real"
+    real.write_text("one")
+    link.symlink_to(real)
+    with FolderWatch([file, link]) as watch:
+        file.write_text("one")
+        await noticed(watch)
+        beside = tmp_path / "file.new"
+        beside.write_text("two")
+        beside.replace(file)
+        await noticed(watch)
+        file.chmod(0o600)
+        await noticed(watch)
+        file.unlink()
+        await noticed(watch)
+        real.write_text("two")
+        await noticed(watch)
+
+
+async def test_nobody_is_woken_for_what_stands_beside_it(tmp_path: Path) -> None:
+    """A home is written to all the time: by the store, the lock, and whoever logs."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    with FolderWatch([mine]) as watch, FolderWatch([other]) as beside:
+        other.write_text("x")
+        await noticed(beside)
+        for _ in range(3):  # what the kernel has told meanwhile is heard within a turn of the loop
+            await asyncio.sleep(0)
+        assert not watch.changed.is_set()
+
+
+async def test_what_cannot_be_watched_says_why_and_leaves_nothing_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(NotWatchable, match="No such file"), FolderWatch([tmp_path / "no" / "file"]):
+        pass
+    assert len(os.listdir("/proc/self/fd")) <= before
