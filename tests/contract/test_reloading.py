@@ -1,7 +1,10 @@
 """The file read again while the gateway runs: what comes into force, what waits, what is not."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from holdfast.core.outbox import Address
 from holdfast.core.secret import Secret
 from holdfast.core.settings import SandboxMode
 from holdfast.models.pool import ModelPool
+from holdfast.process.file_following import FileFollowing
 from holdfast.process.outfitting import Outfitting, chosen
 from holdfast.process.reloading import Reloader
 from holdfast.service.claims import AccountClaims
@@ -135,7 +139,7 @@ async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
     assert len([each for each in caplog.records if "config_refused" in str(vars(each))]) == 1
     assert reloading.world.gateway.house.settings is settings
     assert "line 4" in reloading.reloader.facts.problem
-    assert reloading.codes == {"config_invalid": Level.PROBLEM}
+    assert reloading.codes == {"config_invalid": Level.WARNING}
     # A model that is described and could not be called is no better than a wrong word.
     spare = '[[model.fallbacks]]\nprovider = "openai"\nname = "m"\napi_key = "env:SPARE"\n'
     with pytest.raises(ConfigError, match="key"):
@@ -144,6 +148,66 @@ async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
     mended = await reloading.read("[agent]\nmax_steps = 8\n")
     assert (mended.number, reloading.codes) == (2, {})
     assert reloading.world.gateway.house.settings.agent.max_steps == 8
+
+
+async def test_whatever_is_put_in_the_place_of_the_file_is_a_problem_of_the_file_alone(
+    reloading: Reloading,
+) -> None:
+    """Law 15: nothing is waited for, no error but ours comes of it, and what is in force stays."""
+    await reloading.read("[agent]\nmax_steps = 7\n")
+    file, reloader = reloading.file, reloading.reloader
+    puts: dict[str, Callable[[], object]] = {
+        "a pipe": lambda: os.mkfifo(file),
+        "Is a directory": file.mkdir,
+        "larger than": lambda: file.write_text("#" * 1_000_001),
+        "links": lambda: file.symlink_to(file),
+        "digits": lambda: file.write_text(f"[agent]\nmax_steps = {'9' * 5000}\n"),
+        "in each other": lambda: file.write_text(f"a = {'[' * 5000}{']' * 5000}\n"),
+        "it is gone": lambda: None,
+    }
+    for problem, put in puts.items():
+        file.rmdir() if file.is_dir() else file.unlink(missing_ok=True)
+        put()
+        await reloader.take_over(by="the file", source=ConfigurationSource.FILE)
+        assert problem in reloader.facts.problem
+    assert reloading.world.gateway.house.settings.agent.max_steps == 7
+    assert len(await reloading.world.store.configurations(limit=10)) == 2
+
+
+async def test_who_writes_the_file_and_is_refused_leaves_no_problem_of_it(
+    reloading: Reloading,
+) -> None:
+    """They put back what stood there, and nobody may look at it again."""
+    written = f"{BEGUN}[agent]\nmax_steps = 0\n"
+    with pytest.raises(ConfigError):
+        await reloading.reloader.reload(
+            by="owner",
+            source=ConfigurationSource.SET,
+            first=lambda: reloading.file.write_text(written) and None,
+        )
+    assert reloading.reloader.facts.problem == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
+    reloading: Reloading, until: Until, tmp_path: Path
+) -> None:
+    """Also to what is written there later, of which the home itself hears nothing."""
+    kept = tmp_path / "kept" / "holdfast.toml"
+    kept.parent.mkdir()
+    in_force = reloading.world.gateway.house.in_force
+    following = FileFollowing(reloading.reloader, wanted=lambda: True)
+    task = asyncio.create_task(following.run())
+    try:
+        for steps in (3, 4, 5):
+            kept.write_text(f"{BEGUN}[agent]\nmax_steps = {steps}\n")
+            if not reloading.file.is_symlink():
+                reloading.file.unlink()
+                reloading.file.symlink_to(kept)
+            await until(lambda steps=steps: in_force.settings.agent.max_steps == steps)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_what_needs_a_restart_waits_for_it_and_holds_up_nothing_else(

@@ -23,11 +23,11 @@ def problems(document: Document, *, now: float) -> tuple[Problem, ...]:
         *_loop(document),
         *_store(document),
         *_balance(document, now),
+        *_configuration(document),
         *_disk(document),
         *_platforms(document, now),
         *_outbox(document, now),
         *_stranded(document),
-        *_configuration(document),
         *_crashes(document, now),
         *_files(document),
         *_backup(document),
@@ -182,12 +182,13 @@ def _stranded(document: Document) -> Iterator[Problem]:
 def _configuration(document: Document) -> Iterator[Problem]:
     configuration = document.snapshot.configuration
     if configuration.problem:
-        # It works; but it would not start again, and nobody chooses when it has to.
+        # No problem, however grave: it does its work, and whoever restarts what is not well would
+        # end the one that runs for the sake of one that cannot start.
         yield Problem(
-            level=Level.PROBLEM,
+            level=Level.WARNING,
             code="config_invalid",
             what="The configuration as it stands now cannot be used, so the last good one stays in "
-            f"force. {configuration.problem}",
+            f"force, and no start would be possible. {configuration.problem}",
             remedy="Mend it there; that is noticed, and `holdfast config reload` asks for it.",
         )
     if configuration.waits:
