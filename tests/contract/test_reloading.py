@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -178,13 +179,12 @@ async def test_who_writes_the_file_and_is_refused_leaves_no_problem_of_it(
     reloading: Reloading,
 ) -> None:
     """They put back what stood there, and nobody may look at it again."""
-    written = f"{BEGUN}[agent]\nmax_steps = 0\n"
+
+    def write() -> None:
+        reloading.file.write_text(f"{BEGUN}[agent]\nmax_steps = 0\n")
+
     with pytest.raises(ConfigError):
-        await reloading.reloader.reload(
-            by="owner",
-            source=ConfigurationSource.SET,
-            first=lambda: reloading.file.write_text(written) and None,
-        )
+        await reloading.reloader.reload(by="owner", source=ConfigurationSource.SET, first=write)
     assert reloading.reloader.facts.problem == ""
 
 
@@ -195,7 +195,10 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
     """Also to what is written there later, of which the home itself hears nothing."""
     kept = tmp_path / "kept" / "holdfast.toml"
     kept.parent.mkdir()
-    in_force = reloading.world.gateway.house.in_force
+
+    def in_force_is(steps: int) -> bool:
+        return reloading.world.gateway.house.settings.agent.max_steps == steps
+
     following = FileFollowing(reloading.reloader, wanted=lambda: True)
     task = asyncio.create_task(following.run())
     try:
@@ -204,7 +207,7 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
             if not reloading.file.is_symlink():
                 reloading.file.unlink()
                 reloading.file.symlink_to(kept)
-            await until(lambda steps=steps: in_force.settings.agent.max_steps == steps)
+            await until(partial(in_force_is, steps))
     finally:
         task.cancel()
         await asyncio.wait([task])

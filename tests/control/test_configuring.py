@@ -12,6 +12,7 @@ from holdfast.control.configuration_views import ConfigChange, KeyKind, Rollback
 from holdfast.control.configuring import Configuring, NoSuchNumber, StaleRead
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.effect import Effect
+from holdfast.core.errors import HoldfastError, StoreFailing
 from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
 from holdfast.store.sqlite import SqliteStore
 
@@ -30,7 +31,7 @@ class Swapper:
     def __init__(self, home: Path, store: SqliteStore) -> None:
         self.config: Config = load(home, {})
         self.facts = ConfigurationFacts()
-        self.refuses = ""
+        self.fails: HoldfastError | None = None
         self.store = store
 
     async def reload(
@@ -38,8 +39,8 @@ class Swapper:
     ) -> Reloaded:
         if first is not None:
             first()
-        if self.refuses:
-            raise ConfigError(self.refuses)
+        if self.fails is not None:
+            raise self.fails
         home = self.config.home
         self.config = load(home, {})
         text = (home / "holdfast.toml").read_text()
@@ -128,7 +129,7 @@ async def test_what_is_refused_leaves_the_file_as_it_was(
 ) -> None:
     with pytest.raises(ConfigError, match=r"gateway\.port has a value"):
         await desk.change(ConfigChange(set={"gateway.port": -1}), by="owner")
-    swapper.refuses = "not now"
+    swapper.fails = ConfigError("not now")
     with pytest.raises(ConfigError, match="not now"):
         await desk.change(ConfigChange(set={"gateway.port": 80}), by="owner")
     with pytest.raises(NoSuchNumber, match="config history"):
@@ -137,7 +138,30 @@ async def test_what_is_refused_leaves_the_file_as_it_was(
     (home / "holdfast.toml").unlink()
     (home / "holdfast.toml").symlink_to(home / "no such folder" / "holdfast.toml")
     with pytest.raises(NotWritten, match="cannot be written"):
-        await desk.change(ConfigChange(set={"gateway.port": 80}), by="owner")
+        await desk.roll_back(RollbackAsked(to=1), by="owner")
+
+
+async def test_what_cannot_be_kept_is_not_left_in_the_file(
+    desk: Configuring, swapper: Swapper, home: Path
+) -> None:
+    """Or a start would take over what somebody was told to have failed."""
+    swapper.fails = StoreFailing("the disk is full")
+    with pytest.raises(StoreFailing):
+        await desk.change(ConfigChange(set={"agent.max_steps": 7}), by="owner")
+    assert (home / "holdfast.toml").read_text() == FILE
+
+
+async def test_a_file_that_was_taken_away_is_put_back_whole_or_not_at_all(
+    desk: Configuring, home: Path
+) -> None:
+    """Who sets one key does not lose all the others, which are still in force."""
+    (home / "holdfast.toml").unlink()
+    assert "it is gone" in (await desk.view()).problem
+    with pytest.raises(ConfigError, match="it is gone"):
+        await desk.change(ConfigChange(set={"agent.max_steps": 7}), by="owner")
+    assert not (home / "holdfast.toml").exists()
+    await desk.roll_back(RollbackAsked(to=1), by="owner")
+    assert (home / "holdfast.toml").read_text() == FILE
 
 
 async def test_a_file_that_cannot_be_used_is_told_beside_what_is_in_force(

@@ -1,6 +1,8 @@
 """holdfast.toml as text: read, parsed, and searched for the line a key stands on."""
 
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.error import KeyPath, explain
+from holdfast.config.error import ConfigError, KeyPath, explain
 
+LARGEST = 1_000_000  # bytes of a file of the configuration
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
 _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 
@@ -35,6 +38,9 @@ def read_document(path: Path) -> Document:
 
 
 def parse_document(path: Path, text: str) -> Document:
+    """Raises `ConfigError` for whatever is no TOML, or more of it than any configuration is."""
+    if len(text.encode()) > LARGEST:
+        raise _too_large(path)
     try:
         return Document(path=path, text=text, tree=tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -43,12 +49,17 @@ def parse_document(path: Path, text: str) -> Document:
             f"this is not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}",
             fix='write each key as `name = value`, and put texts in "quotes"',
         ) from None
+    except ValueError:  # which it raises for nothing else
+        raise explain(str(path), "a number in it has thousands of digits") from None
+    except RecursionError:
+        raise explain(str(path), "lists or tables stand in each other to no end") from None
 
 
 def read_text(path: Path) -> str | None:
-    """None: there is no such file."""
+    """None: there is no such file. Nothing is waited for, and no more is read than a file of the
+    configuration can have: a gateway that runs reads whatever was put there."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return _content(path).decode("utf-8-sig")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
@@ -58,6 +69,26 @@ def read_text(path: Path) -> str | None:
         raise explain(
             str(path), f"it cannot be read: {error.strerror}", fix="mend its owner and mode"
         ) from None
+
+
+def _content(path: Path) -> bytes:
+    with open(path, "rb", opener=_open_at_once) as file:
+        if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            raise explain(
+                str(path), "this is a pipe, which can be read once", fix="put a plain file there"
+            )
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise _too_large(path)
+    return content
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _too_large(path: Path) -> ConfigError:
+    return explain(str(path), f"it is larger than {LARGEST:,} bytes", fix="keep it smaller")
 
 
 def _syntax_place(path: Path, message: str) -> str:

@@ -39,7 +39,10 @@ def read_dotenv(path: Path) -> DotEnv:
 
 
 def mode_warnings(path: Path, what: str) -> list[str]:
-    mode = path.stat().st_mode & 0o777
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError:  # it was taken away just now: there is nothing to warn of
+        return []
     if mode & 0o077:
         return [f"{path} {what} and is open to other users (mode {mode:04o}): chmod 600 {path}"]
     return []

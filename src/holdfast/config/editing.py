@@ -98,9 +98,9 @@ def file_keys(text: str) -> dict[str, Any]:
     """Every key that a file says something of, by the name people write; none, if it is no TOML."""
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        return {dotted(path): masked(path, value) for path, value in _leaves(tree, ())}
+    except (ValueError, RecursionError):  # no TOML, or what goes beyond any that is read
         return {}
-    return {dotted(path): masked(path, value) for path, value in _leaves(tree, ())}
 
 
 def changed_keys(before: str, after: str) -> tuple[str, ...]:

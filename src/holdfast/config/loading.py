@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from holdfast.config.document import parse_document, read_document
+from holdfast.config.document import parse_document, read_document, read_text
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.draft import Draft
 from holdfast.config.error import explain
@@ -92,6 +92,26 @@ def load(
         overrides=MappingProxyType(dict(overrides or {})),
         text=draft.text,
     )
+
+
+def load_again(known: Config) -> Config:
+    """What the home says now, read as `known` was."""
+    return load(known.home, known.environ, overrides=known.overrides, text=text_now(known))
+
+
+def text_now(known: Config) -> str:
+    """What the file says that `known` was made of. Where there was one and is none any more,
+    `ConfigError` is raised: a start would take every default, but whoever runs by a file is not to
+    drop each account and each rule of it because somebody has moved it away."""
+    path = known.home / CONFIG_FILE
+    text = read_text(path)
+    if text is None and known.text:
+        raise explain(
+            str(path),
+            "it is gone; what it said last stays in force until a restart",
+            fix="put it back: `holdfast config rollback` writes one that was in force",
+        )
+    return text or ""
 
 
 def load_settings(home: Path, environ: Mapping[str, str] | None = None) -> Settings:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.config import Config, ConfigError, load
-from holdfast.config.document import read_text
 from holdfast.config.editing import Edited, edited, replaced
+from holdfast.config.loading import text_now
 from holdfast.control.configuration_views import (
     ConfigChange,
     ConfigChanged,
@@ -23,7 +23,6 @@ from holdfast.control.configuration_views import (
 )
 from holdfast.core.configuration import ConfigurationFacts, Reloaded, Reloading
 from holdfast.core.errors import HoldfastError
-from holdfast.core.home_files import CONFIG_FILE
 from holdfast.core.kept_configuration import ConfigurationSource, KeptConfiguration
 from holdfast.core.settings import Settings
 
@@ -69,6 +68,7 @@ class Configuring:
         """Raises `ConfigError`, with place and remedy, or `StaleRead`: then nothing is changed."""
 
         def edit() -> Edited:
+            text_now(self._swapping.config)  # or a few keys would be all that the file says
             values, unset = asked.set, asked.unset
             return edited(self._home, values=values, unset=unset, check=self._check)
 
@@ -121,9 +121,9 @@ class Configuring:
             done = await asyncio.to_thread(self._edited, edit, read_at)
             try:
                 reloaded = await self._swapping.reload(by=by, source=source, first=done.write)
-            except ConfigError:
-                # It was in order a moment ago. Whatever has come in between: what is in force and
-                # what stands in the file are not to part by our doing.
+            except HoldfastError:
+                # It was in order a moment ago. Whatever has come in between, also that it cannot
+                # be kept: what is in force and what stands in the file do not part by our doing.
                 await asyncio.to_thread(done.put_back)
                 raise
         return _changed(done, reloaded)
@@ -142,7 +142,7 @@ class Configuring:
     def _view(self, settings: Settings, facts: ConfigurationFacts) -> ConfigView:
         config, text, problem = self._swapping.config, "", ""
         try:
-            text = read_text(self._home / CONFIG_FILE) or ""
+            text = text_now(config)
             config = self._check(text)
         except ConfigError as error:
             problem = str(error)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from holdfast.core.kept_configuration import ConfigurationSource
-from holdfast.process.reloading import Reloader, files_of, trace_of
+from holdfast.process.reloading import Reloader, Trace, files_of, trace_of
 from holdfast.service.folder_watch import FolderWatch, NotWatchable
 
 log = logging.getLogger(__name__)
@@ -28,12 +28,10 @@ class FileFollowing:
         """Until cancelled, or until it is known that files cannot be watched here."""
         await asyncio.sleep(_AFTER_START)
         await asyncio.to_thread(import_module, "ctypes")  # which takes longer than a message may
-        files = files_of(self._reloader.config)
         try:
-            with FolderWatch(files) as watch:
-                if trace_of(files) != self._reloader.seen:  # while this process began
-                    watch.changed.set()
-                await self._follow(watch.changed)
+            seen = self._reloader.seen  # as this process began
+            while True:
+                seen = await self._watched(seen)
         except NotWatchable as error:
             log.warning(
                 "A change of the configuration is not noticed by itself here (%s): `holdfast "
@@ -42,12 +40,19 @@ class FileFollowing:
                 extra={"action": "config_unwatched"},
             )
 
-    async def _follow(self, changed: asyncio.Event) -> None:
-        while True:
-            await changed.wait()
-            await _settled(changed)
-            if self._wanted():
-                await self._reloader.take_over(by="the file", source=ConfigurationSource.FILE)
+    async def _watched(self, seen: Trace) -> Trace:
+        """Until a file has come to lie elsewhere; how the files were when they were last read."""
+        files = files_of(self._reloader.config)
+        with FolderWatch(files) as watch:
+            if trace_of(files) != seen:  # before anybody watched
+                watch.changed.set()
+            while not watch.elsewhere:
+                await watch.changed.wait()
+                await _settled(watch.changed)
+                seen = trace_of(files)
+                if self._wanted():
+                    await self._reloader.take_over(by="the file", source=ConfigurationSource.FILE)
+        return seen
 
 
 async def _settled(changed: asyncio.Event) -> None:

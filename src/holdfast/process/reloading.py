@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from holdfast.config import Config, ConfigError, load
+from holdfast.config import Config, ConfigError
+from holdfast.config.loading import load_again
 from holdfast.core.child import HOUSE
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.door import BUILT_IN
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _Account = tuple[str, str]
+Trace = list[tuple[int, int, int]]
 
 
 class Keeping(Protocol):
@@ -89,10 +91,11 @@ class Reloader:
             if first is not None:
                 await asyncio.to_thread(first)
             try:
-                new = await asyncio.to_thread(_read, self.config)
+                new = await asyncio.to_thread(load_again, self.config)
                 return await self._take(new, by=by, source=source)
             except ConfigError as error:
-                self._refused(str(error))
+                if first is None:  # else whoever wrote it puts it back, and is told
+                    self._refused(str(error))
                 raise
 
     async def take_over(self, *, by: str, source: ConfigurationSource) -> None:
@@ -228,7 +231,7 @@ def files_of(config: Config) -> tuple[Path, ...]:
     return config.home / CONFIG_FILE, config.home / ENV_FILE
 
 
-def trace_of(files: Iterable[Path]) -> list[tuple[int, int, int]]:
+def trace_of(files: Iterable[Path]) -> Trace:
     """What is another as soon as one of the files is."""
     return [_trace(file) for file in files]
 
@@ -239,11 +242,6 @@ def _trace(file: Path) -> tuple[int, int, int]:
     except OSError:
         return 0, 0, 0
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _read(known: Config) -> Config:
-    """In a thread. The text that was checked is the text that is kept."""
-    return load(known.home, known.environ, overrides=known.overrides)
 
 
 def _imported(name: str) -> None:

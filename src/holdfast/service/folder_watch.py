@@ -27,12 +27,14 @@ class FolderWatch:
     """Linux's inotify, on folders and not on files: most editors put another file in the place of
     the one they were given. `changed` is set whenever something was done to one of the files.
 
-    A file that is a link is watched where it leads, too. Entering raises `NotWatchable`.
+    A file that is a link is watched where it leads, too, as long as it does not lead `elsewhere`:
+    then another watch is needed. Entering raises `NotWatchable`.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
-        self._names = frozenset(name for file in self._files for name in _names(file))
+        self._places = _places(self._files)
+        self._names = frozenset(place.name for place in self._places)
         self._fd = -1
         self.changed = asyncio.Event()
 
@@ -51,6 +53,11 @@ class FolderWatch:
             os.close(self._fd)
             self._fd = -1
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether what is to be watched lies in another place by now."""
+        return _places(self._files) != self._places
+
     def _open(self) -> None:
         if sys.platform != "linux":
             raise NotWatchable(f"there is no inotify on {sys.platform}")
@@ -58,7 +65,7 @@ class FolderWatch:
 
         libc: Any = ctypes.CDLL(None, use_errno=True)
         self._fd = int(libc.inotify_init1(_FLAGS))
-        folders = {folder for file in self._files for folder in _folders(file)}
+        folders = {place.parent for place in self._places}
         given = [self._fd]
         if self._fd >= 0:
             add = libc.inotify_add_watch
@@ -81,9 +88,7 @@ class FolderWatch:
                 self.changed.set()
 
 
-def _folders(file: Path) -> set[Path]:
-    return {file.parent, Path(os.path.realpath(file)).parent}
-
-
-def _names(file: Path) -> set[str]:
-    return {file.name, os.path.basename(os.path.realpath(file))}
+def _places(files: Iterable[Path]) -> frozenset[Path]:
+    """Of each file, and of what it leads to; a link may lead to where there is nothing yet."""
+    found = {file: Path(os.path.realpath(file)) for file in files}
+    return frozenset(found) | {place for place in found.values() if place.parent.is_dir()}
