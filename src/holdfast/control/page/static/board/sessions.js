@@ -22,13 +22,14 @@ export function View({ page }) {
   const wanted = { text, platform, state, user };
   const list = kept(page);
   useObserved(list);
+  // Also when the gateway is there again, or the page is seen again: nobody has listened meanwhile.
   useEffect(() => {
-    list.ask(wanted);
-  }, [list, text, platform, state, user]);
-  useEffect(() => {
-    list.freshen();
-    return page.stirs.subscribe(() => document.hidden || list.freshen());
-  }, [list]);
+    const look = () => document.hidden || list.ask(wanted);
+    look();
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, [list, page.connected, text, platform, state, user]);
+  useEffect(() => page.stirs.subscribe(() => document.hidden || list.freshen()), [list]);
   const narrow = (change, how) => ask(page, "sessions", { ...wanted, ...change }, how);
   return html`
     <div class="filters" role="search" aria-label="Which sessions">
