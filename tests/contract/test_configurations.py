@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import GATEWAY, AuditFilter
 from holdfast.core.kept_configuration import (
     ConfigurationSource,
     NewConfiguration,
@@ -39,6 +42,23 @@ async def test_a_configuration_is_kept_once_and_found_by_its_number(tmp_path: Pa
         assert [each.number for each in await store.configurations(limit=2)] == [4, 3]
         assert [each.number for each in await store.configurations(before=3, limit=9)] == [2, 1]
         assert await store.configuration(5) is None
+
+
+async def test_the_audit_says_who_wanted_it_and_by_which_way(tmp_path: Path) -> None:
+    """By the words that every other row has: nobody looks for what an operator did elsewhere."""
+    async with SqliteStore(tmp_path / "state.db") as store:
+        for source in ConfigurationSource:
+            new = msgspec.structs.replace(one(f"a = '{source}'\n"), source=source)
+            await store.keep_configuration(new)
+        rows = await store.audit(AuditFilter(kind="configuration"), limit=9)
+    assert {str(row.facts["source"]): row.actor for row in rows} == {
+        "start": GATEWAY,
+        "file": GATEWAY,
+        "reload": OPERATOR,
+        "set": OPERATOR,
+        "rollback": OPERATOR,
+    }
+    assert {(row.facts["by"], row.facts["keys"]) for row in rows} == {("cli", "a")}
 
 
 async def test_what_looks_like_a_secret_is_not_kept(tmp_path: Path) -> None:

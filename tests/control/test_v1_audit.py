@@ -224,6 +224,7 @@ async def test_the_command_asks_the_gateway_that_runs(v1: V1, served: Served) ->
     assert "tool.call" in shown and "terminal" in shown and '{"command": "true"}' in shown
     (row,) = map(json.loads, said(served.home, "--session", session, "--json").splitlines())
     assert row["session_id"] == session
+    assert said(served.home, "--session", session[:-1]) == shown  # the beginning says which
     assert "hold together" in said(served.home, "verify")
     last = said(served.home, "export").splitlines()[-1]
     assert json.loads(last)["seq"] >= row["seq"]
@@ -251,12 +252,20 @@ def test_the_command_reads_the_store_where_no_gateway_runs(tmp_path: Path) -> No
     async def fill(store: Store) -> None:
         for number in (1, 2):
             name = f"p{number}"
-            kind, words = AuditKind.PROCESS_KILLED, {"command": "=sleep"}
-            act = Act(kind=kind, actor=OPERATOR, at=number, subject=name, words=words)
+            kind, facts = AuditKind.PROCESS_KILLED, {"command": "=sleep"}
+            act = Act(kind=kind, actor=OPERATOR, at=number, subject=name, facts=facts)
             await store.record_act(act)
 
     ask_store(home, fill, purpose="a test")
     assert "p2" in said(home, "--kind", "process", "--text", "SLEEP")
+    head, first, _ = said(home).splitlines()
+    assert head == "seq  when                 kind            who       what  outcome  more"
+    assert [head.index(word) for word in ("kind", "what")] == [
+        first.index(word) for word in ("process.killed", "p1")
+    ]
+    assert "Nothing in the audit is like that." in said(home, "--actor", "nobody")
+    assert "Did you mean process.killed?" in said(home, "--kind", "proces.killed", code=2)
+    assert "write 20m, 2h or '3 days'" in said(home, "--since", "yesterday", code=2)
     assert "2 rows hold together, from 1 to 2" in said(home, "verify")
     to = tmp_path / "audit.csv"
     said(home, "export", "--format", "csv", "-o", str(to))

@@ -1,12 +1,19 @@
 """`holdfast audit`: who asked, who allowed it, what ran, with what effect."""
 
 import click
+from click.shell_completion import CompletionItem
 
 from holdfast.cli.home import chosen_home, home_option
 from holdfast.cli.options import session_named
 from holdfast.cli.output import json_option
 
 _FORMATS = ("jsonl", "csv")
+
+
+def _kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from holdfast.core.audit import kinds  # noqa: PLC0415 - only when Tab is pressed
+
+    return [CompletionItem(each) for each in kinds() if each.startswith(incomplete)]
 
 
 @click.group("audit", invoke_without_command=True)
@@ -16,9 +23,21 @@ _FORMATS = ("jsonl", "csv")
 @click.option(
     "-n", "--lines", type=click.IntRange(1, 1000), default=50, show_default=True, help="How many."
 )
-@click.option("--kind", default="", metavar="KIND", help="Only these: tool, approval.ended …")
+@click.option(
+    "--kind",
+    default="",
+    metavar="KIND",
+    shell_complete=_kind,
+    help="Only these: tool, approval.ended …",
+)
 @click.option("--actor", default="", metavar="WHO", help="Only whose name has this in it.")
-@click.option("--session", default="", metavar="ID", shell_complete=session_named)
+@click.option(
+    "--session",
+    default="",
+    metavar="ID",
+    shell_complete=session_named,
+    help="Only what belongs to this session.",
+)
 @click.option("--text", default="", metavar="WORDS", help="Only what has this anywhere.")
 @click.option("--since", default="", metavar="AGO", help="Only the last so long: 2h, 3 days.")
 @click.pass_context
@@ -33,7 +52,9 @@ def command(
     text: str,
     since: str,
 ) -> None:
-    """Read the audit, the newest last. With no gateway running, the store is read under its lock.
+    """Read the audit: who asked, who allowed it, what was done, and with what effect.
+
+    The newest comes last. With no gateway running, the store is read under its lock.
 
     \b
     Examples:
@@ -52,10 +73,17 @@ def command(
 
 @command.command("export")
 @home_option
-@click.option("--format", "as_format", type=click.Choice(_FORMATS), default="jsonl")
+@click.option(
+    "--format", "as_format", type=click.Choice(_FORMATS), default="jsonl", show_default=True
+)
 @click.option("-o", "--output", metavar="FILE", help="A new file, for its owner alone.")
 def export(as_format: str, output: str | None) -> None:
-    """Write out all of it, the oldest first. That it was taken along is a row of it."""
+    """Write out all of it, the oldest first. That it was taken along is a row of it.
+
+    \b
+      holdfast audit export > audit.jsonl
+      holdfast audit export --format csv -o audit.csv
+    """
     from holdfast.cli import audit_export  # noqa: PLC0415 - not needed for --help
 
     audit_export.export(chosen_home(), as_format=as_format, output=output)

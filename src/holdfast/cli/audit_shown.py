@@ -1,32 +1,53 @@
 """A row of the audit as a line for people."""
 
+from collections.abc import Sequence
+
 import click
 
-from holdfast.cli.columns import clipped
+from holdfast.cli.columns import clipped, width
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import moment
 from holdfast.control.v1.audit_views import AuditView
 
 _BAD = ("error", "unknown", "refused", "denied", "cancelled")
-_WIDTHS = (6, 19, 18, 28, 20, 12)
-_WORDS = ("arguments", "command", "text", "title", "words", "why")
+_NAMES = ("seq", "when", "kind", "who", "what", "outcome")
+_MOST = (8, 19, 21, 32, 24, 12)
+STEADY = (6, 19, 21, 28, 20, 12)  # for rows that nobody has seen yet
+_WORDS = ("arguments", "command", "text", "title", "words", "why", "keys")
 _LONGEST = 100  # columns of what was said
 
 
-def head() -> str:
-    names = ("seq", "when", "kind", "who", "what", "outcome")
-    return click.style(_columns(names) + "  more", bold=True)
+Widths = tuple[int, ...]
 
 
-def line(row: AuditView) -> str:
-    cells = (str(row.seq), moment(row.at), row.kind, row.actor, row.subject, row.outcome)
+def fitting(rows: Sequence[AuditView]) -> Widths:
+    """How wide each column is to be, so that a terminal is not filled with gaps."""
+    columns = zip(_NAMES, *map(_cells, rows), strict=True)
+    needed = (max(map(width, column)) for column in columns)
+    return tuple(min(most, each) for most, each in zip(_MOST, needed, strict=True))
+
+
+def head(widths: Widths) -> str:
+    return click.style(_columns(_NAMES, widths) + "  more", bold=True)
+
+
+def line(row: AuditView, widths: Widths) -> str:
     color = "red" if row.outcome in _BAD else None
-    return click.style(f"{_columns(cells)}  {_more(row)}".rstrip(), fg=color)
+    return click.style(f"{_columns(_cells(row), widths)}  {_more(row)}".rstrip(), fg=color)
 
 
-def _columns(cells: tuple[str, ...]) -> str:
-    pairs = zip(cells, _WIDTHS, strict=True)
-    return "  ".join(clipped(_flat(cell), width).ljust(width) for cell, width in pairs)
+def _cells(row: AuditView) -> tuple[str, ...]:
+    cells = (str(row.seq), moment(row.at), row.kind, row.actor, row.subject, row.outcome)
+    return tuple(map(_flat, cells))
+
+
+def _columns(cells: tuple[str, ...], widths: Widths) -> str:
+    return "  ".join(_padded(cell, room) for cell, room in zip(cells, widths, strict=True))
+
+
+def _padded(cell: str, room: int) -> str:
+    shown = clipped(cell, room)
+    return shown + " " * (room - width(shown))
 
 
 def _more(row: AuditView) -> str:

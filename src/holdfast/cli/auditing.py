@@ -1,5 +1,6 @@
 """The audit asked for: of the running gateway or, with none, of the store; and what is printed."""
 
+import difflib
 import http.client
 import time
 from collections.abc import Generator, Iterator
@@ -9,12 +10,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.audit_shown import head, line
+from holdfast.cli.audit_shown import STEADY, Widths, fitting, head, line
 from holdfast.cli.gateway import api_of
+from holdfast.cli.names import find_session
 from holdfast.cli.output import print_json
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown, GatewayUnable
 from holdfast.control.v1.audit_views import AuditPage, AuditVerified, AuditView
+from holdfast.core.audit import kinds
+from holdfast.core.errors import HoldfastError
 from holdfast.core.schedule import BadSchedule
 from holdfast.core.time_words import parse_duration
 
@@ -27,7 +31,10 @@ Asked = dict[str, str | int | float]
 
 
 def asked(*, kind: str, actor: str, session: str, text: str, since: str) -> Asked:
-    """The filter of the API, without what nobody asked for."""
+    """The filter of the API, without what nobody asked for. Raises for a kind that is none: of
+    one that is misspelt nothing would be found, which reads as if nothing had happened."""
+    if kind and kind not in kinds():
+        raise click.UsageError(_no_kind(kind))
     given = {"kind": kind, "actor": actor, "session": session, "text": text}
     wanted: Asked = {name: value for name, value in given.items() if value}
     if since:
@@ -36,15 +43,17 @@ def asked(*, kind: str, actor: str, session: str, text: str, since: str) -> Aske
 
 
 def show(home: Path, wanted: Asked, *, lines: int, follow: bool, as_json: bool) -> None:
+    wanted = _meant(home, wanted)
     rows = _newest(home, wanted, lines)
+    widths = STEADY if follow else fitting(rows)
     if not as_json:
-        click.echo(head() if rows or follow else "There is nothing of that kind in the audit.")
-    _print(rows, as_json=as_json)
+        click.echo(head(widths) if rows or follow else _nothing(wanted))
+    _print(rows, widths, as_json=as_json)
     if follow:
         with suppress(KeyboardInterrupt):  # the way to end it
             last = rows[-1].seq if rows else _last(home)
             for more in following(api_of(home), wanted, last):
-                _print(more, as_json=as_json)
+                _print(more, widths, as_json=as_json)
 
 
 def verify(home: Path, *, as_json: bool) -> bool:
@@ -73,6 +82,16 @@ def _tell(found: AuditVerified) -> None:
     gone = f"; of {found.forgotten:,} the words went with their session" if found.forgotten else ""
     click.echo(f"{found.rows:,} rows hold together, from {found.first} to {found.last}{gone}.")
     click.echo(f"The last hash is {found.head or 'that of nothing'}.")
+
+
+def _meant(home: Path, wanted: Asked) -> Asked:
+    """With the id of the session that was named. What names none is taken for the id of one that
+    was deleted: its rows are still there."""
+    with suppress(HoldfastError):
+        if "session" in wanted:
+            found = find_session(api_of(home), str(wanted["session"]))
+            return {**wanted, "session": found.id}
+    return wanted
 
 
 def _newest(home: Path, wanted: Asked, lines: int) -> list[AuditView]:
@@ -123,13 +142,26 @@ def _grown(api: ApiClient) -> Iterator[None]:
         time.sleep(_AGAIN)
 
 
-def _print(rows: list[AuditView], *, as_json: bool) -> None:
+def _print(rows: list[AuditView], widths: Widths, *, as_json: bool) -> None:
     for row in rows:
-        click.echo(msgspec.json.encode(row) if as_json else line(row))
+        click.echo(msgspec.json.encode(row) if as_json else line(row, widths))
+
+
+def _nothing(wanted: Asked) -> str:
+    if wanted:
+        return "Nothing in the audit is like that."
+    return "The audit is empty: nobody has asked for anything yet that leaves a row."
+
+
+def _no_kind(kind: str) -> str:
+    near = difflib.get_close_matches(kind, kinds(), n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no kind {kind!r}.{hint} There are: {', '.join(kinds())}."
 
 
 def _ago(since: str) -> int:
     try:
         return parse_duration(since)
-    except BadSchedule as error:
-        raise click.UsageError(f"--since: {error}") from None
+    except BadSchedule:
+        told = f"--since: {since!r} is no span of time; write 20m, 2h or '3 days'."
+        raise click.UsageError(told) from None

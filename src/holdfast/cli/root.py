@@ -38,7 +38,7 @@ COMMANDS = {
     "backup": Lazy("holdfast.cli.backup", "Back up a home, running or not; list and verify."),
     "restore": Lazy("holdfast.cli.restore", "Put a backup back, or save a damaged database."),
     "doctor": Lazy("holdfast.cli.doctor", "Say what is wrong here, and mend what can be."),
-    "config": Lazy("holdfast.cli.config", "Check or show the configuration."),
+    "config": Lazy("holdfast.cli.config", "Look at the configuration, change it, and go back."),
     "judge": Lazy("holdfast.cli.judge", "Say what is thought of a shell command."),
     "token": Lazy("holdfast.cli.token", "Print the API's token; make others that only look."),
     "completion": Lazy("holdfast.cli.completion", "Print a completion script for your shell."),

@@ -62,6 +62,16 @@ class AuditKind(StrEnum):
     AUDIT_PRUNED = "audit.pruned"
 
 
+def kinds() -> list[str]:
+    """What can be looked for: each part before a dot, and behind it the whole ones."""
+    parts = dict.fromkeys(kind.partition(".")[0] for kind in AuditKind)
+    return [each for part in parts for each in (part, *_within(part))]
+
+
+def _within(part: str) -> list[str]:
+    return [kind.value for kind in AuditKind if kind.startswith(f"{part}.")]
+
+
 class Act(msgspec.Struct, frozen=True, kw_only=True):
     """A row that is to be written, in the commit of what it tells of.
 

@@ -5,7 +5,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.audit import Act, AuditKind
+from holdfast.core.approval import OPERATOR
+from holdfast.core.audit import GATEWAY, Act, AuditKind
 from holdfast.core.kept_configuration import (
     ConfigurationSource,
     KeptConfiguration,
@@ -15,6 +16,7 @@ from holdfast.core.kept_configuration import (
 from holdfast.store.writes import audit
 
 _ROW = "number, at, by, source, text, changed, signature"
+_UNASKED = (ConfigurationSource.START, ConfigurationSource.FILE)  # nobody told the gateway to
 _keys = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
@@ -30,15 +32,18 @@ def keep(cursor: apsw.Cursor, *, new: NewConfiguration) -> int:
         " VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
         (new.at, new.by, new.source, text, changed, new.signature),
     ).fetchall()
-    act = Act(
-        kind=AuditKind.CONFIGURATION_CHANGED,
-        actor=new.by,
-        at=new.at,
-        subject=str(number),
-        facts={"source": new.source.value, "keys": ", ".join(new.changed)},
-    )
-    audit.record(cursor, act)
+    audit.record(cursor, _act(new, number=str(number)))
     return int(str(number))
+
+
+def _act(new: NewConfiguration, *, number: str) -> Act:
+    return Act(
+        kind=AuditKind.CONFIGURATION_CHANGED,
+        actor=GATEWAY if new.source in _UNASKED else OPERATOR,
+        at=new.at,
+        subject=number,
+        facts={"source": new.source.value, "by": new.by, "keys": ", ".join(new.changed)},
+    )
 
 
 def last(cursor: apsw.Cursor) -> KeptConfiguration | None:

@@ -5,7 +5,7 @@ import { SessionLink } from "./session_link.js";
 import { TurnLink } from "./turn_link.js";
 
 const LOOKS = { ok: "good", done: "good", approved: "good", error: "parked", failed: "parked", refused: "parked", denied: "parked" };
-const GISTS = ["arguments", "command", "text", "why", "reason"]; // of a row's detail, what says most
+const GISTS = ["arguments", "command", "text", "why", "reason", "keys"]; // of a row's detail, what says most
 
 export const auditColumns = [
   { name: "seq", label: "No.", tone: "figure", of: ({ seq }) => seq },
