@@ -15,7 +15,7 @@ from tests.faults.audit_law import breaches
 from tests.looking import looking_into
 
 from holdfast.core.approval import OPERATOR, ApprovalState, Scope
-from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow
+from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow, Link
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import DeliveryId
@@ -31,6 +31,7 @@ from holdfast.gateway.approvals import Answer
 from holdfast.gateway.denials import MOST
 from holdfast.gateway.messenger import Message
 from holdfast.gateway.redaction import Redaction
+from holdfast.store import audit_reads
 from holdfast.store.sqlite import SqliteStore
 
 ANN = "simulated:default:ann"
@@ -67,6 +68,19 @@ async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_no
     assert row.session_id == await world.only_session() and row.turn_id is not None
     assert row.words == {"arguments": '{"for": "crabs"}'}
     assert row.facts["allowed"] == "without asking"
+
+
+async def test_what_a_model_calls_a_tool_that_there_is_not_is_a_word_of_it(
+    world: World, call: Call
+) -> None:
+    """And goes with the session, whatever was made up as its name."""
+    named = msgspec.structs.replace(call(Replay.SAFE), name="my name is Ann " * 90)
+    world.model.say([named], "done")
+    world.say("go")
+    await world.sent(1)
+    (row,) = await rows(world)
+    assert (row.kind, row.subject) == ("tool.call", "")
+    assert row.words is not None and row.words["tool"].startswith("my name is Ann")
 
 
 async def test_what_was_said_is_kept_short_and_without_secrets(world: World, call: Call) -> None:
@@ -210,12 +224,25 @@ async def test_old_rows_go_through_one_door_and_the_chain_holds_on(world: World)
     assert (found.broken, found.rows, found.first) == ((), 2, 7)
 
 
+async def test_who_follows_the_chain_while_old_rows_go_finds_no_gap(world: World) -> None:
+    for number in range(5):
+        await world.store.record_act(act(number))
+    await world.store.prune_audit(before=2.5, at=9.0)
+    begun = partial(audit_reads.checked, behind=Link(seq=1, hash=b"of a row that is gone"), limit=9)
+    assert (await world.store._read(begun)).broken == ()
+
+
 @pytest.mark.parametrize(
     ("tampering", "found"),
     [
         ("UPDATE audit SET actor = 'nobody' WHERE seq = 2", "row 2 is not as it was written"),
         ("DELETE FROM audit WHERE seq = 2", "rows 2 to 2 are missing"),
         ("UPDATE audit_words SET body = '{}' WHERE seq = 2", "the words of row 2"),
+        (
+            "INSERT INTO audit_pruned SELECT 1, seq, hash FROM audit WHERE seq = 2;"
+            " DELETE FROM audit WHERE seq <= 2",
+            "rows up to 2 are gone, and no row tells of it",
+        ),
     ],
 )
 async def test_whoever_gets_around_the_triggers_is_found(

@@ -89,6 +89,15 @@ def test_every_command_is_tried_or_says_why_not() -> None:
     assert typed | SILENT.keys() | ELSEWHERE.keys() == {spec.name for spec in COMMANDS}
 
 
+async def test_words_are_kept_only_where_a_session_takes_them_along(operated: World) -> None:
+    """A chat that has none yet has nothing that could be deleted, and neither has a job."""
+    operated.say('/cron add "every day at 9" greet me')
+    await operated.sent(1)
+    found = await rows(operated)
+    assert {row.kind for row in found} == {"command.given", "job.added"}
+    assert [row.words for row in found if row.session_id is None] == [None, None]
+
+
 async def test_a_command_that_changes_something_leaves_its_row(operated: World) -> None:
     """G5: in the commit that ends it, with who typed it and what."""
     operated.model.say(*(["yes"] * 10))

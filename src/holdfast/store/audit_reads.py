@@ -6,6 +6,7 @@ import apsw
 import msgspec
 
 from holdfast.core.audit import AuditFilter, AuditKind, AuditRow, Link, chained, digest_of
+from holdfast.store.writes.audit import pruned
 
 _ROW = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
 _ENDS = "\x7f"  # behind every character that a kind may have
@@ -95,7 +96,9 @@ def _row(row: tuple[Any, ...]) -> AuditRow:
 
 
 def checked(cursor: apsw.Cursor, *, behind: Link, limit: int) -> Checked:
-    """Follow the chain behind a row, over so many rows at the most."""
+    """Follow the chain behind a row, over so many rows at the most. What was forgotten for its age
+    since that row was read is no gap."""
+    behind = max(behind, pruned(cursor), key=lambda link: link.seq)
     found = cursor.execute(
         f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.salt, w.body"
         " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
@@ -108,6 +111,17 @@ def checked(cursor: apsw.Cursor, *, behind: Link, limit: int) -> Checked:
         forgotten += row[9] is not None and row[12] is None
         last, count = Link(seq=row[0], hash=row[10]), count + 1
     return Checked(last=last, rows=count, forgotten=forgotten, broken=tuple(broken))
+
+
+def untold(cursor: apsw.Cursor) -> list[str]:
+    """Rows that are gone, and of which no row tells: whoever took them did not go by their age."""
+    gone = pruned(cursor).seq
+    told = cursor.execute(
+        "SELECT CASE WHEN json_valid(facts) THEN json_extract(facts, '$.to') END FROM audit"
+        " WHERE kind = ? ORDER BY seq DESC LIMIT 1",
+        (AuditKind.AUDIT_PRUNED.value,),
+    ).get
+    return [] if gone == (told or 0) else [f"rows up to {gone} are gone, and no row tells of it"]
 
 
 def _faults(row: tuple[Any, ...], before: Link) -> list[str]:

@@ -371,6 +371,7 @@ class SqliteLibrary:
         while (piece := await self._checked(last)).rows:
             last, rows, forgotten = piece.last, rows + piece.rows, forgotten + piece.forgotten
             broken += piece.broken
+        broken += await self._read(audit_reads.untold)
         return Verified(
             rows=rows,
             first=first.seq + 1,

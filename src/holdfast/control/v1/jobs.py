@@ -148,7 +148,6 @@ async def _commit(room: Room, change: JobChange) -> None:
         at=room.clock.now(),
         subject=str(change.job_id),
         facts={"change": change.kind.value},
-        words={"text": change.spec.text} if change.spec else {},
     )
     await room.store.acting(act).change_job(change)
     _jobs(room).stirred()

@@ -1,5 +1,7 @@
 """What the audit says of a tool call: who asked, how it was allowed, and how it ended."""
 
+import re
+
 import apsw
 
 from holdfast.core.approval import ApprovalState
@@ -11,11 +13,16 @@ from holdfast.store.writes.transcript import Place
 
 # Started by nobody: there was nothing to allow.
 _NEVER_BEGAN = (Outcome.REFUSED, Outcome.NOT_STARTED)
+_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_LONGEST_ID = 200  # characters; whoever serves the model makes it up
 
 
 def ended(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
     """One row a call, in the commit of its result."""
-    facts: dict[str, Fact] = {"call": message.call_id, **_allowed(cursor, message, place)}
+    facts: dict[str, Fact] = {
+        "call": message.call_id[:_LONGEST_ID],
+        **_allowed(cursor, message, place),
+    }
     if message.taken_up is not None:
         facts["taken_up"] = message.taken_up.value
     if message.exit_code is not None:
@@ -45,7 +52,7 @@ def closed(cursor: apsw.Cursor, place: Place) -> None:
             place,
             tool="",
             outcome=Outcome.UNKNOWN.value,
-            facts={"call": str(call_id)},
+            facts={"call": str(call_id)[:_LONGEST_ID]},
             arguments="",
         )
 
@@ -59,6 +66,9 @@ def _record(
     facts: dict[str, Fact],
     arguments: str,
 ) -> None:
+    # What no tool can be called is a word of the model, and is kept as one.
+    named = _NAME.fullmatch(tool) is not None
+    words = {"tool": "" if named else tool, "arguments": arguments}
     asked = cursor.execute("SELECT asked_by FROM turns WHERE id = ?", (place.turn_id,)).get
     audit.record(
         cursor,
@@ -68,10 +78,10 @@ def _record(
             at=place.at,
             session_id=place.session_id,
             turn_id=place.turn_id,
-            subject=tool,
+            subject=tool if named else "",
             outcome=outcome,
             facts=facts,
-            words={"arguments": arguments} if arguments else {},
+            words={name: word for name, word in words.items() if word},
         ),
     )
 

@@ -54,6 +54,7 @@ def _changes(effect: CommandEffect) -> bool:
 
 def _record(cursor: apsw.Cursor, effect: CommandEffect, kind: AuditKind, *, outcome: str) -> None:
     actor, text = audit.asker(cursor, effect.inbox_ends[-1].inbox_id)
+    session_id = effect.session_id or effect.new_session
     name, _, _ = text.strip().partition(" ")
     audit.record(
         cursor,
@@ -61,12 +62,13 @@ def _record(cursor: apsw.Cursor, effect: CommandEffect, kind: AuditKind, *, outc
             kind=kind,
             actor=actor,
             at=effect.at,
-            session_id=effect.session_id or effect.new_session,
+            session_id=session_id,
             # Whatever is no command was carried out as one: an answer to a question.
             subject=name[:_LONGEST] if name.startswith("/") else "",
             outcome=outcome,
             facts=_facts(effect),
-            words={"text": text} if kind is AuditKind.COMMAND else {},
+            # In no session yet there is nothing that they would be forgotten with.
+            words={"text": text} if kind is AuditKind.COMMAND and session_id is not None else {},
         ),
     )
 

@@ -40,8 +40,7 @@ def _audit(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
             kind=AuditKind.JOB_ADDED,
             actor=actor_named(job.principal),
             at=at,
-            subject=str(job.id),
-            words={"text": job.spec.text},
+            subject=str(job.id),  # which has its words, and they go with it
         ),
     )
 
