@@ -38,6 +38,7 @@ def test_what_a_start_would_refuse_is_not_written(cli: Cli, home: Path) -> None:
     assert "is a secret written out" in refused.stderr
     assert 'write "env:TELEGRAM_TOKEN" here' in refused.stderr
     assert "secret-secret" not in refused.stderr + refused.stdout
+    assert "Nothing was written" in refused.stderr
     assert not (home / "holdfast.toml").exists()
     unpaired = cli("config", "set", "gateway.port")
     assert "gateway.port has no value" in unpaired.stderr
@@ -67,6 +68,10 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     assert "Waits for a restart: runner.output_kb" in done.stdout
     shown = cli("config", "show", **gateway.where).stdout
     assert re.search(r"runner\.output_kb .* 64 +\(waits for a restart; in force: 32\)", shown)
+    elsewhere = cli("config", "show", **gateway.where, HOLDFAST_AGENT_MAX_STEPS="7").stdout
+    assert "7  (the gateway that runs has 40: holdfast.toml)" in elsewhere
+    refused = cli("config", "set", "agent.toolsets", "nonsense", **gateway.where)
+    assert "Nothing was written" in refused.stderr
     refused = cli("config", "set", "agent.max_steps", "0", **gateway.where)
     assert refused.returncode == exits.CONFIG_EXIT
     assert "agent.max_steps: cannot hold this" in refused.stderr
@@ -87,6 +92,7 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     gateway.stop()
     kept = cli("config", "history", **gateway.where).stdout
     assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
+    assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
     assert "it holds from the next start on" in again.stdout
     assert "max_steps = 40" in file.read_text()

@@ -45,6 +45,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     refused = cli("config", "reload")
     assert refused.returncode == exits.CONFIG_EXIT
     assert "line 2: agent.max_steps" in refused.stderr
+    assert "the last good configuration stays in force" in refused.stderr
     assert "the last good one stays in force" in cli("status").stdout
 
     file.write_text(f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")

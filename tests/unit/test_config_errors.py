@@ -90,6 +90,15 @@ def test_bad_syntax_names_the_line(refusal: Refusal, tmp_path: Path) -> None:
     assert message.startswith(f"{tmp_path / 'holdfast.toml'}, line 2: this is not TOML")
 
 
+def test_what_stands_there_twice_is_named_with_what_to_do(refusal: Refusal) -> None:
+    table = refusal('[prices."gpt-4.1"]\n[gateway]\n[prices."gpt-4.1"]\n')
+    assert 'line 3: this is not TOML: [prices."gpt-4.1"] stands here for the second time' in table
+    assert 'put its keys under the first [prices."gpt-4.1"]' in table
+    key = refusal("[gateway]\nport = 1\nport = 2\n")
+    assert "line 3: this is not TOML: a key stands here for the second time" in key
+    assert "keep one of the two" in key
+
+
 def test_a_file_cut_short_is_named_at_its_end(refusal: Refusal) -> None:
     assert "this is not TOML" in refusal('[agent]\ninstructions = """never closed')
 

@@ -71,7 +71,8 @@ def show_settings(as_json: bool) -> None:
     """Show every key, the place that set it, and when a change takes effect.
 
     Secrets are shown as references. A key that waits for a restart of the gateway that runs says
-    what is in force until then.
+    what is in force until then; so does one that it was started with another value of, by a
+    variable or an option.
     """
     from holdfast.cli.config_shown import print_keys  # noqa: PLC0415 - not for --help
 

@@ -1,7 +1,7 @@
 """`holdfast config set` and `rollback`: a change made through the gateway that runs, or offline."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from holdfast.core.home_files import CONFIG_FILE
 from holdfast.service.lock import read_holder
 from holdfast.service.paths import Paths
 
+# The place that an error names is one of the file as it would have been.
+_UNTOUCHED = f"Nothing was written: {CONFIG_FILE} is as it was."
 _PATIENCE = 60.0  # accounts that changed are let go and connected anew before it answers
 
 
@@ -39,8 +41,8 @@ def set_keys(home: Path, words: Sequence[str], unset: Sequence[str], *, as_json:
         _tell(home, _asked(home, "/config/set", body), as_json=as_json)
     else:
         prepare_home(home)
-        check = _checker(home)
-        _finish(home, edited(home, values=values, unset=unset, check=check), as_json=as_json)
+        made = partial(edited, home, values=values, unset=unset)
+        _finish(home, made, as_json=as_json)
 
 
 def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
@@ -54,8 +56,7 @@ def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
     if gateway_runs(home):
         _tell(home, _asked(home, "/config/rollback", {"to": number}), as_json=as_json)
     else:
-        done = replaced(home, kept.text, check=_checker(home))
-        _finish(home, done, as_json=as_json)
+        _finish(home, partial(replaced, home, kept.text), as_json=as_json)
 
 
 def gateway_runs(home: Path) -> bool:
@@ -75,11 +76,15 @@ def _asked(home: Path, path: str, body: Mapping[str, Any]) -> ConfigChanged:
         return msgspec.convert(client.post(path, body), ConfigChanged)
     except ControlRefused as refused:
         if refused.status == 422:  # as it is told by whoever reads the file here
-            raise ConfigError(refused.reason) from None
+            raise ConfigError(f"{refused.reason}\n{_UNTOUCHED}") from None
         raise
 
 
-def _finish(home: Path, done: Edited, *, as_json: bool) -> None:
+def _finish(home: Path, made: Callable[..., Edited], *, as_json: bool) -> None:
+    try:
+        done = made(check=_checker(home))
+    except ConfigError as error:
+        raise ConfigError(f"{error}\n{_UNTOUCHED}") from None
     done.write()
     warnings = [*done.config.warnings]
     told = ConfigChanged(number=0, changes=list(done.changes), warnings=warnings)

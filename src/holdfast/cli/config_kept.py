@@ -15,6 +15,7 @@ from holdfast.config.difference import difference
 from holdfast.config.document import read_text
 from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.control.configuration_views import (
+    ConfigurationLine,
     ConfigurationList,
     ConfigurationView,
     compared,
@@ -43,7 +44,7 @@ def print_history(home: Path, *, limit: int, as_json: bool) -> None:
         (
             f"{each.number}{' *' if each.in_force else ''}",
             moment(each.at),
-            f"{safe(each.by)} ({each.source})",
+            _brought(each),
             _named(each.changed),
         )
         for each in listed.configurations
@@ -105,6 +106,12 @@ def _asked(
     if holder is not None and holder.purpose == "gateway":
         return msgspec.convert(ControlClient(Paths(home)).get(path), kind)
     return ask_store(home, read, purpose="reading the configurations")
+
+
+def _brought(each: ConfigurationLine) -> str:
+    """Who, and by which way, where that does not go without saying."""
+    by = safe(each.by)
+    return by if by.endswith(each.source) else f"{by} ({each.source})"
 
 
 def _named(keys: list[str]) -> str:

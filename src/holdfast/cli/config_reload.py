@@ -37,7 +37,8 @@ def _asked(home: Path) -> Reloaded:
         return msgspec.convert(client.post("/config/reload", {}), Reloaded)
     except ControlRefused as refused:
         if refused.status == 422:  # as it is told by whoever reads the file here
-            raise ConfigError(refused.reason) from None
+            still = "Nothing has changed: the last good configuration stays in force."
+            raise ConfigError(f"{refused.reason}\n{still}") from None
         raise
 
 

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.cli.output import print_json, print_table
 from holdfast.config import Shown, load, show
 from holdfast.control.client import ControlClient
-from holdfast.control.configuration_views import ConfigView
+from holdfast.control.configuration_views import ConfigView, KeyView
 from holdfast.core.effect import effect_of
 from holdfast.core.errors import HoldfastError
 from holdfast.service.lock import read_holder
@@ -20,30 +20,43 @@ _ANSWERS = 3.0  # seconds; what is shown is right without it, too
 
 def print_keys(home: Path, *, as_json: bool) -> None:
     keys = show(load(home))
-    waiting = _waiting(home)
+    running = _running(home)
     if as_json:
-        print_json({each.key: _facts(each, waiting) for each in keys})
+        print_json({each.key: _facts(each, running.get(each.key)) for each in keys})
         return
-    rows = [(each.key, effect_of(each.key), each.origin, _value(each, waiting)) for each in keys]
+    rows = [
+        (each.key, effect_of(each.key), each.origin, _value(each, running.get(each.key)))
+        for each in keys
+    ]
     print_table(("KEY", "CHANGES BY", "SET BY", "VALUE"), rows)
 
 
-def _facts(each: Shown, waiting: dict[str, Any]) -> dict[str, Any]:
+def _facts(each: Shown, running: KeyView | None) -> dict[str, Any]:
     facts = {"value": each.value, "origin": each.origin, "effect": effect_of(each.key)}
-    if each.key in waiting:
-        facts["in_force"] = waiting[each.key]
+    if running is not None and (running.waits or _differs(each, running)):
+        facts["in_force"] = running.in_force
     return facts
 
 
-def _value(each: Shown, waiting: dict[str, Any]) -> str:
+def _value(each: Shown, running: KeyView | None) -> str:
     value = _written(each.value)
-    if each.key not in waiting:
+    if running is None:
         return value
-    return f"{value}  (waits for a restart; in force: {_written(waiting[each.key])})"
+    if running.waits:
+        return f"{value}  (waits for a restart; in force: {_written(running.in_force)})"
+    if _differs(each, running):
+        return f"{value}  (the gateway that runs has {_written(running.value)}: {running.origin})"
+    return value
 
 
-def _waiting(home: Path) -> dict[str, Any]:
-    """What is in force in the place of keys that wait for a restart, if a gateway tells any."""
+def _differs(each: Shown, running: KeyView) -> bool:
+    """Whether the gateway was started with variables or options that this shell has not, or the
+    other way round: both have read the same file."""
+    return _written(each.value) != _written(running.value)
+
+
+def _running(home: Path) -> dict[str, KeyView]:
+    """What the gateway that runs says of each key, if there is one and it answers."""
     holder = read_holder(home)
     if holder is None or holder.purpose != "gateway":
         return {}
@@ -51,8 +64,7 @@ def _waiting(home: Path) -> dict[str, Any]:
         told = ControlClient(Paths(home), timeout=_ANSWERS).get("/config")
     except HoldfastError:
         return {}
-    view = msgspec.convert(told, ConfigView)
-    return {each.key: each.in_force for each in view.keys if each.waits}
+    return {each.key: each for each in msgspec.convert(told, ConfigView).keys}
 
 
 def _written(value: Any) -> str:

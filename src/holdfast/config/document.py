@@ -44,11 +44,7 @@ def parse_document(path: Path, text: str) -> Document:
     try:
         return Document(path=path, text=text, tree=tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise explain(
-            _syntax_place(path, str(error)),
-            f"this is not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}",
-            fix='write each key as `name = value`, and put texts in "quotes"',
-        ) from None
+        raise _no_toml(path, str(error)) from None
     except ValueError:  # which it raises for nothing else
         raise explain(str(path), "a number in it has thousands of digits") from None
     except RecursionError:
@@ -89,6 +85,20 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def _too_large(path: Path) -> ConfigError:
     return explain(str(path), f"it is larger than {LARGEST:,} bytes", fix="keep it smaller")
+
+
+def _no_toml(path: Path, message: str) -> ConfigError:
+    place, what = _syntax_place(path, message), re.sub(r" [(]at .*[)]$", "", message)
+    names = re.findall(r"'([^']*)'", what)
+    table = ".".join(name if re.fullmatch(r"[\w-]+", name) else f'"{name}"' for name in names)
+    if what.startswith("Cannot declare") and table:
+        twice = f"this is not TOML: [{table}] stands here for the second time"
+        return explain(place, twice, fix=f"put its keys under the first [{table}]")
+    if what.startswith("Cannot overwrite"):
+        twice = "this is not TOML: a key stands here for the second time"
+        return explain(place, twice, fix="keep one of the two")
+    fix = 'write each key as `name = value`, and put texts in "quotes"'
+    return explain(place, f"this is not TOML: {what}", fix=fix)
 
 
 def _syntax_place(path: Path, message: str) -> str:
