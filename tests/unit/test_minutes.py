@@ -4,19 +4,21 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.control.minutes import DAY, Minutes
 from holdfast.control.pace import pace
 from holdfast.core.facts import AgentFacts
-from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.message import AssistantMessage
+from holdfast.core.ids import CallId, SessionId, TurnId
+from holdfast.core.message import AssistantMessage, ToolMessage
 from holdfast.core.minute import MINUTE, Minute, Spread, joined
 from holdfast.core.prices import Price, cost
 from holdfast.core.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.tally import Tally
 from holdfast.store.sqlite import SqliteStore
 
+CALL = CallId("c")
 NOON = 1_800_000_000 // DAY * DAY + DAY // 2
 
 
@@ -69,6 +71,22 @@ def test_a_turn_is_counted_with_its_times_and_its_tokens() -> None:
     }
     tally.clear()
     assert tally.now(at=NOON).idle
+
+
+def test_what_was_used_before_a_cut_is_counted_with_the_model_that_replied_then() -> None:
+    """One that failed before any reply has used nothing, and makes no sum unknown."""
+    tally = Tally()
+    said = (
+        AssistantMessage(text="first", model="big"),
+        ToolMessage(call_id=CALL, name="t", text=""),
+    )
+    cut = msgspec.structs.replace(ended(TurnState.SUPERSEDED), messages=said[1:])
+    tally.ended(cut, started_at=NOON, first_at=None, said=said)
+    none = msgspec.structs.replace(cut, state=TurnState.FAILED, messages=(), usage=Usage())
+    tally.ended(none, started_at=NOON, first_at=None)
+    assert {model: used.output_tokens for model, used in tally.now(at=NOON).used.items()} == {
+        "big": 100
+    }
 
 
 def test_a_clock_that_was_set_back_makes_no_time_negative() -> None:

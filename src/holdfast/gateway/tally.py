@@ -1,9 +1,9 @@
 """The tally: what happened in the present minute and since the start, counted as it happens."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.core.histogram import Histogram
-from holdfast.core.message import AssistantMessage
+from holdfast.core.message import AssistantMessage, Message
 from holdfast.core.minute import Minute, Spread, joined_usage
 from holdfast.core.totals import OTHER_MODELS, Totals
 from holdfast.core.turn import NO_USAGE, EndTurn, TurnState, Usage
@@ -26,8 +26,16 @@ class Tally:
     def accepted(self) -> None:
         self._accepted += 1
 
-    def ended(self, end: EndTurn, *, started_at: float, first_at: float | None) -> None:
-        """A turn has ended, and that is durable. `first_at`: when its first word was there."""
+    def ended(
+        self,
+        end: EndTurn,
+        *,
+        started_at: float,
+        first_at: float | None,
+        said: Sequence[Message] = (),
+    ) -> None:
+        """A turn has ended, and that is durable. `first_at`: when its first word was there;
+        `said`: what was said before its end, where one that was cut has its last reply."""
         self._turns += 1
         self._ends[end.state] += 1
         if end.state is TurnState.FAILED:
@@ -36,8 +44,8 @@ class Tally:
             self._first.add(first_at - started_at)
         if end.state is TurnState.ANSWERED:
             self._whole.add(end.at - started_at)
-        if end.usage is not NO_USAGE:
-            model = _model_of(end)
+        if end.usage != NO_USAGE:
+            model = _model_of(end.messages) or _model_of(said)
             known = self._used.get(model)
             self._used[model] = end.usage if known is None else known + end.usage
 
@@ -98,9 +106,9 @@ class _Times:
         return Spread(count=self._count, total=self._total, worst=self._worst)
 
 
-def _model_of(end: EndTurn) -> str:
+def _model_of(messages: Sequence[Message]) -> str:
     """By whom it was answered last: one that fell back to another is counted there whole."""
-    for message in reversed(end.messages):
+    for message in reversed(messages):
         if isinstance(message, AssistantMessage):
             return message.model
     return ""

@@ -245,7 +245,8 @@ class Turn:
         self._house.memory.turn_ended(self.rows, end)
         # Of one that goes on from before, the first word was said then, and nobody noted when.
         first_at = self._screen.first_at if self.resumed is None else None
-        self._house.tally.ended(end, started_at=self._log.started_at, first_at=first_at)
+        said = self.agent.messages
+        self._house.tally.ended(end, started_at=self._log.started_at, first_at=first_at, said=said)
 
     async def ended(self) -> None:
         """Returns once what closed the turn is durable. After a failure, asking writes again."""
