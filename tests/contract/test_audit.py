@@ -208,6 +208,14 @@ async def test_rows_are_neither_changed_nor_taken_out(world: World) -> None:
     assert len(await rows(world)) == 3
 
 
+async def test_the_owner_is_one_person_wherever_they_act_from(world: World) -> None:
+    """Whoever looks for the operator finds what was asked on the page, too."""
+    for actor in ("web:default:owner", "api:default:me", OPERATOR, ANN):
+        await world.store.record_act(msgspec.structs.replace(act(1), actor=actor))
+    assert [row.actor for row in await rows(world)] == [OPERATOR, OPERATOR, OPERATOR, ANN]
+    assert (await world.store.verify_audit()).broken == ()
+
+
 async def test_old_rows_go_through_one_door_and_the_chain_holds_on(world: World) -> None:
     for number in range(5):
         await world.store.record_act(act(number))

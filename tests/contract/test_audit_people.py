@@ -55,7 +55,7 @@ async def test_a_configuration_that_comes_into_force_is_a_row_with_its_number(
     """Law 15: by whom, and which keys."""
     new = NewConfiguration(
         at=1.0,
-        by=OPERATOR,
+        by="command line",
         source=ConfigurationSource.SET,
         text="[agent]\n",
         changed=("agent.reasoning", "prices.x"),
@@ -65,5 +65,6 @@ async def test_a_configuration_that_comes_into_force_is_a_row_with_its_number(
     assert await world.store.keep_configuration(new) == number
     found = await rows(world, "configuration")
     assert (found[-1].actor, found[-1].subject) == (OPERATOR, str(number))
-    assert found[-1].facts == {"source": "set", "keys": "agent.reasoning, prices.x"}
+    keys = "agent.reasoning, prices.x"
+    assert found[-1].facts == {"source": "set", "by": "command line", "keys": keys}
     assert [row.subject for row in found].count(str(number)) == 1

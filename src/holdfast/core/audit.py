@@ -146,7 +146,7 @@ def actor_of(inbound: Inbound) -> str:
     if inbound.run is not None:
         return f"job:{inbound.run.job_id}"
     if child is not None:
-        return child.principal
+        return actor_named(child.principal)
     if source.author is Author.OPERATOR or source.platform in _OURS:
         return OPERATOR
     return f"{source.platform}:{source.account}:{source.user_id}"

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
 
-from holdfast.core.audit import Act, AuditKind, actor_named
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import PrincipalId
 from holdfast.core.job import (
     LONGEST_TEXT,
@@ -192,7 +192,7 @@ class Jobs:
         return await self.stop_work(job.id) or dropped > 0
 
     def _acting(self, kind: AuditKind, job_id: JobId, person: Person) -> Journal:
-        actor, at = actor_named(person.principal), self._clock.now()
+        actor, at = person.principal, self._clock.now()
         return self._store.acting(Act(kind=kind, actor=actor, at=at, subject=str(job_id)))
 
     async def stop_work(self, job_id: JobId) -> bool:

@@ -5,7 +5,7 @@ import re
 import apsw
 
 from holdfast.core.approval import ApprovalState
-from holdfast.core.audit import UNKNOWN, Act, AuditKind, Fact
+from holdfast.core.audit import UNKNOWN, Act, AuditKind, Fact, actor_named
 from holdfast.core.ids import CallId, TurnId
 from holdfast.core.message import Outcome, ToolMessage
 from holdfast.store.writes import audit, transcript
@@ -94,8 +94,8 @@ def _allowed(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> dict[st
         (place.turn_id, message.call_id),
     ).fetchone()
     if asked is not None and asked[1] == ApprovalState.APPROVED.value:
-        said = {"approval": asked[0], "by": asked[2], "scope": asked[3], "approved_at": asked[4]}
-        return {"allowed": "approved", **said}
+        said = {"approval": asked[0], "scope": asked[3], "approved_at": asked[4]}
+        return {"allowed": "approved", "by": actor_named(str(asked[2])), **said}
     if message.outcome in _NEVER_BEGAN:
         return {"allowed": "no"} if asked is None else {"allowed": "no", "approval": asked[0]}
     return {"allowed": _how(cursor, place.turn_id, message.call_id) or "without asking"}

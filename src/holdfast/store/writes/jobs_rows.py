@@ -3,7 +3,7 @@
 import apsw
 import msgspec
 
-from holdfast.core.audit import Act, AuditKind, actor_named
+from holdfast.core.audit import Act, AuditKind
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import PrincipalId, SessionKey
 from holdfast.core.inbox import Accepted, Inbound
@@ -38,7 +38,7 @@ def _audit(cursor: apsw.Cursor, job: Job, *, at: float) -> None:
         cursor,
         Act(
             kind=AuditKind.JOB_ADDED,
-            actor=actor_named(job.principal),
+            actor=job.principal,
             at=at,
             subject=str(job.id),  # which has its words, and they go with it
         ),

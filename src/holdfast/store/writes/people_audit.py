@@ -3,7 +3,7 @@
 import apsw
 
 from holdfast.core.approval import OPERATOR
-from holdfast.core.audit import DONE, GATEWAY, REFUSED, Act, AuditKind, actor_named
+from holdfast.core.audit import DONE, GATEWAY, REFUSED, Act, AuditKind
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.pairing import PairingChange, PairingKind, TurnAway
@@ -41,7 +41,7 @@ def paired(cursor: apsw.Cursor, change: PairingChange) -> None:
         cursor,
         Act(
             kind=_KINDS[change.kind],
-            actor=actor_named(change.by or let_in_by or GATEWAY),
+            actor=change.by or let_in_by or GATEWAY,
             at=change.at,
             subject=person or "",
             outcome=REFUSED if wrong else DONE,
