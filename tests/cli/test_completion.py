@@ -42,6 +42,7 @@ def test_sessions_are_offered_by_name(shared: GatewayProcess, cli: Cli) -> None:
     cli("ask", "--session", "orchard", "hi", **shared.where)
     assert offered("holdfast sessions show orc", environ=shared.where) == ["orchard"]
     assert offered("holdfast chat --session orc", environ=shared.where) == ["orchard"]
+    assert "1" in offered("holdfast config rollback ''", environ=shared.where)
 
 
 def test_nothing_is_offered_and_nothing_breaks_without_a_gateway(tmp_path: object) -> None:

@@ -21,12 +21,15 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_keys_are_set_without_a_gateway_and_say_when_they_hold(cli: Cli, home: Path) -> None:
-    done = cli("config", "set", "agent.max_steps", "40", "model.provider", "demo")
+    values = ("agent.max_steps", "40", "model.provider", "demo", "gateway.watch", "true")
+    done = cli("config", "set", *values)
     assert done.returncode == 0, done.stderr
     assert "agent.max_steps: 90 → 40\n  takes effect at the next turn" in done.stdout
+    assert "gateway.watch: true, as before; only holdfast.toml is another" in done.stdout
     assert "No gateway is running: it holds from the next start on." in done.stdout
     file = home / "holdfast.toml"
-    assert file.read_text() == '[agent]\nmax_steps = 40\n\n[model]\nprovider = "demo"\n'
+    agent, model, gateway = "[agent]\nmax_steps = 40\n", '[model]\nprovider = "demo"\n', "[gateway]"
+    assert file.read_text() == f"{agent}\n{model}\n{gateway}\nwatch = true\n"
     assert file.stat().st_mode & 0o777 == 0o600
     again = cli("config", "set", "agent.max_steps", "40", "--json")
     assert json.loads(again.stdout)["changes"] == []

@@ -6,6 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.options import configuration_numbered
 from holdfast.cli.output import json_option, print_json
 from holdfast.config import Config, ConfigError, load, schema
 from holdfast.core.home_files import CONFIG_FILE
@@ -143,8 +144,10 @@ def history(limit: int, as_json: bool) -> None:
 
 @command.command("diff")
 @home_option
-@click.argument("number", type=click.IntRange(min=1))
-@click.argument("other", type=click.IntRange(min=1), required=False)
+@click.argument("number", type=click.IntRange(min=1), shell_complete=configuration_numbered)
+@click.argument(
+    "other", type=click.IntRange(min=1), required=False, shell_complete=configuration_numbered
+)
 def diff(number: int, other: int | None) -> None:
     """Show what differs between two configurations.
 
@@ -161,7 +164,7 @@ def diff(number: int, other: int | None) -> None:
 @home_option
 @json_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=click.IntRange(min=1), shell_complete=configuration_numbered)
 def rollback(number: int, yes: bool, as_json: bool) -> None:
     """Put the holdfast.toml of an earlier configuration back.
 

@@ -16,7 +16,7 @@ from holdfast.cli.home import as_option
 from holdfast.cli.output import print_json
 from holdfast.config import ConfigError, load, prepare_home
 from holdfast.config.document import read_text
-from holdfast.config.editing import Edited, edited, replaced
+from holdfast.config.editing import Edited, KeyChange, edited, replaced
 from holdfast.config.keys import find_key, word_value
 from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.control.configuration_views import ConfigChanged
@@ -98,7 +98,7 @@ def _tell(home: Path, done: ConfigChanged, *, as_json: bool) -> None:
     for warning in done.warnings:
         click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
     for each in done.changes:
-        click.echo(f"{each.key}: {_shown(each.old)} → {_shown(each.new)}")
+        click.echo(_changed(each))
         if each.overridden_by:
             click.echo(f"  {each.overridden_by} goes before {CONFIG_FILE}: nothing changes by it")
         else:
@@ -118,6 +118,12 @@ def _tell_whole(home: Path, done: ConfigChanged) -> None:
     if done.waits:
         restart = f"holdfast gateway restart{as_option(home)}"
         click.echo(f"Waits for a restart: {', '.join(done.waits)}  ({restart})")
+
+
+def _changed(each: KeyChange) -> str:
+    if each.old == each.new:  # the default, which the file says now or says no more
+        return f"{each.key}: {_shown(each.new)}, as before; only {CONFIG_FILE} is another"
+    return f"{each.key}: {_shown(each.old)} → {_shown(each.new)}"
 
 
 def _shown(value: Any) -> str:

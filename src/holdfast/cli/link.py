@@ -3,13 +3,20 @@
 import click
 
 from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.options import viewer_named
 from holdfast.cli.output import json_option, print_json
 
 
 @click.command("link")
 @home_option
 @json_option
-@click.option("--viewer", default="", metavar="NAME", help="As who has the token NAME, to look.")
+@click.option(
+    "--viewer",
+    default="",
+    metavar="NAME",
+    shell_complete=viewer_named,
+    help="As who has the token NAME, to look.",
+)
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
 def command(as_json: bool, viewer: str, open_it: bool) -> None:
     """Print a link that opens the page, logged in. It works once."""

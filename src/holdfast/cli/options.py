@@ -1,9 +1,13 @@
 """Options that several commands share, and what the shell offers for them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 from click.shell_completion import CompletionItem
 
 MODES = ("interrupt", "queue", "steer")
+_PATIENCE = 1.0  # seconds that whoever presses Tab waits for a gateway
 
 
 def session_named(
@@ -19,3 +23,39 @@ def session_named(
         for name, title in names.items()
         if name.startswith(incomplete)
     ]
+
+
+def viewer_named(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of viewers' tokens."""
+    names = [str(each["name"]) for each in _told(ctx, "/tokens").get("tokens", ())]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def configuration_numbered(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Numbers of the newest configurations, with what each of them changed."""
+    kept = _told(ctx, "/config/history?limit=20").get("configurations", ())
+    return [
+        CompletionItem(str(each["number"]), help=", ".join(each["changed"]))
+        for each in kept
+        if str(each["number"]).startswith(incomplete)
+    ]
+
+
+def _told(ctx: click.Context, path: str) -> Mapping[str, Any]:
+    """What the gateway that runs answers; nothing where there is none."""
+    from holdfast.cli.home import chosen_home  # noqa: PLC0415 - only when Tab is pressed
+    from holdfast.control.client import ControlClient  # noqa: PLC0415 - as above
+    from holdfast.core.errors import HoldfastError  # noqa: PLC0415 - as above
+    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+
+    with ctx.scope():
+        home = chosen_home()
+    try:
+        told: Mapping[str, Any] = ControlClient(Paths(home), timeout=_PATIENCE).get(path)
+    except HoldfastError:
+        return {}
+    return told

@@ -5,6 +5,7 @@ from datetime import datetime
 import click
 
 from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.options import viewer_named
 from holdfast.cli.output import json_option, print_json, print_table
 
 
@@ -76,13 +77,13 @@ def list_tokens(as_json: bool) -> None:
         click.echo("There is none but the owner's, which `holdfast token` prints.")
         return
     rows = [(token["name"], token["role"], _since(token["made_at"])) for token in listed["tokens"]]
-    print_table(("name", "role", "since"), rows)
+    print_table(("NAME", "ROLE", "SINCE"), rows)
 
 
 @command.command("revoke")
 @home_option
 @json_option
-@click.argument("name")
+@click.argument("name", shell_complete=viewer_named)
 def revoke(as_json: bool, name: str) -> None:
     """End a token, with every login that came of it, at once."""
     revoked = _ask("/tokens/revoke", {"name": name})
