@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.config import ConfigError, load, schema
-from holdfast.config.editing import Edited, changed_keys, edited, replaced
+from holdfast.config.editing import ChangedMeanwhile, Edited, changed_keys, edited, replaced
 from holdfast.config.keys import find_key, key_names, word_value
 from holdfast.core.effect import Effect, effect_of
 
@@ -130,7 +130,7 @@ def test_a_whole_text_is_put_in_place_of_the_other_and_a_change_meanwhile_is_kep
     done = replaced(home, "[gateway]\nport = 1\n", check=lambda text: load(home, {}, text=text))
     assert changed_keys(MINE, done.after) == tuple(each.key for each in done.changes)
     (home / "holdfast.toml").write_text("# somebody else's\n")
-    with pytest.raises(ConfigError, match="somebody else"):
+    with pytest.raises(ChangedMeanwhile, match="somebody else"):
         done.write()
     assert (home / "holdfast.toml").read_text() == "# somebody else's\n"
 

@@ -24,6 +24,10 @@ Check = Callable[[str], Config]
 Names = tuple[str, ...]
 
 
+class ChangedMeanwhile(ConfigError):
+    """Somebody else has written the file since it was read, and it is left as it is."""
+
+
 class KeyChange(msgspec.Struct, frozen=True, kw_only=True):
     """One key before and after; a secret's value is its reference.
 
@@ -51,7 +55,7 @@ class Edited:
     def write(self) -> None:
         """Whole or not at all. Refused where somebody has changed the file meanwhile."""
         if (read_text(self.path) or "") != self.before:
-            raise ConfigError(
+            raise ChangedMeanwhile(
                 f"{self.path} was changed by somebody else just now, and is left as it is: "
                 "look at it, and try again"
             )

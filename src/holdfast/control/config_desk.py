@@ -93,6 +93,7 @@ class ConfigDesk:
 
 
 async def _answer(asked: Awaitable[object]) -> web.Response:
+    from holdfast.config.editing import ChangedMeanwhile  # noqa: PLC0415 - see the desk
     from holdfast.config.whole_file import NotWritten  # noqa: PLC0415 - see the desk
     from holdfast.control.configuring import NoSuchNumber, StaleRead  # noqa: PLC0415 - see the desk
 
@@ -100,7 +101,7 @@ async def _answer(asked: Awaitable[object]) -> web.Response:
         answer = await asked
     except NoSuchNumber as error:
         raise web.HTTPNotFound(text=str(error)) from None
-    except (StaleRead, NotWritten) as error:
+    except (StaleRead, ChangedMeanwhile, NotWritten) as error:
         raise web.HTTPConflict(text=str(error)) from None
     except ConfigError as error:
         raise web.HTTPUnprocessableEntity(text=str(error)) from None

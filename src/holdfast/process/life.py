@@ -149,6 +149,8 @@ class Life:
         reloader = self._begun.reloader
         if reloader is None or not self._begun.ready:
             return  # what it starts with was read a moment ago, and is looked at again when ready
+        if self._departure.order is not None:
+            return  # who comes next reads the file
         await reloader.take_over(by="SIGHUP", source=ConfigurationSource.RELOAD)
 
     async def _restart(self, order: StopOrder) -> None:

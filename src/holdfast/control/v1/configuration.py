@@ -7,6 +7,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.config import ConfigError
+from holdfast.config.editing import ChangedMeanwhile
 from holdfast.config.whole_file import NotWritten
 from holdfast.control.configuration_views import ConfigChange, Number, RollbackAsked
 from holdfast.control.configuring import NoSuchNumber, StaleRead
@@ -65,7 +66,7 @@ async def _told(asked: Awaitable[T]) -> T:
         return await asked
     except NoSuchNumber as error:
         raise not_found(str(error)) from None
-    except StaleRead as error:
+    except (StaleRead, ChangedMeanwhile) as error:
         raise conflict(str(error), code="changed_meanwhile") from None
     except NotWritten as error:
         raise conflict(str(error), code="not_written") from None
