@@ -14,7 +14,7 @@ import { STATES, StateBadge } from "./turn_state.js";
 
 const EVERY = 10; // seconds, where nothing is heard
 const PAGE = 50;
-const ORDERS = { "": "newest first", slowest: "slowest first" };
+const ORDERS = { "": "Newest first", slowest: "Slowest first" };
 
 const COLUMNS = [
   { name: "began", label: "Began", of: ({ id, started_at }) => html`<a href=${turnAddress(id)}><${Moment} at=${started_at} /></a>` },
@@ -34,23 +34,30 @@ function List({ page }) {
   const { state = "", order = "", before = "" } = asked();
   const { value, problem } = useFetched(page.stirs, () => api.turns({ state, order, before, limit: PAGE }), EVERY, [state, order, before]);
   const choose = (change) => ask(page, "turns", { state, order, ...change });
-  return html`<section class="card" aria-label="Turns">
+  return html`
     <div class="filters">
-      <${Choice} label="State" value=${state} choices=${{ "": "all", ...STATES, open: "running or waiting" }} onChoose=${(chosen) => choose({ state: chosen })} />
+      <${Choice} label="State" value=${state} choices=${{ "": "All", ...STATES, open: "running or waiting" }} onChoose=${(chosen) => choose({ state: chosen })} />
       <${Choice} label="Order" value=${order} choices=${ORDERS} onChoose=${(chosen) => choose({ order: chosen })} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
-    ${value && html`<${Found} value=${value} state=${state} order=${order} before=${before} />`}
-  </section>`;
+    ${value && html`<section class="card flush" aria-label="Turns"><${Found} value=${value} state=${state} order=${order} before=${before} /></section>`}`;
 }
 
 function Found({ value: { turns, more }, state, order, before }) {
-  if (!turns.length) return html`<p class="quiet-text">${state ? "No turn stands so among the last." : "Nobody has asked for anything yet. Every message begins a turn, and each is listed here."}</p>`;
+  if (!turns.length) return html`<${Nothing} state=${state} />`;
   const older = more && !order && addressOf("turns", { state, before: turns.at(-1).id });
   return html`
     <${Rows} label="Turns" columns=${COLUMNS} rows=${turns} keyOf=${({ id }) => id} />
     <${Pages} newest=${before && addressOf("turns", { state })} older=${older} />`;
+}
+
+function Nothing({ state }) {
+  if (state) return html`<div class="teaches"><p><strong>No turn stands so among the last.</strong></p><p><a href=${addressOf("turns")}>Show them all</a></p></div>`;
+  return html`<div class="teaches">
+    <p><strong>Nobody has asked for anything yet.</strong></p>
+    <p>Every message begins a turn, or joins one, and each is listed here. <a href="#/new">Begin a chat</a> on this page, or see how <a href="#/platforms">the platforms</a> are.</p>
+  </div>`;
 }
 
 function Place({ session_id, title, platform }) {

@@ -1,13 +1,13 @@
 // The waterfall: every line of a turn as a bar over one time axis, walked by the arrow keys.
 import { Observed, useObserved } from "../observed.js";
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
+import { useNarrow } from "../view/narrow.js";
 import { axisOf, between } from "./axis.js";
 import { lasting } from "./figures.js";
 import { LineRows } from "./line_rows.js";
 import { Sentence } from "./span_words.js";
 
 const CHUNK = 60; // lines that are drawn together
-const NARROW = matchMedia("(max-width: 760px)");
 const WORKS = ["model", "tool", "compaction"];
 
 /** Which line is pointed at: to draw its figures draws none of the lines again. */
@@ -26,7 +26,8 @@ export function Waterfall({ turn, lines, now, session }) {
   const pointed = useMemo(() => new Pointed(), []);
   const [opened, setOpened] = useState(null);
   const [stop, setStop] = useState(null); // where the tabulator comes in
-  const axis = useMemo(() => axisFor(lines, turn.started_at, now), [lines, now]);
+  const narrow = useNarrow();
+  const axis = useMemo(() => axisFor(lines, turn.started_at, now, narrow ? 26 : 13), [lines, now, narrow]);
   const known = lines.some(({ key }) => key === stop) ? stop : lines[0]?.key;
   const chunks = useGrowing(useMemo(() => chunked(lines), [lines]));
   const lineAt = ({ target }) => lines.find(({ key }) => key === target.closest("[data-key]")?.dataset.key) ?? null;
@@ -76,12 +77,12 @@ function useGrowing(chunks) {
   return chunks.slice(0, drawn);
 }
 
-function axisFor(lines, origin, now) {
+function axisFor(lines, origin, now, apart) {
   const end = ({ to }) => to ?? now;
   const stretches = (wanted) => lines.filter(wanted).map((line) => [line.from, end(line)]);
   return axisOf({
     origin,
-    apart: NARROW.matches ? 26 : 13,
+    apart,
     from: Math.min(...lines.map(({ from }) => from)),
     to: Math.max(...lines.map(end)),
     busy: stretches(({ kind }) => WORKS.includes(kind)),
@@ -105,7 +106,7 @@ function Scale({ axis }) {
 }
 
 function clock(since) {
-  const figure = lasting(Math.abs(Number(since.toFixed(3)))).replace(/ 0 (s|min)$/, "");
+  const figure = lasting(Math.abs(Number(since.toFixed(3))));
   return since < 0 ? `−${figure}` : figure;
 }
 

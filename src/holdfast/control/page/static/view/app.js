@@ -1,20 +1,19 @@
 // The whole page: what there is at the side, the conversation or a view, and what is said about both.
 import { useObserved } from "../observed.js";
-import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { html } from "../vendor/preact-htm.module.js";
 import { Board } from "./board.js";
 import { Chat } from "./chat.js";
 import { Dialog } from "./dialog.js";
 import { useKeys } from "./keys.js";
 import { Login } from "./login.js";
+import { useNarrow } from "./narrow.js";
 import { Panel } from "./panel.js";
 import { Sidebar } from "./sidebar.js";
-
-const NARROW = matchMedia("(max-width: 760px)");
 
 export function App({ page }) {
   useObserved(page);
   useKeys(page);
-  const narrow = useMatch(NARROW);
+  const narrow = useNarrow();
   if (page.stranger) return html`<${Login} />`;
   const covered = narrow && page.drawer;
   return html`
@@ -33,14 +32,4 @@ export function App({ page }) {
 function toMiddle(event) {
   event.preventDefault();
   document.querySelector(".composer textarea, .board h1")?.focus();
-}
-
-function useMatch(query) {
-  const [matches, setMatches] = useState(query.matches);
-  useEffect(() => {
-    const change = () => setMatches(query.matches);
-    query.addEventListener("change", change);
-    return () => query.removeEventListener("change", change);
-  }, [query]);
-  return matches;
 }

@@ -20,8 +20,8 @@ export function lasted(seconds) {
   if (seconds < 0.95) return `${Math.max(1, Math.round(seconds * 10)) / 10} s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
-  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
+  const [one, other, parts] = whole < 3600 ? ["min", "s", whole] : ["h", "min", Math.floor(whole / 60)];
+  return `${Math.floor(parts / 60)} ${one}${parts % 60 ? ` ${parts % 60} ${other}` : ""}`;
 }
 
 export function size(bytes) {
