@@ -35,11 +35,14 @@ WORK = Address(platform="simulated", account="work", chat_id="x")
 class Reloading:
     """A home with its gateway, and who reads its file again."""
 
-    def __init__(self, home: Path, world: World, reloader: Reloader) -> None:
+    def __init__(
+        self, home: Path, world: World, reloader: Reloader, outfitting: Outfitting
+    ) -> None:
         self.file = home / "holdfast.toml"
         self.env = home / ".env"
         self.world = world
         self.reloader = reloader
+        self.outfitting = outfitting
 
     async def read(self, toml: str, **variables: str) -> Reloaded:
         self.file.write_text(BEGUN + toml)
@@ -72,19 +75,20 @@ async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
             config.settings, home=home, store=world.store, notes=notes, clock=Clock()
         )
         model = await chosen(config)
+        outfitting = Outfitting(
+            pool, workshop, token=Secret("the-token"), model=model, by=config.settings.model
+        )
         reloader = Reloader(
             config,
             gateway=world.gateway,
-            outfitting=Outfitting(
-                pool, workshop, token=Secret("the-token"), model=model, by=config.settings.model
-            ),
+            outfitting=outfitting,
             keeping=world.store,
             claims=AccountClaims(tmp_path / "claims", home=home, identities={}),
             clock=Clock(),
             new_id=world.new_id,
         )
         await reloader.keep_beginning()
-        yield Reloading(home, world, reloader)
+        yield Reloading(home, world, reloader, outfitting)
         await world.stop()
 
 
@@ -141,10 +145,13 @@ async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(
     assert reloading.world.gateway.house.settings is settings
     assert "line 4" in reloading.reloader.facts.problem
     assert reloading.codes == {"config_invalid": Level.WARNING}
-    # A model that is described and could not be called is no better than a wrong word.
+    # A model that is described and could not be called is no better than a wrong word; and the one
+    # that is in force is not chosen again for it, which may be another by then.
+    model = await reloading.outfitting.model_of(reloading.reloader.config)
     spare = '[[model.fallbacks]]\nprovider = "openai"\nname = "m"\napi_key = "env:SPARE"\n'
     with pytest.raises(ConfigError, match="key"):
         await reloading.read(spare, SPARE="no key has spaces")
+    assert await reloading.outfitting.model_of(reloading.reloader.config) is model
     assert reloading.world.gateway.house.settings is settings
     mended = await reloading.read("[agent]\nmax_steps = 8\n")
     assert (mended.number, reloading.codes) == (2, {})

@@ -18,8 +18,8 @@ _SPARE = "model.fallbacks["
 
 
 class Outfitting:
-    """Owns which model was chosen last: where nothing changed that it was chosen by, it is not
-    chosen again, or a server that happens to be away would hand every chat to another model."""
+    """Owns which model is in force: where nothing changed that it was chosen by, it is not chosen
+    again, or a server that happens to be away would hand every chat to another model."""
 
     def __init__(
         self,
@@ -37,10 +37,14 @@ class Outfitting:
         self._chosen_by = by
 
     async def model_of(self, config: Config) -> Chosen:
-        if config.settings.model != self._chosen_by:
-            self._model = await chosen(config)
-            self._chosen_by = config.settings.model
-        return self._model
+        if config.settings.model == self._chosen_by:
+            return self._model
+        return await chosen(config)
+
+    def keep(self, outfit: Outfit, *, by: ModelSettings) -> None:
+        """This one is in force now; what was chosen for another that came to nothing is not."""
+        self._model = Chosen(settings=outfit.settings.model, choice=outfit.model)
+        self._chosen_by = by
 
     def outfit(
         self,

@@ -15,7 +15,7 @@ from holdfast.config.loading import load_again
 from holdfast.core.child import HOUSE
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.door import BUILT_IN
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.kept_configuration import (
     ConfigurationSource,
@@ -79,8 +79,11 @@ class Reloader:
 
     async def keep_beginning(self) -> None:
         """What this process began with gets its number; to be called once, when it is ready."""
-        async with self._turn:
-            await self._keep_beginning()
+        try:
+            async with self._turn:
+                await self._keep_beginning()
+        except StoreError as error:  # the next change keeps it, before its own
+            log.warning("The configuration is not kept: %s", error, extra={"action": "config_kept"})
 
     async def reload(
         self, *, by: str, source: ConfigurationSource, first: Callable[[], None] | None = None
@@ -186,6 +189,7 @@ class Reloader:
     ) -> None:
         """Without an await: nobody sees half of it."""
         self._claims.know(identities(new))
+        self._outfitting.keep(outfit, by=new.settings.model)
         self._gateway.adopt(outfit)
         for platform in opened:
             self._gateway.accounts.put(platform)
