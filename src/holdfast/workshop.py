@@ -10,7 +10,7 @@ from holdfast.agent.memory.providers import BUILT_IN
 from holdfast.agent.memory.tool import MemoryTool
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock, Store, Tool
-from holdfast.core.settings import Settings
+from holdfast.core.settings import BrowserSettings, Settings
 from holdfast.runner.workspace import Workspace
 from holdfast.tools.browser.browsers import Browsers
 from holdfast.tools.browser.tool import BrowserTool, can_browse
@@ -28,30 +28,23 @@ class Workshop:
 
     def __init__(
         self,
-        settings: Settings,
+        browser: BrowserSettings,
         *,
         home: Path,
         store: Store,
         notes: Notes,
         clock: Clock,
-        sends: bool = False,  # a platform of this gateway takes messages that nobody fetches
-        sends_files: bool = False,  # and one of them files
     ) -> None:
-        self._settings = settings
-        self._sends = sends
-        self._sends_files = sends_files
+        self._chromium = browser.chromium
         self._home = home
         self._store = store
         self._notes = notes
         self._clock = clock
-        self.browsers = Browsers(home, settings.browser, keep=self._keep)
-
-    @property
-    def toolbox(self) -> Toolbox:
-        return self.toolbox_for(self._settings, sends=self._sends, sends_files=self._sends_files)
+        self.browsers = Browsers(home, browser, keep=self._keep)
 
     def toolbox_for(self, settings: Settings, *, sends: bool, sends_files: bool) -> Toolbox:
-        """What agents get by other settings than it was made with."""
+        """What agents get by these settings. `sends`: a platform of this gateway takes messages
+        that nobody fetches; `sends_files`: and one of them files."""
         tools: list[Tool] = [
             *default_tools(settings.runner),
             *([SendFile()] if sends_files else []),
@@ -73,7 +66,7 @@ class Workshop:
 
     @property
     def _can_browse(self) -> bool:
-        return can_browse(self._settings.browser.chromium)
+        return can_browse(self._chromium)
 
     def _offered(self, toolset: str, providers: Sequence[str], *, sends: bool) -> bool:
         if toolset == MemoryTool.toolset:

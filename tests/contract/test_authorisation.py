@@ -247,13 +247,7 @@ def test_a_refusal_names_the_key_that_would_allow_it() -> None:
 async def test_every_tool_is_in_the_table(house: World, tmp_path: Path) -> None:
     """An agent can do no more than the person it works for: each tool says by what right."""
     notes = Notes(house.store, clock=Clock(), redact=Redaction([]), room=1000)
-    shop = Workshop(
-        Settings(),
-        home=tmp_path,
-        store=house.store,
-        notes=notes,
-        clock=Clock(),
-        sends=True,
-        sends_files=True,
-    )
-    assert {schema.name for schema in shop.toolbox.schemas} | {"browser"} == set(TOOLS_BY)
+    every = Settings()
+    shop = Workshop(every.browser, home=tmp_path, store=house.store, notes=notes, clock=Clock())
+    toolbox = shop.toolbox_for(every, sends=True, sends_files=True)
+    assert {schema.name for schema in toolbox.schemas} | {"browser"} == set(TOOLS_BY)

@@ -72,7 +72,7 @@ async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
     async with ModelPool() as pool:
         notes = Notes(world.store, clock=Clock(), redact=str, room=1000)
         workshop = Workshop(
-            config.settings, home=home, store=world.store, notes=notes, clock=Clock()
+            config.settings.browser, home=home, store=world.store, notes=notes, clock=Clock()
         )
         model = await chosen(config)
         outfitting = Outfitting(

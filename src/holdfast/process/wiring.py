@@ -126,7 +126,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
         platforms: list[Platform] = [api, WebPlatform(), *doors]
         files = WorkspaceFiles(config.home)
         workshop = Workshop(
-            config.settings, home=config.home, store=store, notes=notes, clock=self.clock
+            config.settings.browser, home=config.home, store=store, notes=notes, clock=self.clock
         )
         by, claims = config.settings.model, self._claims()
         outfitting = Outfitting(pool, workshop, token=self.token, model=model, by=by)
