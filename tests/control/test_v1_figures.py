@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.control.test_v1_approvals import SUDO, asked
 from tests.control.v1 import V1
 
 LONG = """[tool terminal {"command": "seq 1 4000"}] [then] [text **counted**]"""
@@ -39,6 +40,17 @@ async def test_a_gist_says_what_was_said_last_and_what_it_took(v1: V1) -> None:
     )
     assert gist["usage"]["output_tokens"] > 0
     assert (gist["cost"], gist["queued"]) == (None, 0)
+
+
+async def test_a_gist_has_what_a_turn_took_that_still_waits(v1: V1) -> None:
+    session = await v1.open()
+    message = await v1.say(session, SUDO)
+    approval = await asked(v1, session)
+    (row,) = (await v1.get("/sessions", ids=session, gist="true"))["sessions"]
+    (turn,) = (await v1.get(f"/sessions/{session}/turns"))["turns"]
+    assert row["gist"]["usage"] == turn["usage"] and turn["usage"]["input_tokens"] > 0
+    await v1.ask("POST", f"/approvals/{approval['id']}", json={"answer": "deny"})
+    await v1.end(message)
 
 
 async def test_what_a_tool_printed_can_be_had_cut(v1: V1) -> None:

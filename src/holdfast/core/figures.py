@@ -11,8 +11,8 @@ from holdfast.core.turn import Usage
 
 
 class SessionGist(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list says of a session besides its row. `usage`: of its turns that have ended, and of
-    what was done beside them."""
+    """What a list says of a session besides its row. `usage`: of its turns, of an open one its
+    steps so far, and of what was done beside them."""
 
     session_id: SessionId
     said: str  # the last words, or their beginning

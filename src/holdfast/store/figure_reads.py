@@ -72,8 +72,18 @@ def figures(
 def _gist(cursor: apsw.Cursor, session_id: SessionId) -> SessionGist:
     row = cursor.execute(_SAID, (session_id, _SHOWN, _LATE)).fetchone()
     by, said = ("", "") if row is None else (_SPEAKERS[str(row[0])], str(row[1]))
-    usage = session_reads.session_usage(cursor, session_id)
+    usage = session_reads.session_usage(cursor, session_id) + _open_used(cursor, session_id)
     return SessionGist(session_id=session_id, said=said, by=by, usage=usage)
+
+
+def _open_used(cursor: apsw.Cursor, session_id: SessionId) -> Usage:
+    """A turn that has not ended has its sum nowhere but in its steps."""
+    (used,) = cursor.execute(
+        f"SELECT {_USED} FROM turns t JOIN steps p ON p.turn_id = t.id"
+        " WHERE t.session_id = ? AND t.state = 'open'",
+        (session_id,),
+    ).fetchall()
+    return rows.usage(used)
 
 
 def _turn_used(cursor: apsw.Cursor, turn_id: TurnId) -> Mapping[str, Usage]:
