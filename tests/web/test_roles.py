@@ -7,6 +7,23 @@ from tests.web.conftest import Visit
 
 from holdfast.control.client import ControlClient
 
+VIEWS = (
+    "overview",
+    "sessions",
+    "turns",
+    "approvals",
+    "processes",
+    "platforms",
+    "outbox/state=all",
+    "jobs",
+    "logs",
+    "audit",
+    "settings",
+    "settings/prices",
+    "settings/history",
+    "restarts",
+)
+
 
 def offered(page: Any) -> list[str]:
     """What the page shows that would change something."""
@@ -50,6 +67,14 @@ def test_a_viewer_logs_in_by_their_token_reads_along_and_is_offered_no_change(
 
     owner.ask("[text and this one live]")
     ann.replies.nth(1).wait_for()
+
+    for view in VIEWS:
+        ann.page.goto(f"{gateway.address}/#/{view}")
+        ann.page.locator(".board .views > *").first.wait_for(state="attached")
+        ann.page.locator(".board .quiet-text", has_text="Loading").first.wait_for(state="detached")
+        assert offered(ann.page) == [], view
+        assert ann.page.locator(".board .problem").count() == 0, view
+    assert ann.page.get_by_text("You look on as a viewer").is_visible()
 
     ControlClient(gateway.paths).post("/tokens/revoke", {"name": "ann"})
     ann.page.locator(".login").wait_for()

@@ -30,7 +30,7 @@ function Jobs({ page }) {
   const offset = Number(asked().offset ?? 0) || 0;
   const { value, problem } = useFetched(page.stirs, () => api.jobs({ limit: PAGE, offset }), EVERY, [offset]);
   return html`
-    ${!making && html`<div class="filters"><button type="button" class="quiet outlined" data-changes onClick=${() => setMaking(true)}>
+    ${!making && html`<div class="filters" data-changes><button type="button" class="quiet outlined" onClick=${() => setMaking(true)}>
       <${Icon} name="plus" /> Add a job
     </button></div>`}
     ${making && html`<${JobForm} title="A new job" verb="Add" act=${add} onClose=${() => setMaking(false)} />`}

@@ -14,7 +14,7 @@ import { useKeptRow, useWindow } from "./windowed.js";
 export { Opened } from "./session.js";
 
 const STATES = {
-  "": "any", running: "running", waiting: "waiting for a person", queued: "with queued messages", idle: "idle", suspended: "suspended", ended: "ended",
+  "": "All", running: "running", waiting: "waiting for a person", queued: "with queued messages", idle: "idle", suspended: "suspended", ended: "ended",
 };
 
 export function View({ page }) {
@@ -50,7 +50,7 @@ function kept(page) {
 
 function platforms({ status }, list, chosen) {
   const names = new Set(["web", "api", ...(status?.platforms ?? []).map(({ name }) => name), ...list.platforms, chosen].filter(Boolean));
-  return { "": "any", ...Object.fromEntries([...names].map((name) => [name, name])) };
+  return { "": "All", ...Object.fromEntries([...names].map((name) => [name, name])) };
 }
 
 function Found({ list, narrowed }) {

@@ -13,6 +13,7 @@ export function Footer({ page }) {
         <${Icon} name="shield" /> Not sandboxed <span class="why">${status.why_unsandboxed}</span>
       </span>`}
       ${!going && html`<button type="button" class="link" data-changes onClick=${() => page.set({ dialog: { kind: "restart" } })}>Restart…</button>`}
+      ${page.viewer && html`<span title="You see everything here as a viewer, and change nothing.">You look on as a viewer</span>`}
       <span class="version">Holdfast ${status.version}</span>
     `}
   </footer>`;
