@@ -22,7 +22,7 @@ from holdfast.core.ids import DeliveryId
 from holdfast.core.inbox import Inbound
 from holdfast.core.outbox import Address
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.settings import PlatformSettings, Settings
 from holdfast.core.source import Source
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
 from holdfast.core.tool import Replay
@@ -68,6 +68,28 @@ async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_no
     assert row.session_id == await world.only_session() and row.turn_id is not None
     assert row.words == {"arguments": '{"for": "crabs"}'}
     assert row.facts["allowed"] == "without asking"
+
+
+async def test_who_steers_a_turn_asks_for_what_it_does_from_then_on(
+    tmp_path: Path, call: Call
+) -> None:
+    """Also where the name of one is the beginning of the other's."""
+    world = World(tmp_path / "state.db")
+    people = PlatformSettings(allow=("ann", "anna"))
+    world.settings = Settings(platforms={"simulated": people})
+    await world.start()
+    lever = world.levers[Replay.SAFE]
+    lever.go.clear()
+    world.model.say([call(Replay.SAFE)], [call(Replay.SAFE)], "done")
+    world.say("paint it", user="anna")
+    await lever.was_pulled(1)
+    source = Source(platform="simulated", account="default", chat_id="home", user_id="ann")
+    steer = Inbound(source=source, text="/steer in green", event_id="e9", message_id="m9")
+    await world.gateway.intake.accept(steer)
+    lever.go.set()
+    await world.sent(1)
+    assert [row.actor for row in await rows(world, "tool")] == [f"{ANN}a", f"{ANN}a, {ANN}"]
+    await world.stop()
 
 
 async def test_what_a_model_calls_a_tool_that_there_is_not_is_a_word_of_it(

@@ -108,8 +108,9 @@ def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: User
     # From here on what the turn does is done for them, too.
     actor, _ = audit.asker(cursor, inbox_id)
     cursor.execute(
-        "UPDATE turns SET asked_by = asked_by || ', ' || ?2"
-        " WHERE id = ?1 AND instr(asked_by, ?2) = 0",
+        # As a whole name: that of one may be the beginning of another's.
+        "UPDATE turns SET asked_by = ltrim(asked_by || ', ' || ?2, ', ')"
+        " WHERE id = ?1 AND instr(', ' || asked_by || ', ', ', ' || ?2 || ', ') = 0",
         (place.turn_id, actor),
     )
 
