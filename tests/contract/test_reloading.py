@@ -36,13 +36,20 @@ class Reloading:
     """A home with its gateway, and who reads its file again."""
 
     def __init__(
-        self, home: Path, world: World, reloader: Reloader, outfitting: Outfitting
+        self,
+        home: Path,
+        world: World,
+        reloader: Reloader,
+        outfitting: Outfitting,
+        anew: Callable[[], Reloader],
     ) -> None:
+        """`anew`: another reader, of what was read before this one."""
         self.file = home / "holdfast.toml"
         self.env = home / ".env"
         self.world = world
         self.reloader = reloader
         self.outfitting = outfitting
+        self.anew = anew
 
     async def read(self, toml: str, **variables: str) -> Reloaded:
         self.file.write_text(BEGUN + toml)
@@ -78,7 +85,8 @@ async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
         outfitting = Outfitting(
             pool, workshop, token=Secret("the-token"), model=model, by=config.settings.model
         )
-        reloader = Reloader(
+        anew = partial(
+            Reloader,
             config,
             gateway=world.gateway,
             outfitting=outfitting,
@@ -87,8 +95,9 @@ async def reloading(tmp_path: Path) -> AsyncIterator[Reloading]:
             clock=Clock(),
             new_id=world.new_id,
         )
+        reloader = anew()
         await reloader.keep_beginning()
-        yield Reloading(home, world, reloader, outfitting)
+        yield Reloading(home, world, reloader, outfitting, anew)
         await world.stop()
 
 
@@ -215,6 +224,22 @@ async def test_a_file_that_becomes_a_link_is_followed_to_where_it_leads(
                 reloading.file.unlink()
                 reloading.file.symlink_to(kept)
             await until(partial(in_force_is, steps))
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
+async def test_what_is_saved_while_a_process_starts_is_not_passed_over(
+    reloading: Reloading, until: Until
+) -> None:
+    """Between the reading of the file and the watch on it lies the whole start."""
+    reloading.file.write_text(f"{BEGUN}[agent]\nmax_steps = 6\n")
+    following = FileFollowing(reloading.anew(), wanted=lambda: True)
+    task = asyncio.create_task(following.run())
+    try:
+        house = reloading.world.gateway.house
+        await until(lambda: house.settings.agent.max_steps == 6)
     finally:
         task.cancel()
         await asyncio.wait([task])

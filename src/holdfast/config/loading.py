@@ -19,6 +19,7 @@ from holdfast.config.provider import find_provider
 from holdfast.config.references import resolve
 from holdfast.config.rules import check_rules
 from holdfast.config.shape import check
+from holdfast.config.trace import Trace, files_of, trace_of
 from holdfast.config.variables import apply_variables
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.secret import Secret
@@ -45,6 +46,7 @@ class Config:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     overrides: Mapping[str, object] = field(default_factory=dict)  # what the command line said
     text: str = field(default="", repr=False)  # of the file that it was made of
+    trace: Trace = field(default=(), repr=False, compare=False)  # of its files, before any was read
 
     def secret(self, path: str) -> Secret | None:
         """The secret a key refers to; None: the key is empty or its part is not enabled."""
@@ -67,6 +69,7 @@ def load(
     service may have been given what this shell has not.
     """
     environ = os.environ if environ is None else environ
+    trace = trace_of(files_of(home))
     dotenv = read_dotenv(home / ENV_FILE)
     path = home / CONFIG_FILE
     draft = Draft(read_document(path) if text is None else parse_document(path, text))
@@ -91,6 +94,7 @@ def load(
         environ=MappingProxyType(dict(environ)),
         overrides=MappingProxyType(dict(overrides or {})),
         text=draft.text,
+        trace=trace,
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
+from holdfast.config.trace import Trace, files_of, trace_of
 from holdfast.core.kept_configuration import ConfigurationSource
-from holdfast.process.reloading import Reloader, Trace, files_of, trace_of
+from holdfast.process.reloading import Reloader
 from holdfast.service.folder_watch import FolderWatch, NotWatchable
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ class FileFollowing:
         await asyncio.sleep(_AFTER_START)
         await asyncio.to_thread(import_module, "ctypes")  # which takes longer than a message may
         try:
-            seen = self._reloader.seen  # as this process began
+            seen = self._reloader.config.trace
             while True:
                 seen = await self._watched(seen)
         except NotWatchable as error:
@@ -42,7 +43,7 @@ class FileFollowing:
 
     async def _watched(self, seen: Trace) -> Trace:
         """Until a file has come to lie elsewhere; how the files were when they were last read."""
-        files = files_of(self._reloader.config)
+        files = files_of(self._reloader.config.home)
         with FolderWatch(files) as watch:
             if trace_of(files) != seen:  # before anybody watched
                 watch.changed.set()

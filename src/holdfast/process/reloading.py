@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -16,7 +15,6 @@ from holdfast.core.child import HOUSE
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.door import BUILT_IN
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.kept_configuration import (
     ConfigurationSource,
     KeptConfiguration,
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _Account = tuple[str, str]
-Trace = list[tuple[int, int, int]]
 
 
 class Keeping(Protocol):
@@ -75,7 +72,6 @@ class Reloader:
         self._new_id = new_id
         self._turn = asyncio.Lock()
         self.facts = ConfigurationFacts(since=clock.now())
-        self.seen = trace_of(files_of(config))  # as the files were when this process began
 
     async def keep_beginning(self) -> None:
         """What this process began with gets its number; to be called once, when it is ready."""
@@ -229,23 +225,6 @@ class Reloader:
         if facts != self.facts:
             self.facts = facts
             self._gateway.house.feeds.stirred()
-
-
-def files_of(config: Config) -> tuple[Path, ...]:
-    return config.home / CONFIG_FILE, config.home / ENV_FILE
-
-
-def trace_of(files: Iterable[Path]) -> Trace:
-    """What is another as soon as one of the files is."""
-    return [_trace(file) for file in files]
-
-
-def _trace(file: Path) -> tuple[int, int, int]:
-    try:
-        found = file.stat()
-    except OSError:
-        return 0, 0, 0
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _imported(name: str) -> None:
