@@ -273,6 +273,7 @@ def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit:
     told = visitor.page.locator(".wrongs li.problem")
     assert "1 message was accepted, is not answered" in told.inner_text()
     assert told.locator("code").inner_text() == "holdfast gateway restart"
+    assert told.get_by_role("link", name="Restarts").get_attribute("href") == "#/restarts"
     assert serious(visitor.page, "dark") == []  # of what is new here, its colours
     db.execute("DELETE FROM inbox WHERE event_id = 'by hand'")
     db.close()

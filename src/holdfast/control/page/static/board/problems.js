@@ -3,6 +3,11 @@ import { html } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 
 const LEVELS = { problem: "Problem", warning: "Warning" };
+// The view in which something can be done about it, or more is known.
+const PLACES = {
+  unowned_messages: "restarts", crashing: "restarts", config_invalid: "settings", config_waits: "settings",
+  platform_parked: "platforms", platform_silent: "platforms", outbox_stuck: "outbox", account_removed: "outbox",
+};
 
 export function Problems({ problems }) {
   if (!problems.length) return html`<p class="all-well"><${Icon} name="check" /> Nothing is wrong.</p>`;
@@ -12,10 +17,13 @@ export function Problems({ problems }) {
       <div>
         <p><strong>${LEVELS[level] ?? level}:</strong> ${what}</p>
         ${remedy && html`<p class="remedy">${worded(remedy)}</p>`}
+        ${PLACES[code] && html`<p class="remedy"><a href=${`#/${PLACES[code]}`}>${named(PLACES[code])}</a></p>`}
       </div>
     </li>`)}
   </ul>`;
 }
+
+const named = (view) => view[0].toUpperCase() + view.slice(1);
 
 /** What stands between backticks is to be typed. */
 export const worded = (text) => text.split("`").map((piece, place) => (place % 2 ? html`<code>${piece}</code>` : piece));
