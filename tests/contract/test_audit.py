@@ -71,24 +71,27 @@ async def test_a_call_has_one_row_with_who_asked_and_a_turn_without_calls_has_no
 
 
 async def test_who_steers_a_turn_asks_for_what_it_does_from_then_on(
-    tmp_path: Path, call: Call
+    tmp_path: Path, call: Call, until: Until
 ) -> None:
-    """Also where the name of one is the beginning of the other's."""
+    """Also where the one who began it is called by the same letters."""
     world = World(tmp_path / "state.db")
-    people = PlatformSettings(allow=("ann", "anna"))
+    people = PlatformSettings(allow=("operator",))
     world.settings = Settings(platforms={"simulated": people})
     await world.start()
     lever = world.levers[Replay.SAFE]
     lever.go.clear()
     world.model.say([call(Replay.SAFE)], [call(Replay.SAFE)], "done")
-    world.say("paint it", user="anna")
+    world.say("paint it", user="operator")
     await lever.was_pulled(1)
-    source = Source(platform="simulated", account="default", chat_id="home", user_id="ann")
-    steer = Inbound(source=source, text="/steer in green", event_id="e9", message_id="m9")
-    await world.gateway.intake.accept(steer)
+    session_id = await world.only_session()
+    await said(world, session_id, "/steer in green")
+    lane = world.gateway.lanes.get(session_id)
+    await until(lambda: lane is not None and lane.present is not None and bool(lane.present.steers))
     lever.go.set()
     await world.sent(1)
-    assert [row.actor for row in await rows(world, "tool")] == [f"{ANN}a", f"{ANN}a, {ANN}"]
+    first, second = await rows(world, "tool")
+    assert first.actor == "simulated:default:operator"
+    assert second.actor == f"{first.actor}, {OPERATOR}"
     await world.stop()
 
 
