@@ -38,6 +38,9 @@ _SUSPECTS = """() => {
   return found;
 }"""
 
+# What approvals are, and what draws a bar at its place.
+_ON_THE_BOARD = _SUSPECTS.replace('"FORM", ', "").replace("|style)", ")")
+
 
 def records(payload: str) -> list[dict[str, Any]]:
     """A payload at every place of a transcript that has room for it."""
@@ -91,7 +94,7 @@ def unfold(visitor: Visitor) -> None:
         """async () => {
           for (const fold of document.querySelectorAll("summary")) fold.click();
           await new Promise((done) => setTimeout(done, 100));
-          for (const node of document.querySelectorAll(".column *, .sidebar *")) {
+          for (const node of document.querySelectorAll(".column *, .sidebar *, .views *")) {
             for (const name of ["pointerover", "mouseover", "mousemove", "focus"]) {
               node.dispatchEvent(new Event(name, { bubbles: true }));
             }
@@ -178,6 +181,47 @@ def test_titles_found_places_files_and_processes_are_only_names(
     page.get_by_role("menuitem", name="Delete").click()
     page.locator("dialog").wait_for()
     assert page.evaluate(_SUSPECTS.replace('"FORM", ', "")) == []
+
+
+def test_names_words_and_lines_do_nothing_on_the_dashboard(gateway: Served, visit: Visit) -> None:
+    """Titles, commands, jobs, lines of the log and rows of the audit are whatever somebody said."""
+    visitor = visit(gateway)
+    page = visitor.page
+    everything = " ".join(PAYLOADS)
+    job = {
+        "name": PAYLOADS[0],
+        "when": "every day at 9",
+        "text": everything[:2000],
+        "to": "nowhere",
+    }
+    made = visitor.fetch("POST", "/api/v1/jobs", data=job).json()["id"]
+    command = f"sudo echo {_quoted(everything)}"
+    gateway.model.script(
+        {"match": "onerror", "calls": [{"name": "terminal", "arguments": {"command": command}}]}
+    )
+    visitor.say(everything)
+    page.get_by_role("form", name="Approval").wait_for()
+    session = page.url.rpartition("/")[2]
+    turn = visitor.fetch("GET", f"/api/v1/sessions/{session}/turns").json()["turns"][0]["id"]
+    line = {"number": 1, "time": "2026-05-02T09:14:03.000+00:00", "level": "error"}
+    line |= {"logger": everything, "message": everything, "exception": everything}
+    lines = [{**line, "fields": {PAYLOADS[0]: everything, "session": everything}}]
+    log = {"lines": lines, "more": False, "newest": 1}
+    page.route("**/api/v1/logs?*", lambda route: route.fulfill(json=log))
+    places = f"sessions sessions/{session} turns turns/{turn} approvals processes outbox/state=all"
+    for place in f"{places} jobs jobs/{made} logs audit".split():
+        page.goto(f"{gateway.address}/#/{place}")
+        page.locator(".board .quiet-text", has_text="Loading").first.wait_for(state="detached")
+        page.locator(".views .card, .sessions .body, .transcript .said, .log-line").first.wait_for()
+        if place == "logs":
+            page.locator(".log-line button").click()
+        if page.locator(".board summary").count():
+            unfold(visitor)
+        assert page.evaluate(_ON_THE_BOARD) == [], place
+    visitor.open("%")  # no encoding of anything
+    page.get_by_text("there is no '%' here").wait_for()
+    visitor.fetch("POST", f"/api/v1/sessions/{session}/stop")
+    visitor.fetch("DELETE", f"/api/v1/jobs/{made}")
 
 
 def test_a_page_that_an_agent_wrote_is_saved_and_not_opened(gateway: Served, visit: Visit) -> None:

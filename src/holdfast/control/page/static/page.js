@@ -5,7 +5,7 @@ import { Conversation } from "./conversation.js";
 import { Observed } from "./observed.js";
 import { Outbox } from "./outbox.js";
 import { Stirs } from "./stirs.js";
-import { placeIn, VIEWS } from "./views.js";
+import { decoded, placeIn, VIEWS } from "./views.js";
 
 export class Page extends Observed {
   #states = new Map(); // stream → "connecting" | "open" | "waiting"
@@ -159,7 +159,7 @@ export class Page extends Observed {
     Object.assign(this, placeIn(location.hash));
     if (this.view) this.#leaveChats();
     else this.chatAddress = location.hash || "#/new";
-    const wanted = kind === "chat" && id ? decodeURIComponent(id) : this.view === "sessions" ? this.part : null;
+    const wanted = kind === "chat" && id ? decoded(id) : this.view === "sessions" ? this.part : null;
     if (wanted === null) return this.#show(null);
     if (this.conversation?.id !== wanted) this.#show(wanted);
     else this.changed();

@@ -35,7 +35,7 @@ export function placeIn(hash) {
 }
 
 /** What somebody has typed may be no encoding at all. */
-function decoded(part) {
+export function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {

@@ -57,12 +57,11 @@ export function View({ page }) {
     <//>
     ${turn && html`<p>Of turn <code>${turn}</code> alone. <a href=${addressOf("audit", { ...filter, turn: "" })}>Of all turns</a></p>`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <section class="card flush" aria-label="Rows of the audit">
-      ${value
-        ? html`<${List} value=${value} narrowed=${Object.values(filter).some(Boolean)} newest=${before && addressOf("audit", filter)}
-            older=${value.more && addressOf("audit", { ...filter, before: value.rows.at(-1).seq })} />`
-        : html`<p class="quiet-text">Loading…</p>`}
-    </section>`;
+    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
+    ${value && html`<section class="card flush" aria-label="Rows of the audit">
+      <${List} value=${value} narrowed=${Object.values(filter).some(Boolean)} newest=${before && addressOf("audit", filter)}
+        older=${value.more && addressOf("audit", { ...filter, before: value.rows.at(-1).seq })} />
+    </section>`}`;
 }
 
 function List({ value: { rows }, narrowed, newest, older }) {

@@ -35,9 +35,8 @@ function Jobs({ page }) {
     </button></div>`}
     ${making && html`<${JobForm} title="A new job" verb="Add" act=${add} onClose=${() => setMaking(false)} />`}
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <section class="card flush" aria-label="All jobs">
-      ${value ? html`<${List} value=${value} offset=${offset} />` : html`<p class="quiet-text">Loading…</p>`}
-    </section>`;
+    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
+    ${value && html`<section class="card flush" aria-label="All jobs"><${List} value=${value} offset=${offset} /></section>`}`;
 }
 
 async function add(wanted) {

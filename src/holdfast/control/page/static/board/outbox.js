@@ -39,12 +39,11 @@ export function View({ page }) {
       <${Platforms} page=${page} platform=${platform} onChoose=${(chosen) => ask(page, "outbox", { state, platform: chosen })} />
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}
-    <section class="card flush" aria-label="Deliveries">
-      ${value
-        ? html`<${List} page=${page} value=${value} state=${state} look=${look}
-            newest=${before && to({})} older=${value.more && to({ before: value.deliveries.at(-1).seq })} />`
-        : html`<p class="quiet-text">Loading…</p>`}
-    </section>`;
+    ${!value && !problem && html`<p class="quiet-text">Loading…</p>`}
+    ${value && html`<section class="card flush" aria-label="Deliveries">
+      <${List} page=${page} value=${value} state=${state} look=${look}
+        newest=${before && to({})} older=${value.more && to({ before: value.deliveries.at(-1).seq })} />
+    </section>`}`;
 }
 
 function States({ counts, state, to }) {

@@ -22,11 +22,11 @@ export function View({ page }) {
     </div>
     ${problem && page.connected && html`<p class="problem" role="alert">${problem}</p>`}
     ${config && html`<${Notices} page=${page} config=${config} />`}
-    ${config ? html`<${Shown} page=${page} part=${part} config=${config} look=${look} />` : html`<p class="quiet-text">Loading…</p>`}`;
+    ${config ? html`<${Shown} page=${page} part=${part} config=${config} look=${look} />` : !problem && html`<p class="quiet-text">Loading…</p>`}`;
 }
 
 /** One configuration of the history is part of it. */
-const opened = (part) => (part in TABS ? part : "history");
+const opened = (part) => (Object.hasOwn(TABS, part) ? part : "history");
 
 function Shown({ page, part, config, look }) {
   if (part === "prices") return html`<${Prices} page=${page} config=${config} look=${look} />`;
