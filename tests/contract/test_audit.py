@@ -15,7 +15,7 @@ from tests.faults.audit_law import breaches
 from tests.looking import looking_into
 
 from holdfast.core.approval import OPERATOR, ApprovalState, Scope
-from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow, Link
+from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow, Link, actor_of
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import DeliveryId
@@ -231,6 +231,16 @@ async def test_rows_are_neither_changed_nor_taken_out(world: World) -> None:
         with pytest.raises(StoreError, match="audit"):
             await world.store._submit(partial(_run, statement=statement))
     assert len(await rows(world)) == 3
+
+
+async def test_nobody_is_called_like_two_or_longer_than_a_name_is(world: World) -> None:
+    """Where a program says who writes, it may say anything."""
+    source = Source(platform="webhook", chat_id="c", user_id=f"eve, {OPERATOR}")
+    named = actor_of(Inbound(source=source, event_id="e", message_id="m", text="hi"))
+    assert named == f"webhook:default:eve,{OPERATOR}"
+    await world.store.record_act(msgspec.structs.replace(act(1), actor="x" * 9999))
+    (row,) = await rows(world)
+    assert len(row.actor) == 1000
 
 
 async def test_the_owner_is_one_person_wherever_they_act_from(world: World) -> None:

@@ -149,7 +149,8 @@ def actor_of(inbound: Inbound) -> str:
         return actor_named(child.principal)
     if source.author is Author.OPERATOR or source.platform in _OURS:
         return OPERATOR
-    return f"{source.platform}:{source.account}:{source.user_id}"
+    # Where people choose what they are called, nobody can be called like two.
+    return f"{source.platform}:{source.account}:{source.user_id}".replace(", ", ",")
 
 
 def actor_named(principal: str) -> str:

@@ -25,6 +25,7 @@ from holdfast.core.inbox import Inbound
 T = TypeVar("T")
 
 _ENOUGH = 65_536  # characters of a word that are looked through for secrets: one is shorter
+_LONGEST_NAME = 1000  # characters; what people and programs are called is theirs to choose
 _AT_ONCE = 500  # rows of one pruning: nobody else's write waits long for it
 _inbound = msgspec.json.Decoder(Inbound)
 _encode = msgspec.json.Encoder().encode
@@ -39,10 +40,10 @@ def record(cursor: apsw.Cursor, act: Act) -> None:
         seq,
         float(act.at),
         act.kind.value,
-        actor_named(act.actor),
+        actor_named(act.actor)[:_LONGEST_NAME],
         act.session_id,
         act.turn_id,
-        act.subject,
+        act.subject[:_LONGEST_NAME],
         act.outcome,
         facts,
         words,
