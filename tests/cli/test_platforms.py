@@ -96,12 +96,12 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         assert "Ask whoever runs the service" in listed.stderr and "one-token" not in listed.stdout
         checked = await shell.platforms("check")
         assert checked.returncode == exits.FAILED
-        assert checked.stderr.count("holdfast gateway restart") == 1
+        assert checked.stderr.count("holdfast config reload") == 1
         good = await shell.platforms("check", "simulated")
         assert good.returncode == 0 and "connected, answered" in good.stdout
-        assert "restart" not in good.stderr
+        assert "reload" not in good.stderr
         again = await shell.platforms("resume", "simulated:work")
-        assert again.returncode == exits.FAILED and "holdfast gateway restart" in again.stderr
+        assert again.returncode == exits.FAILED and "holdfast config reload" in again.stderr
 
         paused = await shell.platforms("pause", "simulated")
         assert paused.stdout.startswith("simulated:default is paused"), paused.stderr

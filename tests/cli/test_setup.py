@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.cli.conftest import Typist
+from tests.cli.conftest import GatewayProcess, Typist
 
 from holdfast.cli.private_files import set_variable
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.toml_patch import CannotPatch, patch_table
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service import exits
-from holdfast.service.lock import HomeLock
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 KEY = "sk-right-0123456789"
+NOWHERE = ("--base-url", "http://127.0.0.1:9/v1", "--no-test")
 
 MINE = """\
 # my bot
@@ -148,12 +148,18 @@ def test_a_key_that_the_shell_would_hide_gets_a_variable_of_its_own(
     assert read_dotenv(home / ".env").values == {"OPENAI_API_KEY_HOLDFAST": KEY}
 
 
-def test_a_running_gateway_is_to_be_restarted(cli: Cli, home: Path) -> None:
-    home.mkdir(mode=0o700)
-    with HomeLock(home):
-        done = cli("setup", "--provider", "demo")
-    assert done.returncode == 0
-    assert "A gateway is running with what was there before" in done.stdout
+def test_a_gateway_that_runs_takes_model_and_account_over(
+    cli: Cli, gateway: GatewayProcess
+) -> None:
+    done = cli("setup", "--provider", "local", "--name", "m1", *NOWHERE, **gateway.where)
+    assert done.returncode == 0, done.stderr
+    assert "onfiguration 2 " in done.stdout  # which its watch may have found before it was asked
+    assert "holdfast run" not in done.stdout
+    account = ("--set", "host=127.0.0.1", "--set", "port=9", "--set", "tls=false", "--no-test")
+    done = cli("setup", "--door", "irc", *account, **gateway.where)
+    assert done.returncode == 0, done.stderr
+    assert "onfiguration 3 " in done.stdout
+    assert "irc:default" in cli("platforms", "list", **gateway.where).stdout
 
 
 def test_only_the_model_is_touched_and_comments_stay() -> None:

@@ -22,7 +22,7 @@ from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.control.configuration_views import ConfigChanged
 from holdfast.core.effect import Effect
 from holdfast.core.home_files import CONFIG_FILE
-from holdfast.service.lock import read_holder
+from holdfast.service.lock import gateway_runs
 from holdfast.service.paths import Paths
 
 # The place that an error names is one of the file as it would have been.
@@ -57,11 +57,6 @@ def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
         _tell(home, _asked(home, "/config/rollback", {"to": number}), as_json=as_json)
     else:
         _finish(home, partial(replaced, home, kept.text), as_json=as_json)
-
-
-def gateway_runs(home: Path) -> bool:
-    holder = read_holder(home)
-    return holder is not None and holder.purpose == "gateway"
 
 
 def _checker(home: Path) -> Any:

@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.config_change import gateway_runs
 from holdfast.cli.home import as_option
 from holdfast.cli.output import print_json
 from holdfast.config import ConfigError, load
 from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.core.configuration import Reloaded
 from holdfast.service import exits
+from holdfast.service.lock import gateway_runs
 from holdfast.service.paths import Paths
 
 _PATIENCE = 60.0  # a model server that is looked for, a library that a new account needs

@@ -9,7 +9,7 @@ from holdfast.cli.door_setup import SetUp
 from holdfast.cli.home import as_option
 from holdfast.core.question import Question
 from holdfast.core.settings import DEFAULT_ACCOUNT
-from holdfast.service.lock import read_holder
+from holdfast.service.lock import gateway_runs
 
 _CODE = Question(
     key="code",
@@ -20,17 +20,19 @@ _CODE = Question(
 
 
 def open_account(home: Path, done: SetUp, *, person: Person | None) -> None:
-    """Where a gateway runs and a person wants it so, it is restarted, the account checked, and the
+    """A gateway that runs takes it over. With a person there, the account is then checked, and the
     person let in by a code; else it is said how each is done."""
-    holder = read_holder(home)
-    running = holder is not None and holder.purpose == "gateway"
-    if not (running and person is not None and person.agrees("Restart the gateway now?")):
-        _tell_how(home, done, running=running)
+    if not gateway_runs(home):
+        click.echo(f"Start the gateway:  holdfast run{as_option(home)}")
+        _tell_how(home, done)
         return
-    from holdfast.cli.platforms_shown import change  # noqa: PLC0415 - only for a running gateway
-    from holdfast.cli.service_driving import restart  # noqa: PLC0415 - as above
+    from holdfast.cli.config_reload import reload  # noqa: PLC0415 - only for a running gateway
+    from holdfast.cli.platforms_shown import change  # noqa: PLC0415 - as above
 
-    restart(home, mode=None, timeout=120.0, as_json=False)
+    reload(home, as_json=False)
+    if person is None:
+        _tell_how(home, done)
+        return
     change(home, _named(done), "check", as_json=False)
     if not done.owners and done.draft.settings.pairing:
         _let_in(home, done, person)
@@ -47,10 +49,8 @@ def _let_in(home: Path, done: SetUp, person: Person) -> None:
         print_decided(told, as_json=False)
 
 
-def _tell_how(home: Path, done: SetUp, *, running: bool) -> None:
+def _tell_how(home: Path, done: SetUp) -> None:
     option = as_option(home)
-    begin = "gateway restart" if running else "run"
-    click.echo(f"Start the gateway{' anew' if running else ''}:  holdfast {begin}{option}")
     click.echo(f"Whether it is connected:  holdfast platforms check {_named(done)}{option}")
     click.echo(_where(done))
     if not done.owners:

@@ -15,7 +15,7 @@ from holdfast.config.whole_file import mode_of, write_whole
 from holdfast.core.errors import HoldfastError, ModelError
 from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.core.settings import Provider
-from holdfast.service.lock import read_holder
+from holdfast.service.lock import gateway_runs
 
 HERE = ("api", "web")  # doors that ask for the token or a login, and know no strangers
 
@@ -32,14 +32,20 @@ def install(home: Path, choice: Choice, *, test: bool, ask: bool) -> None:
         where = config.origins.get("model.provider", "somewhere")
         raise HoldfastError(f"{where} sets another provider, and goes before {CONFIG_FILE}.")
     click.echo(f"{target.name} ({choice.offer.provider}) is set up.")
-    holder = read_holder(home)
-    if holder is not None and holder.purpose == "gateway":
-        click.echo("A gateway is running with what was there before: end it with Ctrl-C, then")
-    click.echo(f"Start it:  holdfast run{as_option(home)}")
+    if gateway_runs(home):
+        _take_over(home)
+    else:
+        click.echo(f"Start it:  holdfast run{as_option(home)}")
     if any(name not in HERE for name in config.settings.platforms):
         click.echo("Whoever writes to your bot gets a code:  holdfast pairing approve CODE")
     else:
         click.echo(f"To be reached in a chat:  holdfast setup --door telegram{as_option(home)}")
+
+
+def _take_over(home: Path) -> None:
+    from holdfast.cli.config_reload import reload  # noqa: PLC0415 - only for a running gateway
+
+    reload(home, as_json=False)
 
 
 def _try(choice: Choice, *, ask: bool) -> None:

@@ -24,7 +24,10 @@ from holdfast.service import exits
 from holdfast.service.paths import Paths
 
 _DOWN = "The gateway does not run; these are the accounts of the configuration."
-_AT_START = "What you change in the settings counts from the next start: holdfast gateway restart"
+_TAKEN_OVER = (
+    "What you change in the settings is taken over when it is saved; a secret in a file of its own "
+    "by: holdfast config reload"
+)
 
 
 def print_accounts(home: Path, *, as_json: bool) -> None:
@@ -62,7 +65,7 @@ def change(home: Path, account: str, do: str, *, as_json: bool) -> None:
     else:
         click.echo(f"{_name(view)} is {safe(_told(view))}.")
         _hint(view)
-        _tell_of_restart([view])
+        _tell_of_settings([view])
     if do == "resume" and not view.connected:
         sys.exit(exits.FAILED)
 
@@ -86,13 +89,13 @@ def _print(accounts: Sequence[AccountView]) -> None:
         if each.error:
             click.echo(f"{click.style(_name(each), bold=True)}: {safe(each.error)}")
         _hint(each)
-    _tell_of_restart(accounts)
+    _tell_of_settings(accounts)
 
 
-def _tell_of_restart(accounts: Sequence[AccountView]) -> None:
-    """Whoever has mended a password and asks again would be told of the old one."""
+def _tell_of_settings(accounts: Sequence[AccountView]) -> None:
+    """Whoever has mended a password in its file and asks again would be told of the old one."""
     if any(each.state is AccountState.PARKED for each in accounts):
-        click.echo(_AT_START, err=True)
+        click.echo(_TAKEN_OVER, err=True)
 
 
 def _name(view: AccountView) -> str:

@@ -118,6 +118,12 @@ def read_holder(home: Path) -> Holder | None:
     return holder if alive is not None and alive == holder.start_time else None
 
 
+def gateway_runs(home: Path) -> bool:
+    """Whether whoever holds the home is a gateway, and not somebody who mends or reads it."""
+    holder = read_holder(home)
+    return holder is not None and holder.purpose == "gateway"
+
+
 def _lock(home: Path, *, wait: bool = False) -> int:
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
