@@ -15,12 +15,15 @@ from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
 from tests.web.conftest import Visit, _served
 from tests.web.test_access import DESKTOP, PHONE, serious
+from tests.web.test_pictures import FLAT, album, take
 from tests.web.visitor import Visitor
 
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service.paths import Paths
 from holdfast.store.sqlite import SqliteStore
+
+__all__ = ["album"]
 
 RESTARTS = 25  # more than one page
 LINES = 4_500  # more than the page holds
@@ -90,10 +93,10 @@ def send(visitor: Visitor, text: str, state: str) -> None:
 
 
 def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
-    gateway: Served, visit: Visit, vendor: Vendor
+    gateway: Served, visit: Visit, vendor: Vendor, album: Path
 ) -> None:
     """I2: one that may have arrived is asked about first, and goes out with its mark."""
-    visitor = visit(gateway)
+    visitor = visit(gateway, **FLAT)
     set_faults(vendor, refusals=1)
     send(visitor, "refused words", "failed")
     set_faults(vendor, lost_receipts=2)
@@ -104,6 +107,7 @@ def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
     assert "Mend what the platform says" in refused.inner_text()
     doubtful = page.get_by_role("row").filter(has_text="words in doubt")
     assert "Look whether it is in the chat." in doubtful.inner_text()
+    take(visitor, album / "outbox.png")
     page.get_by_role("link", name=re.compile("^Failed 1")).click()
     doubtful.wait_for(state="detached")
     page.reload()

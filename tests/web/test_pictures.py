@@ -21,6 +21,7 @@ VIEWS = {
         "has_touch": True,
     },
 }
+FLAT = {"color_scheme": "light", "viewport": {"width": 1280, "height": 640}}  # of what is short
 
 
 @pytest.fixture

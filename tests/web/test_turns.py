@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.web.conftest import Visit, _served
 from tests.web.past_turns import CUT, LONG, NEXT, STEPS
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_approvals import SUDO
-from tests.web.test_pictures import album, take
+from tests.web.test_pictures import FLAT, album, take
 from tests.web.visitor import Visitor
 
 from holdfast.models.misbehaving.process import ModelProcess
@@ -87,6 +88,14 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
     assert "away for 26 min 40 s" in cuts
     assert "1 call had run on and was attached to, of 1 call nobody knows how it ended" in cuts
     assert page.locator(".bands i").count() == 2
+    marks = page.locator(".scale .track i")
+    many = marks.count()
+    visitor.looks(viewport=PHONE)  # turned, or drawn smaller: what stands there finds its room
+    marks.nth(many - 1).wait_for(state="detached")
+    places = marks.evaluate_all("all => all.map(e => e.getBoundingClientRect().toJSON())")
+    assert all(one["right"] <= two["left"] for one, two in pairwise(places))
+    visitor.looks(viewport=DESKTOP)
+    marks.nth(many - 1).wait_for()
     widths = page.locator(".line.away .bar").evaluate_all("all => all.map(e => e.offsetWidth)")
     first = line(visitor, "scripted").first.locator(".bar").bounding_box()
     assert max(widths) < first["width"], "half an hour is narrower than two seconds"
@@ -126,9 +135,11 @@ def test_a_turn_of_hundreds_of_steps_is_drawn_whole(gateway: Served, visit: Visi
     assert last["width"] >= 3, "what is short beside the whole is seen all the same"
 
 
-def test_what_waits_is_counted_decided_and_followed(gateway: Served, visit: Visit) -> None:
+def test_what_waits_is_counted_decided_and_followed(
+    gateway: Served, visit: Visit, album: Path
+) -> None:
     """J3: who looks at a turn that waits sees it go on when somebody decides elsewhere."""
-    visitor = visit(gateway)
+    visitor = visit(gateway, **FLAT)
     page = visitor.page
     show(visitor, "turns")
     session = said(visitor, SUDO)
@@ -147,6 +158,8 @@ def test_what_waits_is_counted_decided_and_followed(gateway: Served, visit: Visi
 
     said(visitor, SUDO)
     show(visitor, "approvals")
+    card.wait_for()
+    take(visitor, album / "approvals.png")
     card.get_by_role("button", name="Always allow").click()
     card.wait_for(state="hidden")
     decided = page.get_by_role("table", name="Decided").locator("tbody tr")
