@@ -93,7 +93,10 @@ def export(as_format: str, output: str | None) -> None:
 @home_option
 @json_option
 def verify(as_json: bool) -> None:
-    """Check that every row is as it was written; exit code 1 where one is not."""
+    """Check that every row is as it was written.
+
+    Exits with 1 where one was changed, taken out or put in, and names it.
+    """
     from holdfast.cli import auditing  # noqa: PLC0415 - not needed for --help
 
     if not auditing.verify(chosen_home(), as_json=as_json):

@@ -49,7 +49,10 @@ def _key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
 @home_option
 @json_option
 def check(as_json: bool) -> None:
-    """Read everything as `holdfast run` would; exits with 78 if something is wrong."""
+    """Say whether the configuration is in order.
+
+    Everything is read as `holdfast run` would read it; exits with 78 if something is wrong.
+    """
     try:
         config = load(chosen_home())
     except ConfigError as error:
@@ -69,11 +72,11 @@ def check(as_json: bool) -> None:
 @home_option
 @json_option
 def show_settings(as_json: bool) -> None:
-    """Show every key, the place that set it, and when a change takes effect.
+    """Show every key, who set it, and its value.
 
-    Secrets are shown as references. A key that waits for a restart of the gateway that runs says
-    what is in force until then; so does one that it was started with another value of, by a
-    variable or an option.
+    Beside it stands when a change of the key takes effect. Secrets are shown as references. A key
+    that waits for a restart of the gateway that runs says what is in force until then; so does
+    one of which that gateway was given another value, by a variable or an option.
     """
     from holdfast.cli.config_shown import print_keys  # noqa: PLC0415 - not for --help
 
