@@ -1,5 +1,6 @@
 """A configuration that is put into force while turns run: who has which, and what stays so."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.core.account import AccountState
 from holdfast.core.auxiliary import Errand
 from holdfast.core.effect import Effect, effect_of
 from holdfast.core.facts import Document, Problem, Snapshot
+from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode
 from holdfast.core.outbox import Address
 from holdfast.core.prices import Price
@@ -28,6 +30,7 @@ from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.turn import Turn
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.service.logs import follow_level
+from holdfast.store.sqlite import SqliteStore
 
 
 def changed(world: World, **sections: Any) -> Settings:
@@ -65,6 +68,44 @@ async def test_a_turn_that_runs_keeps_its_settings_and_the_next_has_the_new_ones
     third = world.model.requests[2]
     assert "Rhyme." in third.system and third.reasoning == "high"
     assert world.model.leased == 1, "the agent of before has given its client back"
+
+
+class Held(SqliteStore):
+    """A store that keeps whoever builds an agent waiting."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.go.set()
+
+    async def context(self, session_id: SessionId) -> Any:
+        self.asked.set()
+        await self.go.wait()
+        return await super().context(session_id)
+
+
+async def test_an_agent_that_is_built_twice_is_known_by_what_it_was_made_of(tmp_path: Path) -> None:
+    """A2: another configuration came meanwhile, and then the first one again."""
+    world, store = World(tmp_path / "state.db"), Held(tmp_path / "state.db")
+    world.open_store = lambda path: store
+    await world.start()
+    world.model.say("one", "two", "three")
+    ended = await world.end_of(await world.accept("hello"))
+    cache, before = world.gateway.house.cache, world.gateway.house.settings
+    cache.drop(ended.session_id)
+    store.asked.clear()
+    store.go.clear()
+    second = await world.accept("again")
+    await store.asked.wait()
+    put(world, changed(world, agent={"instructions": "Rhyme."}))
+    cache.drop(ended.session_id)  # as a command does, while it is built
+    store.go.set()
+    await world.end_of(second)
+    assert "Rhyme." in world.model.requests[1].system
+    put(world, before)
+    await world.end_of(await world.accept("and now?"))
+    assert "Rhyme." not in world.model.requests[2].system
+    await world.stop()
 
 
 async def test_a_change_that_agents_are_not_made_of_makes_none_anew(world: World) -> None:

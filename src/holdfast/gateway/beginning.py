@@ -36,22 +36,23 @@ class Beginning:
         """The agent for a turn that begins with this message."""
         house = self._house
         self._settings = house.settings
-        signature = house.agents.signature_for(first)
         agent = await house.cache.lease(
             self._session_id,
-            signature=signature,
-            build=lambda: self._build(first, signature),
+            signature=house.agents.signature_for(first),
+            build=lambda: self._build(first),
         )
         self._fresh = False  # this agent's turn, or a command meanwhile, gets it into the store
         return agent
 
-    async def _build(self, first: InboxRow, signature: str) -> Agent:
+    async def _build(self, first: InboxRow) -> Agent:
+        """Of what holds now: it may be built again, when that is another than was asked for."""
         house, child = self._house, first.inbound.child
+        self._settings = house.settings
         if child is None:  # what a child does is its parent's to remember
             house.memory.enrol(self._session_id, first)
         return await house.agents.build(
             self._session_id,
-            signature=signature,
+            signature=house.agents.signature_for(first),
             fresh=self._fresh,
             instructions=first.inbound.instructions,
             memory=None if child else lambda: house.memory.prompt_block(self._session_id, first),
