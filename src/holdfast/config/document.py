@@ -46,9 +46,11 @@ def parse_document(path: Path, text: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, str(error)) from None
     except ValueError:  # which it raises for nothing else
-        raise explain(str(path), "a number in it has thousands of digits") from None
+        fix = "write one that a key can hold"
+        raise explain(str(path), "a number in it has thousands of digits", fix=fix) from None
     except RecursionError:
-        raise explain(str(path), "lists or tables stand in each other to no end") from None
+        fix = "no key holds more than a list of tables"
+        raise explain(str(path), "lists or tables stand in each other to no end", fix=fix) from None
 
 
 def read_text(path: Path) -> str | None:
