@@ -121,7 +121,7 @@ def test_a_turn_that_was_cut_is_drawn_with_what_became_of_it(
     page.go_back()
     page.locator(".cuts").wait_for()
     page.get_by_role("link", name="All turns").click()
-    page.get_by_label("Order").select_option("slowest")
+    page.get_by_role("combobox", name="Order").select_option("slowest")
     slowest = page.locator("tbody tr").first
     slowest.get_by_text("over 2 restarts").wait_for()
 
