@@ -1,11 +1,9 @@
 """The writing half of the port: each method queues its write when it is called."""
 
 from asyncio import Future
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
-
-from apsw import Cursor
+from typing import Any
 
 from holdfast.core.approval import Ask, Decision
 from holdfast.core.audit import GATEWAY, Act
@@ -38,6 +36,7 @@ from holdfast.core.saying import Said
 from holdfast.core.session import CommandEffect, ImportedSession, ProcessRow, RunnerRow, Settled
 from holdfast.core.stopping import Left, StopRow
 from holdfast.core.turn import BeginTurn, EndTurn, Usage
+from holdfast.store.acting import Acting, Submits
 from holdfast.store.writes import (
     approvals,
     audit,
@@ -65,27 +64,7 @@ from holdfast.store.writes import (
 )
 from holdfast.store.writes.transcript import Place
 
-T = TypeVar("T")
 _NOTHING: Mapping[CallId, str] = {}
-
-Work = Callable[[Cursor], T]
-
-
-class Submits(Protocol):
-    """Whatever takes a write and has it committed."""
-
-    def submit(self, work: Work[T], /) -> Future[T]: ...
-
-
-class _Acting:
-    """Hands every write on together with the row of one act, as a single one."""
-
-    def __init__(self, submit: Callable[[Work[Any]], Future[Any]], act: Act) -> None:
-        self._submit = submit
-        self._act = act
-
-    def submit(self, work: Work[T], /) -> Future[T]:
-        return self._submit(partial(audit.acted, work=work, act=self._act))
 
 
 class SqliteJournal:
@@ -390,7 +369,7 @@ class SqliteJournal:
         return self._submit(partial(jobs_rows.prune, before=before))
 
     def acting(self, act: Act) -> "SqliteJournal":
-        return SqliteJournal(_Acting(self._submit, act))
+        return SqliteJournal(Acting(self._submit, act))
 
     def record_act(self, act: Act) -> Future[None]:
         return self._submit(partial(audit.record, act=act))
