@@ -209,8 +209,9 @@ def test_an_interpreter_that_stands_still_is_ended_too(lone: Lone) -> None:
 
 def test_a_crash_is_found_out_by_the_next_start(lone: Lone) -> None:
     """D4, F8: every end of a process is a row, also one that nobody could write."""
-    lone.start().say("run sleep 600")
-    lone.until_runs()
+    lone.start().say("run touch began; sleep 600")
+    # A lane runs a moment before its turn is in the store; a command that runs comes after that.
+    lone.until(lambda: any(lone.paths.workspaces.glob("*/began")))
     lone.stop(signal.SIGKILL)
     assert stops(lone) == []
     lone.start()
