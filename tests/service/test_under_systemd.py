@@ -72,7 +72,7 @@ def test_a_restart_asks_systemd_parks_what_runs_and_the_successor_goes_on(kept: 
     machine, before, address = kept.machine, kept.pid, address_of(kept.machine)
     with a_long_command(machine) as asking:
         told = machine.call("gateway", "restart").stdout
-        assert kept.is_running(but=before), machine.said
+        machine.until(lambda: kept.is_running(but=before))
         assert f"process {kept.pid}" in told
         answer = let_go(machine, asking)
     assert answer.count("done") == 1
@@ -96,7 +96,7 @@ def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) ->
     assert "runner_without_scope" in log
     assert "a restart or a crash of that ends it" in log
     machine.call("gateway", "restart")
-    assert kept.is_running(but=before)
+    machine.until(lambda: kept.is_running(but=before))
     assert "exited 75" in machine.events
     swept = [event for event in machine.events if event.startswith("swept")]
     assert swept, "a runner without a scope ends with the unit: that is what a scope is for"
@@ -124,7 +124,7 @@ def test_an_operators_stop_is_one_and_stays_one(kept: Systemd) -> None:
     told = machine.call("gateway", "status", code=3)
     assert "holdfast.service is inactive (dead)" in told.stdout
     machine.call("gateway", "start")
-    assert kept.is_running(but=before)
+    machine.until(lambda: kept.is_running(but=before))
     assert "active (running)" in machine.call("gateway", "status").stdout
     assert "login?key=" not in machine.said, "no link that logs somebody in lies in a journal"
     stopping = ["systemctl", "--user", "stop", "holdfast.service"]
