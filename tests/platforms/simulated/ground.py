@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from holdfast.core.capabilities import Backlog
 from holdfast.core.outbox import Address, SentFile
 from holdfast.core.ports import Platform
 from holdfast.core.source import Author, ChatType
-from holdfast.platforms.conformance import Ground, Person, Place, Shown, Trouble
+from holdfast.platforms.conformance import Ground, Person, Place, Shown, Trouble, until
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
@@ -58,7 +59,15 @@ class SimulatedGround(Ground):
             reply_to=answers,
             author=Author.BOT if by is Person.PROGRAM else Author.PERSON,
         )
+        await self._listened_to()
         return self._service.say(said)
+
+    async def _listened_to(self) -> None:
+        """A vendor that keeps nothing for a bot that is away tells nobody what it was told just
+        before the bot had come."""
+        backlog = self.door.capabilities.backlog
+        if backlog is Backlog.NONE and not self._service.faults.disconnected:
+            await until(lambda: self._service.listens(self.door.account))
 
     async def read(self) -> Sequence[Shown]:
         return [_shown(each) for each in self._service.sent]
@@ -108,6 +117,14 @@ async def poor() -> AsyncIterator[Ground]:
     """One that knows a delivery again, and can do little else."""
     service = ChatService(max_length=512, idempotent_send=True)
     yield SimulatedGround(service, SimulatedPlatform(service, longest_pause=0.1), has_line=False)
+
+
+@asynccontextmanager
+async def forgetful() -> AsyncIterator[Ground]:
+    """One that gives each message once, and only to who is there."""
+    service = _service(backlog=Backlog.NONE)
+    door = SimulatedPlatform(service, longest_pause=0.1, send_timeout=0.6)
+    yield SimulatedGround(service, door, has_line=False)
 
 
 @asynccontextmanager

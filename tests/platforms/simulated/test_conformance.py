@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from tests.platforms.simulated.ground import in_process, over_http, poor
+from tests.platforms.simulated.ground import forgetful, in_process, over_http, poor
 
-from holdfast.platforms.conformance import CHECKS, Check, Ground
+from holdfast.platforms.conformance import CHECKS, Check, Ground, hearing
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
@@ -15,4 +15,10 @@ async def test_the_door_keeps_its_promises(
     start: Callable[[], AbstractAsyncContextManager[Ground]], check: Check
 ) -> None:
     async with start() as ground:
+        await check(ground)
+
+
+@pytest.mark.parametrize("check", [each for each in vars(hearing).values() if each in CHECKS])
+async def test_a_door_hears_as_it_promises_where_nothing_is_kept_for_it(check: Check) -> None:
+    async with forgetful() as ground:
         await check(ground)

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 from tests.platforms.xmpp.doors import door_to, new_id, outbound, until
-from tests.platforms.xmpp.people import ANN, BOT, Person
+from tests.platforms.xmpp.people import ANN, BOT, Person, online
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.attachment import NoAttachment
@@ -15,6 +15,7 @@ from holdfast.core.inbox import Inbound
 from holdfast.core.outbox import Address
 from holdfast.core.source import Author, ChatType
 from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.simulated.wire import ALWAYS
 from holdfast.platforms.xmpp.archive import Position
 from holdfast.platforms.xmpp.downloads import Downloads
 from holdfast.platforms.xmpp.marks import Mark, Marks
@@ -41,6 +42,27 @@ async def test_a_message_is_said_by_its_writer(
     source = heard.source
     assert (source.chat_id, source.user_id, source.user_name) == (ANN, ANN, "ann")
     assert (source.chat_type, source.author) == (ChatType.DM, Author.PERSON)
+
+
+async def test_what_no_archive_has_is_held_by_the_door_until_it_is_kept(
+    server: Prosody, tmp_path: Path
+) -> None:
+    """G1: the store takes nothing, and the line is another one by the time that it does."""
+    door, intake = door_to(server, tmp_path, jid="bot@bare.localhost"), RecordingIntake()
+    intake.delay = ALWAYS
+    async with online(server, "ann@bare.localhost") as ann:
+        async with door.connect(intake):
+            for text in ("one", "two"):
+                ann.write(text, to="bot@bare.localhost")
+            await ann.plugin["xep_0199"].ping("bare.localhost")  # it is heard behind both
+            await until(lambda: intake.coming)
+            await door.probe()  # whoever has its answer has both
+        intake.delay = 0.0
+        intake.fail_next(StoreError("disk full"))
+        async with door.connect(intake):
+            await intake.wait_for_tries(3)
+    assert [each.text for each in intake.tried] == ["one", "one", "two"]
+    assert len({each.event_id for each in intake.coming}) == 2
 
 
 async def test_who_asks_to_see_the_bot_may_and_is_asked_for_nothing(

@@ -12,10 +12,12 @@ import msgspec
 
 from holdfast.core.capabilities import Backlog, Capabilities, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected
+from holdfast.core.inbox import Inbound
 from holdfast.core.length import length
 from holdfast.core.outbox import Address, Outbound, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
+from holdfast.platforms.held import Held
 from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.greeting import Greeting, Welcome
 from holdfast.platforms.irc.history import NEEDED, stamp
@@ -68,6 +70,7 @@ class IrcPlatform:
         self._new_id = new_id
         self._ping = ping
         self._patience = patience
+        self._held = Held[Inbound]()
         self._presence: Presence | None = None
 
     @asynccontextmanager
@@ -92,6 +95,7 @@ class IrcPlatform:
                     for task in work:
                         task.cancel()
                     await presence.leave()
+                    self._held.tell(f"{self._settings.nick} on {self._settings.host}")
             if ended is not None:  # raised within, the group would hide it
                 raise ended
 
@@ -129,6 +133,7 @@ class IrcPlatform:
             self._keys(),
             account=self.account,
             intake=intake,
+            held=self._held,
             clock=self._clock,
             new_id=self._new_id,
         )

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from holdfast.core.errors import ConnectError, LineLost, SendError
+from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
+from holdfast.platforms.held import Held
 from holdfast.platforms.irc.channels import Channels
 from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.history import History
@@ -32,6 +34,7 @@ class Presence:
         *,
         account: str,
         intake: Intake,
+        held: Held[Inbound],
         clock: Clock,
         new_id: NewId,
     ) -> None:
@@ -49,7 +52,7 @@ class Presence:
             is_ours=self.sending.is_ours,
         )
         past = None if record is None else Past(history=History(line, now=clock.now), record=record)
-        self._taking = Taking(reader, people, account=account, intake=intake, past=past)
+        self._taking = Taking(reader, people, account=account, intake=intake, past=past, held=held)
         self._ears = ExitStack()
         for ear in (self._channels.hear, people.hear, self._taking.hear):
             self._ears.enter_context(line.heard_by(ear))

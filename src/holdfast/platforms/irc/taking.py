@@ -15,6 +15,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Intake
+from holdfast.platforms.held import Held
 from holdfast.platforms.irc.history import PLAYBACK, History, earlier, marked
 from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.reading import PLATFORM, Reader
@@ -24,7 +25,7 @@ from holdfast.platforms.irc.wire import Heard
 log = logging.getLogger(__name__)
 
 Job = Callable[[], Awaitable[None]]
-_WAITING = 10_000  # messages that are heard and not taken
+_WAITING = 10_000  # messages that are heard and not taken, where a history has them
 # Seconds by which the mark stays behind: servers of one network have clocks of their own, and what
 # is heard later may have been said earlier by them.
 _BEHIND = 10.0
@@ -40,8 +41,9 @@ class Past:
 
 
 class Taking:
-    """Owns what was heard and is not durable yet. Nobody brings it again where there is no
-    history, so it is tried until it is kept."""
+    """Owns what was heard on one line and is not durable yet. Where there is no history nobody
+    brings it again: it is the door's then (`held`), and tried on line after line until it is
+    kept."""
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Taking:
         account: str,
         intake: Intake,
         past: Past | None,
+        held: Held[Inbound],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._reader = reader
@@ -58,6 +61,7 @@ class Taking:
         self._account = account
         self._intake = intake
         self._past = past
+        self._held = held
         self._sleep = sleep
         self._jobs: asyncio.Queue[Job] = asyncio.Queue(_WAITING)
         self._playbacks: set[str] = set()
@@ -84,6 +88,7 @@ class Taking:
     async def run(self) -> None:
         """From when we are in our channels on: what was said before is taken first."""
         self._began = True
+        await self._done(self._take_held)
         if self._past is not None:
             await self._done(self._fill_all)
         while True:
@@ -111,14 +116,23 @@ class Taking:
         if inbound is None:
             return
         self._people.saw(heard)
-        self._put(lambda: self._take_news(inbound))
+        if self._past is not None:
+            self._put(lambda: self._take_news(inbound))
+        elif self._held.full:
+            raise _too_much()
+        else:
+            self._put(self._take_held)
+            self._held.add(inbound)
 
     def _put(self, job: Job) -> None:
         try:
             self._jobs.put_nowait(job)
         except asyncio.QueueFull:
             # To wait would leave the server unanswered, which ends the line as well.
-            raise LineLost("more is said than can be kept: the store takes nothing") from None
+            raise _too_much() from None
+
+    async def _take_held(self) -> None:
+        await self._held.hand_over(self._take)
 
     async def _take_news(self, inbound: Inbound) -> None:
         """What was said while the history was being asked for stands in it, too: whoever may not
@@ -174,6 +188,10 @@ class Taking:
                     extra={"action": "feed_paused"},
                 )
                 await self._sleep(pause)
+
+
+def _too_much() -> LineLost:
+    return LineLost("more is said than can be kept: the store takes nothing")
 
 
 def _growing() -> Iterator[float]:

@@ -11,6 +11,7 @@ from holdfast.core.inbox import Cursor, Inbound
 from holdfast.core.ports import Intake
 from holdfast.core.quote import Quote
 from holdfast.core.source import Source
+from holdfast.platforms.held import Held
 from holdfast.platforms.simulated.wire import Replied, Update, UpdateKind
 
 log = logging.getLogger(__name__)
@@ -78,40 +79,44 @@ def growing(first: float, most: float) -> Iterator[float]:
 
 
 class Feed:
-    """Takes one account's updates for as long as it runs; keeps nothing between two of them."""
+    """Takes one account's updates for as long as it runs. What it is given and cannot hand over is
+    in `held`, which may be the door's own and outlive this line."""
 
     def __init__(
         self,
         line: Line,
         *,
         intake: Intake,
+        held: Held[Update] | None = None,
         first_pause: float = 0.05,
         longest_pause: float = 2.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._line = line
         self._intake = intake
+        self._held = Held[Update]() if held is None else held
         self._first_pause = first_pause
         self._longest_pause = longest_pause
         self._sleep = sleep
 
     async def run(self) -> None:
         """Until cancelled. A cut line, a store that cannot write and a gateway that stops are
-        waited out; what was not acknowledged meanwhile is given again."""
+        waited out; what was not acknowledged meanwhile is given again, or was held here."""
         pauses = self._fresh_pauses()
         behind = True
+        self._let_go()
         while True:
             try:
+                await self._held.hand_over(self._take, self._acknowledge)
                 if behind:
                     await self._catch_up()
                     behind = False
-                updates = await self._line.updates()
-                self._intake.proven(PLATFORM, self._line.account)
-                for update in updates:
-                    await self._take(update)
+                await self._hear()
+                await self._held.hand_over(self._take, self._acknowledge)
                 pauses = self._fresh_pauses()
             except (NotConnected, StoreError, IntakeClosed) as error:
                 behind = True
+                self._let_go()
                 pause = next(pauses)
                 log.warning(
                     "Updates are not taken: %s. The next try is in %.2f s.",
@@ -120,6 +125,16 @@ class Feed:
                     extra={"action": "feed_paused"},
                 )
                 await self._sleep(pause)
+
+    async def _hear(self) -> None:
+        for update in await self._line.updates():
+            self._held.add(update)
+        self._intake.proven(PLATFORM, self._line.account)
+
+    def _let_go(self) -> None:
+        """Held on to, what is given again would come twice and out of its order."""
+        if self._line.capabilities.backlog is Backlog.UNTIL_ACKED:
+            self._held.forget()
 
     async def _catch_up(self) -> None:
         """Fetch what was missed since the last message that is durable here. A bot that has never
@@ -131,13 +146,13 @@ class Feed:
         while missed := await self._line.missed(since):
             for update in missed:
                 await self._take(update)
+                await self._acknowledge(update)
             since = missed[-1].id
 
     async def _take(self, update: Update) -> None:
         """What was deleted is nothing to answer; what was answered before stays answered."""
         if update.kind is UpdateKind.DELETED:
             log.info("%s was deleted.", update.message_id, extra={"action": "update_deleted"})
-            await self._line.ack(update.id)
         else:
             await self._hand_over(update)
 
@@ -155,6 +170,8 @@ class Feed:
                 error,
                 extra={"action": "update_not_allowed"},
             )
+
+    async def _acknowledge(self, update: Update) -> None:
         await self._line.ack(update.id)
 
     def _fresh_pauses(self) -> Iterator[float]:

@@ -10,6 +10,7 @@ from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttle
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
+from holdfast.platforms.held import Held
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import (
@@ -116,12 +117,13 @@ class SimulatedPlatform:
         self._poll_wait = poll_wait
         self._send_timeout = send_timeout
         self._longest_pause = longest_pause
+        self._held = Held[Update]()
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         await self.probe()
         intake.proven(self.name, self.account)
-        feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
+        feed = Feed(self, intake=intake, held=self._held, longest_pause=self._longest_pause)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(feed.run(), name=f"feed of {self.name}:{self.account}")
             try:

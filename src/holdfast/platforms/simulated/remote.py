@@ -14,6 +14,7 @@ from holdfast.core.errors import AccountHeld, ConnectRefused, NotConnected, Outc
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Intake
+from holdfast.platforms.held import Held
 from holdfast.platforms.simulated.feed import PLATFORM, Feed
 from holdfast.platforms.simulated.in_process import (
     capabilities_of,
@@ -65,13 +66,14 @@ class RemoteSimulatedPlatform:
         self._send_timeout = send_timeout
         self._hello_timeout = hello_timeout
         self._longest_pause = longest_pause
+        self._held = Held[Update]()
         self._http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
     async def connect(self, intake: Intake) -> AsyncIterator[None]:
         """A cut line is mended here, for as long as the vendor is not away for good; whether it
         is, whoever connects finds out by the silence."""
-        feed = Feed(self, intake=intake, longest_pause=self._longest_pause)
+        feed = Feed(self, intake=intake, held=self._held, longest_pause=self._longest_pause)
         async with aiohttp.ClientSession() as self._http:
             await self.probe()
             intake.proven(self.name, self.account)

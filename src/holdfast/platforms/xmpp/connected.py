@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
@@ -10,6 +10,7 @@ from holdfast.core.errors import ConnectError, NotConnected, OutcomeUnknown, Sen
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.platforms.held import Held
 from holdfast.platforms.xmpp.archive import Archive
 from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.downloads import Downloads
@@ -22,7 +23,7 @@ from holdfast.platforms.xmpp.recent import Heard, Recent
 from holdfast.platforms.xmpp.rooms import Room, enter_all, room_of
 from holdfast.platforms.xmpp.sending import Sending
 from holdfast.platforms.xmpp.stanza import CLIENT, Said, bare, said, seen
-from holdfast.platforms.xmpp.taking import Taking
+from holdfast.platforms.xmpp.taking import Taking, Unkept
 from holdfast.platforms.xmpp.uploads import Uploads, find_service
 from holdfast.platforms.xmpp.web import Web
 from holdfast.platforms.xmpp.wire import Wire, element, ping
@@ -40,6 +41,7 @@ class Around:
     settings: XmppSettings
     account: str
     marks: Marks
+    held: MutableMapping[str, Held[Unkept]]  # by places
     intake: Intake
     clock: Clock
     new_id: NewId
@@ -90,6 +92,7 @@ class Connected:
             account=around.account,
             marks=around.marks,
             intake=around.intake,
+            held=around.held.setdefault(place.name, Held()),
             clock=around.clock,
         )
 

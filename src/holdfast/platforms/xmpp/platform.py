@@ -17,12 +17,14 @@ from holdfast.core.outbox import Address, Change, Outbound, Receipt
 from holdfast.core.ports import Clock, Intake, NewId
 from holdfast.core.secret import Secret
 from holdfast.core.settings import table_of
+from holdfast.platforms.held import Held
 from holdfast.platforms.text.xmpp import fits
 from holdfast.platforms.xmpp.connected import PULSE, Around, Connected
 from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.marks import Marks
 from holdfast.platforms.xmpp.reading import PLATFORM
 from holdfast.platforms.xmpp.sending import LONGEST, LONGEST_MARK
+from holdfast.platforms.xmpp.taking import Unkept
 from holdfast.platforms.xmpp.trust import trust
 from holdfast.platforms.xmpp.web import web
 
@@ -74,6 +76,7 @@ class XmppPlatform:
         self._new_id = new_id
         self._patience = patience  # seconds for an answer
         self._settled = settled  # seconds for a message to be in the archive, if it ever will be
+        self._held: dict[str, Held[Unkept]] = {}
         self._connected: Connected | None = None
 
     @asynccontextmanager
@@ -126,6 +129,7 @@ class XmppPlatform:
             patience=self._patience,
             settled=self._settled,
             marks=await Marks.load(self._folder / f"{name}.json"),
+            held=self._held,
             intake=intake,
             clock=self._clock,
             new_id=self._new_id,

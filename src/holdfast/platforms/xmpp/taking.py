@@ -19,6 +19,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Clock, Intake
+from holdfast.platforms.held import Held
 from holdfast.platforms.xmpp.archive import Archive, Kept, Position
 from holdfast.platforms.xmpp.marks import Mark, Marks
 from holdfast.platforms.xmpp.reading import PLATFORM
@@ -45,9 +46,15 @@ class Place(Protocol):
     def attached(self, said: Said, *, last_try: bool) -> Sequence[Attachment]: ...
 
 
+Unkept = tuple[Said, Inbound]
+"""What was said where no archive has it, as it was read when it was heard: who was called by a name
+in a room then need not be who has that name later."""
+
+
 class Taking:
     """Owns what waits to be taken of one place, and how far it was looked at. What cannot be kept
-    for the moment is tried again, and what was said after it waits."""
+    for the moment is tried again, and what was said after it waits. Where there is no archive,
+    nobody brings it again: it is the door's then (`held`), and tried on line after line."""
 
     def __init__(
         self,
@@ -57,6 +64,7 @@ class Taking:
         account: str,
         marks: Marks,
         intake: Intake,
+        held: Held[Unkept],
         clock: Clock,
     ) -> None:
         self._place = place
@@ -65,6 +73,7 @@ class Taking:
         self._account = account
         self._marks = marks
         self._intake = intake
+        self._held = held
         self._clock = clock
         self._heard: asyncio.Queue[Said] = asyncio.Queue()
         self._at: Position | None = None  # everything up to here was looked at
@@ -113,6 +122,7 @@ class Taking:
         self._heard.put_nowait(said)
 
     async def run(self) -> None:
+        await self._insist(self._take_held)
         await self._insist(self.begin)
         await self._insist(self._fill)
         while True:
@@ -122,11 +132,27 @@ class Taking:
                 await self._mark_seldom()
             said = await self._heard.get()
             position = self._position(said)
-            if position is None or position.id not in self._filled:
+            if position is None:
+                self._hold(said)
+                await self._insist(self._take_held)
+            elif position.id not in self._filled:
                 await self._insist(partial(self._take, said, position, now=True))
 
+    def _hold(self, said: Said) -> None:
+        inbound = self._place.read(said, None, now=True)
+        if inbound is not None:
+            self._held.add((said, inbound))
+
+    async def _take_held(self) -> None:
+        await self._held.hand_over(lambda unkept: self._try(*unkept))
+
     async def leave(self) -> None:
-        """What was looked at need not be again."""
+        """What was looked at need not be again; what nobody else has is not let go."""
+        while not self._heard.empty():
+            said = self._heard.get_nowait()
+            if self._position(said) is None:
+                self._hold(said)
+        self._held.tell(self._place.owner)
         with suppress(StoreError):  # an older mark does no harm
             await self._mark()
 
@@ -153,13 +179,16 @@ class Taking:
     async def _take(self, said: Said, position: Position | None, *, now: bool) -> None:
         inbound = self._place.read(said, position, now=now)
         if inbound is not None:
-            try:
-                await self._hand_over(said, inbound)
-            except NotConnected:
-                self._failed += 1
-                raise
-        self._failed = 0
+            await self._try(said, inbound)
         self._at = position or self._at
+
+    async def _try(self, said: Said, inbound: Inbound) -> None:
+        try:
+            await self._hand_over(said, inbound)
+        except NotConnected:
+            self._failed += 1
+            raise
+        self._failed = 0
 
     async def _hand_over(self, said: Said, inbound: Inbound) -> None:
         attached = self._place.attached(said, last_try=self._failed + 1 >= _TRIES)
