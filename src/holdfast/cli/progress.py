@@ -61,6 +61,8 @@ def progress(api: ApiClient, session_id: str, *, asked: str) -> Iterator[Shown |
                 screen.passing("reconnecting …")
 
     after = records[-1].seq if records else 0
-    with Follower(api, session_id, after=after, wake=show) as follower:
+    # Named before its thread begins, which may have something to show at once.
+    follower = Follower(api, session_id, after=after, wake=show)
+    with follower:
         yield shown
     screen.clear()
