@@ -1,5 +1,6 @@
 """The command line as a real process, a real gateway beside it, and somebody who types."""
 
+import codecs
 import fcntl
 import os
 import pty
@@ -133,6 +134,8 @@ class Typist:
             preexec_fn=_own_the_terminal,
         )
         os.close(theirs)
+        # A character of several bytes may come in two reads.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.raw = ""
         self._seen = 0
 
@@ -156,6 +159,14 @@ class Typist:
         self._seen = place + len(wanted)
         return before
 
+    def until_it_waits(self) -> None:
+        """The program has done what it was told, and waits for more."""
+        stat = Path(f"/proc/{self.process.pid}/stat")
+        deadline = time.monotonic() + 30
+        while stat.read_text().rpartition(")")[2].split()[0] != "S":
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.01)
+
     def leaves(self) -> int:
         """Wait for the program to end by itself."""
         while self._read(30):
@@ -175,7 +186,7 @@ class Typist:
             data = os.read(self.fd, 65536)
         except OSError:  # the other end is gone
             return False
-        self.raw += data.decode("utf-8", "replace")
+        self.raw += self._decoder.decode(data)
         return bool(data)
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import GatewayProcess, Typist
+from tests.gate import HELD, open_gate
 
 from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service import exits
+from holdfast.service.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -64,12 +66,16 @@ def test_no_answer_in_time_exits_as_timeout_does_and_the_work_goes_on(
     shared: GatewayProcess, cli: Cli, model: ModelProcess
 ) -> None:
     before = model.requests()["count"]
-    asked = ["--session", "slow", "--message-id", "m1", "[latency 2] [text at last]"]
-    late = cli("ask", "--timeout", "0.5", *asked, **shared.where)
+    asked = ["--session", "slow", "--message-id", "m1", f"{HELD} [then] [text at last]"]
+    late = cli("ask", "--timeout", "0.5", "--json", *asked, **shared.where)
     assert late.returncode == 124
-    assert "The work goes on" in late.stderr
+    told = json.loads(late.stdout)
+    assert "The work goes on" in told["reason"]
+    open_gate(Paths(shared.home), told["session"])
     assert cli("ask", *asked, **shared.where).stdout == "at last\n"
-    assert model.requests()["count"] == before + 1  # attached, not asked again
+    assert (
+        model.requests()["count"] == before + 2
+    )  # its call and its end: attached, not asked again
 
 
 def test_a_gateway_killed_meanwhile_is_waited_for_and_asked_once(

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,15 +35,20 @@ def test_the_version_is_printed_three_ways(cli: Cli) -> None:
 def test_asking_for_the_version_costs_little(
     record_property: Callable[[str, object], None],
 ) -> None:
-    """The budget is 80 ms of CPU; the bound here is loose, for machines with other work."""
-    before = os.times()
+    """The budget is 80 ms of CPU; the bound here is loose, for machines with other work, and for
+    the cheapest of five: the first may compile what it imports."""
+    used = [_children_cpu()]
     for _ in range(5):
         subprocess.run([HOLDFAST, "--version"], check=True, capture_output=True)
-    after = os.times()
-    used = after.children_user + after.children_system
-    each = (used - before.children_user - before.children_system) / 5
-    record_property("cpu_seconds", each)
-    assert each < 0.4
+        used.append(_children_cpu())
+    cheapest = min(after - before for before, after in pairwise(used))
+    record_property("cpu_seconds", cheapest)
+    assert cheapest < 0.4
+
+
+def _children_cpu() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def test_the_entry_point_imports_nothing_heavy() -> None:

@@ -28,6 +28,12 @@ def told(home: Path, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         time.sleep(0.05)
 
 
+def written_in_place(file: Path, text: str) -> None:
+    """In one write, over what was there: nobody can read the half of it."""
+    with file.open("r+b", buffering=0) as opened:
+        opened.write(text.encode().ljust(file.stat().st_size, b"\n"))
+
+
 def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     cli: Cli, gateway: GatewayProcess
 ) -> None:
@@ -40,7 +46,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     beside.replace(file)
     told(gateway.home, lambda now: now["number"] == 2)
 
-    file.write_text("[agent]\nmax_steps = 0\n")
+    written_in_place(file, "[agent]\nmax_steps = 0\n")
     assert "line 2: agent.max_steps" in told(gateway.home, lambda now: now["problem"])["problem"]
     refused = cli("config", "reload")
     assert refused.returncode == exits.CONFIG_EXIT
@@ -48,7 +54,7 @@ def test_a_change_of_the_file_is_taken_over_by_a_gateway_that_runs(
     assert "the last good configuration stays in force" in refused.stderr
     assert "the last good one stays in force" in cli("status").stdout
 
-    file.write_text(f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
+    written_in_place(file, f"{begun}[gateway]\nwatch = false\n[backup]\nkeep = 3\n")
     done = cli("config", "reload")  # which may come behind the watch, and then finds nothing new
     assert done.returncode == 0, done.stderr
     assert "onfiguration 3 " in done.stdout

@@ -43,7 +43,7 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
 
 
 def ended(jobs: Callable[..., str], number: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 40
     while time.monotonic() < deadline:
         [run] = json.loads(jobs("history", number, "--json"))
         if run["ended_at"] is not None:

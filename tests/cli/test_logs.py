@@ -79,8 +79,8 @@ def test_following_goes_on_across_a_rotation(following: subprocess.Popen[str], l
     assert "live" in next(lines)
     with log.open("a") as file:
         file.write(line("the last of the old"))
-        log.rename(log.with_name("gateway.log.1"))
-        log.write_text(line("the first of the new"))
+    log.rename(log.with_name("gateway.log.1"))  # which gets no more lines
+    log.write_text(line("the first of the new"))
     assert "the last of the old" in next(lines)
     assert "the first of the new" in next(lines)
     following.send_signal(2)
