@@ -14,6 +14,7 @@ from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttle
 from holdfast.core.outbox import SentFile
 from holdfast.core.secret import Secret
 from holdfast.platforms.discord.wire import Error
+from holdfast.platforms.fetched import body_of
 
 T = TypeVar("T")
 
@@ -23,7 +24,6 @@ _JSON = {"Content-Type": "application/json"}
 _AGENT = f"DiscordBot (https://pypi.org/project/holdfast, {__version__})"
 _CONNECT = 10.0  # seconds for a connection to come about
 _UPLOADS_TAKE = 6.0  # times as long as other calls may
-_PIECE = 64 * 1024
 _FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
 
 
@@ -102,20 +102,15 @@ class RestApi:
         """A file that people have sent, from an address that holds for a day and needs no token.
         Raises as `Attachment.fetch` says."""
         timeout = aiohttp.ClientTimeout(sock_read=self._limit, sock_connect=_CONNECT)
-        held = bytearray()
         try:
             async with self._line.get(url, timeout=timeout) as response:
                 if 400 <= response.status < 500:
                     raise NoAttachment(f"Discord has it no more ({response.status})")
                 response.raise_for_status()
-                async for piece in response.content.iter_chunked(_PIECE):
-                    held += piece
-                    if len(held) > most:
-                        raise NoAttachment(f"it is larger than {most // 2**20} MB")
+                return await body_of(response, most=most)
         except (TimeoutError, aiohttp.ClientError) as error:
             reason = str(error) or type(error).__name__
             raise NotConnected(f"a file could not be fetched from Discord: {reason}") from error
-        return bytes(held)
 
     @property
     def _line(self) -> aiohttp.ClientSession:

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
+from holdfast.platforms.pauses import growing
 
 log = logging.getLogger(__name__)
 
 Job = Callable[[], Awaitable[None]]
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 class Order:
@@ -63,7 +63,7 @@ class Order:
         del self._waiting[channel_id]
 
     async def _done(self, job: Job) -> None:
-        pauses = _growing()
+        pauses = growing()
         while True:
             try:
                 return await job()
@@ -76,10 +76,3 @@ class Order:
                     extra={"action": "feed_paused"},
                 )
                 await self._sleep(pause)
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

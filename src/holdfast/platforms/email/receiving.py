@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from holdfast.core.errors import IntakeClosed, StoreError, StoreFailing
@@ -11,10 +11,9 @@ from holdfast.platforms.email.broken import Broken
 from holdfast.platforms.email.mailbox import Mailbox, NotGiven
 from holdfast.platforms.email.record import Mark, Record
 from holdfast.platforms.email.taking import Taking
+from holdfast.platforms.pauses import growing
 
 log = logging.getLogger(__name__)
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 class Receiving:
@@ -78,7 +77,7 @@ class Receiving:
 
     async def _insist(self, uid: int) -> None:
         """Until it is behind us: what cannot be kept is waited for."""
-        for pause in _growing():
+        for pause in growing():
             try:
                 await self._take(uid)
                 break
@@ -119,10 +118,3 @@ class Receiving:
 
     def _mark(self, uid: int) -> Mark:
         return Mark(validity=self._validity, uid=uid, at=self._clock.now())
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

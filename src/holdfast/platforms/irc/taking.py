@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from holdfast.core.errors import (
@@ -21,6 +21,7 @@ from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.reading import PLATFORM, Reader
 from holdfast.platforms.irc.record import Record
 from holdfast.platforms.irc.wire import Heard
+from holdfast.platforms.pauses import growing
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,6 @@ _WAITING = 10_000  # messages that are heard and not taken, where a history has 
 # Seconds by which the mark stays behind: servers of one network have clocks of their own, and what
 # is heard later may have been said earlier by them.
 _BEHIND = 10.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +177,7 @@ class Taking:
         return inbound.event_id == last or inbound.event_id in self._found
 
     async def _done(self, job: Job) -> None:
-        for pause in _growing():
+        for pause in growing():
             try:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected) as error:
@@ -192,10 +192,3 @@ class Taking:
 
 def _too_much() -> LineLost:
     return LineLost("more is said than can be kept: the store takes nothing")
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

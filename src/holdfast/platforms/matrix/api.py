@@ -16,6 +16,7 @@ from holdfast.core.attachment import NoAttachment
 from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
 from holdfast.core.outbox import SentFile
+from holdfast.platforms.fetched import body_of
 from holdfast.platforms.matrix.wire import Error, Uploaded, Whoami
 
 T = TypeVar("T")
@@ -25,7 +26,6 @@ _UPLOAD = "/_matrix/media/v3/upload"
 _DOWNLOAD = "/_matrix/client/v1/media/download"
 _CONNECT = 10.0  # seconds for a connection to come about
 _UPLOADS_TAKE = 6.0  # times as long as other calls may
-_PIECE = 64 * 1024
 _FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
 _OUT = frozenset({"M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED"})
 
@@ -163,13 +163,7 @@ class ClientApi:
         if 400 <= response.status < 500:
             raise NoAttachment(f"the homeserver does not have it ({response.status})")
         response.raise_for_status()
-        held = bytearray()
-        async for piece in response.content.iter_chunked(_PIECE):
-            self._alive()
-            held += piece
-            if len(held) > most:
-                raise NoAttachment(f"it is larger than {most // 2**20} MB")
-        return bytes(held)
+        return await body_of(response, most=most, alive=self._alive)
 
     @property
     def _auth(self) -> dict[str, str]:

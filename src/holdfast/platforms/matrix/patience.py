@@ -2,17 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError, Throttled
 from holdfast.platforms.matrix.api import BadToken, ClientApi
+from holdfast.platforms.pauses import growing
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 class Patience:
@@ -25,7 +25,7 @@ class Patience:
     async def done(self, job: Callable[[], Awaitable[T]]) -> T:
         """Once it is. Raises a `NotConnected` where the line itself is gone: while something is
         tried again, nothing else is asked of the homeserver that would show it."""
-        pauses = _growing()
+        pauses = growing()
         while True:
             try:
                 return await job()
@@ -49,10 +49,3 @@ class Patience:
             await self._api.whoami()
         except Throttled:
             return  # an answer, too
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -12,6 +12,7 @@ from holdfast.core.ports import Intake
 from holdfast.core.quote import Quote
 from holdfast.core.source import Source
 from holdfast.platforms.held import Held
+from holdfast.platforms.pauses import growing
 from holdfast.platforms.simulated.wire import Replied, Update, UpdateKind
 
 log = logging.getLogger(__name__)
@@ -68,14 +69,6 @@ def to_quote(replied: Replied) -> Quote:
         message_id=replied.message_id,
         ours=not replied.user_id,
     )
-
-
-def growing(first: float, most: float) -> Iterator[float]:
-    """Pauses that double up to `most`, without end."""
-    pause = first
-    while True:
-        yield pause
-        pause = min(pause * 2, most)
 
 
 class Feed:

@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.attachment import NoAttachment
 from holdfast.core.errors import ConnectRefused, NotConnected, OutcomeUnknown, Refused
 from holdfast.core.secret import Secret
+from holdfast.platforms.fetched import body_of
 from holdfast.platforms.slack.refusals import BadToken, Unreadable, refusal
 
 if TYPE_CHECKING:  # an extra, which is imported when an account is connected
@@ -22,7 +23,6 @@ T = TypeVar("T")
 
 _CONNECT = 10.0  # seconds for a connection to come about
 _UPLOADS_TAKE = 6.0  # times as long as other calls may
-_PIECE = 64 * 1024
 _OF_SLACK = ".slack.com"
 _quiet = logging.getLogger(f"{__name__}.client")
 # At the level of debugging the client writes whole requests down, with all that people say.
@@ -160,13 +160,7 @@ class WebApi:
             raise NoAttachment(
                 f"Slack does not give it ({response.status}); the app may lack the scope files:read"
             )
-        held = bytearray()
-        async for piece in response.content.iter_chunked(_PIECE):
-            self._alive()
-            held += piece
-            if len(held) > most:
-                raise NoAttachment(f"it is larger than {most // 2**20} MB")
-        return bytes(held)
+        return await body_of(response, most=most, alive=self._alive)
 
     def _is_slacks(self, url: str) -> bool:
         asked, ours = urlsplit(url), urlsplit(self._base_url)

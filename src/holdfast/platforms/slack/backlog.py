@@ -5,7 +5,7 @@ Slack brings an event again for a few minutes, and then no more; but it keeps wh
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from holdfast.core.errors import (
     StoreError,
     Throttled,
 )
+from holdfast.platforms.pauses import growing
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.record import Record, seconds
 from holdfast.platforms.slack.refusals import Unreadable
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 _ON_A_PAGE = 200
 _PAGES = 50  # of one chat: more than anybody reads who comes back
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -129,7 +129,7 @@ class Backlog:
                 raise NotConnected(str(error)) from error
 
     async def _handed_over(self, taking: Taking, message: Message) -> None:
-        for pause in _growing():
+        for pause in growing():
             try:
                 await taking.take_said(message)
                 return
@@ -153,10 +153,3 @@ def _read(raw: dict[str, Any], chat: str, kind: str) -> Message | None:
             extra={"action": "message_unread"},
         )
         return None
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -7,7 +7,7 @@ https://docs.slack.dev/apis/events-api/using-socket-mode
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 import aiohttp
@@ -22,6 +22,7 @@ from holdfast.core.errors import (
     StoreError,
 )
 from holdfast.core.secret import Secret
+from holdfast.platforms.pauses import growing
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.taking import Kind, Taking
 from holdfast.platforms.slack.wire import Frame, Url
@@ -31,7 +32,6 @@ log = logging.getLogger(__name__)
 PING = 15.0  # seconds between two signs of life that are asked for
 _HELLO = 10.0  # seconds for the first word of a socket
 _WAITING = 1000  # envelopes that are read and not taken: more stay with Slack
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _GOODBYE = 1.0  # seconds that are waited for an answer to it: a half-open line gives none
 _SWITCHED_OFF = "link_disabled"
 _REPLACED = frozenset({"warning", "refresh_requested"})
@@ -154,7 +154,7 @@ class Socket:
     async def _taken(self, frame: Frame, taking: Taking) -> str | None:
         """Once it is durable: what follows waits behind it, as it was said behind it. None: it
         was a press or a command, which Slack calls failed after three seconds and brings once."""
-        for pause in _growing():
+        for pause in growing():
             try:
                 return await taking.take(frame.type, frame.payload)
             except (StoreError, IntakeClosed, NotConnected) as error:
@@ -178,10 +178,3 @@ class Socket:
         if self._line is not None:
             with suppress(aiohttp.ClientError, ConnectionError):
                 await self._line.send_str(msgspec.json.encode(answer).decode())
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -12,6 +12,7 @@ from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.outbox import SentFile
 from holdfast.core.secret import Secret
+from holdfast.platforms.fetched import body_of
 from holdfast.platforms.telegram.wire import Answer, File
 
 T = TypeVar("T")
@@ -20,7 +21,6 @@ _HEADERS = {"Content-Type": "application/json"}
 _CONNECT = 10.0  # seconds for a connection to come about
 _UPLOADS_TAKE = 6.0  # times as long as other calls may
 _TO_US = frozenset({200, 400, 403, 429})  # of answers: those to a bot that is known
-_PIECE = 64 * 1024
 _FLOOD = 1.0  # seconds, where a refusal for flooding does not say how many
 
 
@@ -130,20 +130,14 @@ class BotApi:
     async def _fetch(self, path: str, *, most: int) -> bytes:
         url = f"{self._base_url}/file/bot{self._token.reveal()}/{path}"
         timeout = aiohttp.ClientTimeout(sock_read=self._limit, sock_connect=_CONNECT)
-        held = bytearray()
         try:
             async with self._line.get(url, timeout=timeout, allow_redirects=False) as response:
                 if response.status != 200:
                     raise NoAttachment(f"Telegram has it no more ({response.status})")
-                async for piece in response.content.iter_chunked(_PIECE):
-                    self._alive()
-                    held += piece
-                    if len(held) > most:
-                        raise NoAttachment(f"it is larger than {most // 2**20} MB")
+                return await body_of(response, most=most, alive=self._alive)
         except (TimeoutError, aiohttp.ClientError) as error:
             why = self._told(error)
             raise NotConnected(f"a file could not be fetched from Telegram: {why}") from error
-        return bytes(held)
 
     def _told(self, error: Exception) -> str:
         """In words that may be shown: some faults name the whole address, with the token in it."""

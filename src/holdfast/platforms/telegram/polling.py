@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from holdfast.core.errors import IntakeClosed, NotConnected, OutcomeUnknown, StoreError, Throttled
+from holdfast.platforms.pauses import growing
 from holdfast.platforms.telegram.api import BotApi
 from holdfast.platforms.telegram.taking import Taking
 from holdfast.platforms.telegram.wire import WANTED
@@ -14,7 +15,6 @@ from holdfast.platforms.telegram.wire import WANTED
 log = logging.getLogger(__name__)
 
 GRACE = 10.0  # seconds that an answer may take beyond the time for which a poll is held
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
 class Polling:
@@ -41,13 +41,13 @@ class Polling:
         anew, and an offset beyond them all would confirm none.
         """
         offset = None if cursor is None else int(cursor) + 1
-        pauses = _growing()
+        pauses = growing()
         while True:
             updates = await self._ask(offset)
             try:
                 for raw in updates:
                     offset = await self._taking.take(raw, kept=True) + 1
-                pauses = _growing()
+                pauses = growing()
             except (StoreError, IntakeClosed, NotConnected) as error:
                 pause = next(pauses)
                 log.warning(
@@ -74,10 +74,3 @@ class Polling:
                 await self._sleep(error.retry_after)
             except OutcomeUnknown as error:
                 raise NotConnected(str(error)) from error
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)

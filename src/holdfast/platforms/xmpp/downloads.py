@@ -7,10 +7,10 @@ import aiohttp
 
 from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotConnected
+from holdfast.platforms.fetched import body_of
 from holdfast.platforms.xmpp.stanza import Said
 from holdfast.platforms.xmpp.web import Web
 
-_PIECE = 64 * 1024
 _TIMEOUT = aiohttp.ClientTimeout(sock_connect=10.0, sock_read=20.0)
 
 
@@ -53,13 +53,8 @@ class Downloads:
         return self._web.ours if known else self._web.theirs
 
     async def _fetch(self, way: aiohttp.ClientSession, url: str) -> bytes:
-        held = bytearray()
         async with way.get(url, timeout=_TIMEOUT, allow_redirects=False) as response:
             if 300 <= response.status < 500:
                 raise NoAttachment(f"its server does not give it ({response.status})")
             response.raise_for_status()
-            async for piece in response.content.iter_chunked(_PIECE):
-                held += piece
-                if len(held) > self._most:
-                    raise NoAttachment(f"it is larger than {self._most // 2**20} MB")
-        return bytes(held)
+            return await body_of(response, most=self._most)

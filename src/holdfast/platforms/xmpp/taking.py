@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +20,7 @@ from holdfast.core.errors import (
 from holdfast.core.inbox import Inbound
 from holdfast.core.ports import Clock, Intake
 from holdfast.platforms.held import Held
+from holdfast.platforms.pauses import growing
 from holdfast.platforms.xmpp.archive import Archive, Kept, Position
 from holdfast.platforms.xmpp.marks import Mark, Marks
 from holdfast.platforms.xmpp.reading import PLATFORM
@@ -28,7 +29,6 @@ from holdfast.platforms.xmpp.wire import Rejected
 
 log = logging.getLogger(__name__)
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _TRIES = 4  # at the file of a message
 _SELDOM = 60.0  # seconds between two writings of a mark
 
@@ -228,7 +228,7 @@ class Taking:
             self._marked_at = self._clock.monotonic()
 
     async def _insist(self, job: Callable[[], Awaitable[None]]) -> None:
-        for pause in _growing():
+        for pause in growing():
             try:
                 return await job()
             except (StoreError, IntakeClosed, NotConnected, OutcomeUnknown) as error:
@@ -239,10 +239,3 @@ class Taking:
                     extra={"action": "feed_paused"},
                 )
                 await asyncio.sleep(pause)
-
-
-def _growing() -> Iterator[float]:
-    pause = _FIRST_PAUSE
-    while True:
-        yield pause
-        pause = min(pause * 2, _LONGEST_PAUSE)
