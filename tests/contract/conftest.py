@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.looking import looking_into
 
 from holdfast.agent.memory.builtin import NotesProvider
 from holdfast.agent.memory.guarded import Limits
@@ -225,8 +226,11 @@ class World:
         """End this life as `kill -9` does: the next one starts from what is on disk right now."""
         image = self.path.parent / f"after-{next(self._ids)}" / self.path.name
         image.parent.mkdir()
-        for suffix in ("", "-wal"):
-            shutil.copy(f"{self.path}{suffix}", f"{image}{suffix}")
+        with looking_into(self.path) as cursor:
+            # While somebody reads, the log is not begun anew: both copies are of one moment.
+            cursor.execute("BEGIN; SELECT count(*) FROM sqlite_schema")
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{self.path}{suffix}", f"{image}{suffix}")
         await self.stop()
         self.path = image
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.core.bench import Bench
 from holdfast.core.session import RunnerRow
 from holdfast.core.settings import RunnerSettings
 from holdfast.runner.identity import start_time
@@ -179,13 +180,18 @@ async def test_background_processes_are_adopted(tmp_path, successor):
     bench = successor.bench("s_1")
     ended = await bench.wait_for_process("p2", limit=20)
     assert (ended.process.exit_code, ended.output) == (6, "over\n")
-    before = await bench.poll_process("p1")
-    assert before.process.running and "tick" in before.output
-    await asyncio.sleep(0.3)
-    assert "tick" in (await bench.poll_process("p1")).output
+    for _ in range(2):  # what it said by now, and what it says from now on
+        await _ticks(bench)
     assert (await bench.start_process("p1", "echo twice")).id == "p1"
     rows = await successor.processes("s_1")
     assert [(one.id, one.exit_code) for one in rows] == [("p1", None), ("p2", 6)]
+
+
+async def _ticks(bench: Bench) -> None:
+    async with asyncio.timeout(30):
+        while "tick" not in (polled := await bench.poll_process("p1")).output:
+            await asyncio.sleep(0.05)
+    assert polled.process.running
 
 
 async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, successor):
@@ -202,7 +208,8 @@ async def test_what_no_session_wants_is_killed_by_the_successor(tmp_path, succes
 
 async def test_a_runner_whose_gateway_died_while_it_started_ends_itself(tmp_path, successor):
     """J2: nobody was told about it, so nobody could kill it."""
-    source = GATEWAY.format(work='    await bench.run("c", "true", limit=20)')
+    work = '    await bench.run("c", "true", limit=20)\n    await asyncio.sleep(60)'
+    source = GATEWAY.format(work=work)
     gateway = await asyncio.create_subprocess_exec(
         sys.executable, "-c", source, str(tmp_path), stdout=asyncio.subprocess.DEVNULL
     )
