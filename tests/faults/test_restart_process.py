@@ -118,7 +118,7 @@ def test_a_restart_when_idle_waits_for_the_last_turn_and_is_not_asked_for_twice(
     long = lone.session
     answer = lone.ask("POST", "/restart", {"mode": "when_idle"})
     assert answer == {"kind": "restart", "waits": True}
-    assert lone.status()["snapshot"]["pending"]["by"] == "page"
+    lone.until(lambda: (lone.status()["snapshot"]["pending"] or {}).get("by") == "page")
     again = lone.cli("gateway", "restart", "--when-idle", "--json")
     assert again.returncode == exits.FAILED and "waits already" in again.stdout
     assert lone.answer(lone.say("hello", name="short"))["state"] == "answered"

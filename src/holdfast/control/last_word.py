@@ -11,7 +11,7 @@ from holdfast.core.ports import Clock
 
 log = logging.getLogger(__name__)
 
-_WITHIN = 0.04  # seconds in which the loop may answer, before its last word is served
+WITHIN = 0.04  # seconds in which the loop may answer, before its last word is served
 # A word so young is served again: however often status is asked for, the loop has other work.
 _YOUNG = 0.05
 
@@ -24,8 +24,9 @@ class LastWord:
     `ask`, `wait` and `now` are for another thread than the loop's; the rest is the loop's.
     """
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, within: float = WITHIN) -> None:
         self._clock = clock
+        self._within = within
         self._said: tuple[Snapshot, float] = (Snapshot(), clock.monotonic())
         self._ask: Callable[[], object] | None = None
         self._answered = threading.Event()  # no question is open
@@ -58,7 +59,7 @@ class LastWord:
             self._ask()
         except RuntimeError:
             return now  # the loop is closed: its last word stands
-        return now + _WITHIN
+        return now + self._within
 
     def wait(self, until: float) -> None:
         """For the answer, and no longer."""

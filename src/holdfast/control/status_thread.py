@@ -13,7 +13,7 @@ from typing import Self
 import msgspec
 
 from holdfast.control.heartbeat import Heartbeat
-from holdfast.control.last_word import Fresh, LastWord
+from holdfast.control.last_word import WITHIN, Fresh, LastWord
 from holdfast.control.machine import Drift
 from holdfast.control.outside import HANGING_AFTER, Outside
 from holdfast.core.facts import MachineFacts, Snapshot
@@ -41,10 +41,11 @@ class StatusThread:
         clock: Clock,
         drift: Drift = tuple,
         hanging_after: float = HANGING_AFTER,
+        answers_within: float = WITHIN,
     ) -> None:
         """`drift` reads, when asked, where an installed unit disagrees with the configuration."""
         self._socket_path = paths.status_socket
-        self._word = LastWord(clock=clock)
+        self._word = LastWord(clock=clock, within=answers_within)
         self._wake: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self.outside = Outside(paths, clock=clock, drift=drift, hanging_after=hanging_after)

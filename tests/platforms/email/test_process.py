@@ -35,7 +35,7 @@ async def test_a_gateway_that_was_killed_when_it_had_a_mail_answers_it_once(
         del lone.variables["HOLDFAST_CRASH_AT"]
         await asyncio.to_thread(lone.start)
         await until(lambda: office.mails(ann))
-        status = await asyncio.to_thread(lone.status)
+        await asyncio.to_thread(lone.until, lambda: proven(lone))
         assert await asyncio.to_thread(lone.stop) == 0
     finally:
         if lone.process is not None and lone.process.poll() is None:
@@ -43,5 +43,9 @@ async def test_a_gateway_that_was_killed_when_it_had_a_mail_answers_it_once(
     (answer,) = office.mails(ann)
     assert answer["Subject"] == "Re: Hi"
     assert words_of(answer)
-    (account,) = [each for each in status["snapshot"]["platforms"] if each["name"] == "email"]
-    assert account["proven_at"] is not None
+
+
+def proven(lone: Lone) -> bool:
+    """By the gateway itself, whose word may be a moment old."""
+    accounts = [each for each in lone.status()["snapshot"]["platforms"] if each["name"] == "email"]
+    return any(each["proven_at"] is not None for each in accounts)
