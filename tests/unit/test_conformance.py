@@ -234,13 +234,16 @@ async def test_a_proxy_makes_the_faults_of_a_line() -> None:
         assert await _asked(proxy.port) == b""
         assert echo.heard == 3
         proxy.be_well()
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        assert await _said(reader, writer) == b"hello\n"
         proxy.fall_silent()
-        asking = asyncio.create_task(_asked(proxy.port))
+        asking = asyncio.create_task(_said(reader, writer))
         await asyncio.sleep(0.05)
         assert not asking.done()
-        assert echo.heard == 3
+        assert echo.heard == 4
         proxy.be_well()
         assert await asking == b""
+        writer.close()
         assert await _asked(proxy.port) == b"hello\n"
 
 
@@ -248,9 +251,14 @@ async def _asked(port: int) -> bytes:
     """What comes back; nothing: the line was cut."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
+        return await _said(reader, writer)
+    finally:
+        writer.close()
+
+
+async def _said(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    try:
         writer.write(b"hello\n")
         return await reader.readline()
     except ConnectionError:
         return b""
-    finally:
-        writer.close()
