@@ -62,6 +62,11 @@ class Served:
         process.communicate(timeout=30)
         return process.wait()
 
+    def hurries(self) -> None:
+        """It was asked to go, and is asked again: it waits for nothing any more."""
+        assert self._process is not None, "there is none that could"
+        self._process.send_signal(signal.SIGTERM)
+
     def leaves(self) -> int:
         """It ends by itself, as it was asked to; its exit code."""
         process, self._process = self._process, None

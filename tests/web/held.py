@@ -1,6 +1,8 @@
 """A turn that runs until a test lets it go on: however slow the machine, it is still there."""
 
 import json
+import time
+from pathlib import Path
 
 from tests.platforms.served import Served
 
@@ -14,10 +16,19 @@ class Held:
 
     def asks(self, *, first: str = "", last: str, answer: str) -> str:
         """To be said: a command that does the one, waits, and does the other; then the answer."""
-        steps = [first, f"until [ -e {self._name} ]; do sleep 0.05; done", last]
-        command = json.dumps({"command": "; ".join(filter(None, steps))})
+        wait = f": > {self._name}.waits; until [ -e {self._name} ]; do sleep 0.05; done"
+        command = json.dumps({"command": "; ".join(filter(None, [first, wait, last]))})
         return f"[tool terminal {command}] [then] [text {answer}]"
 
+    def until_it_waits(self) -> Path:
+        """The workspace of the command, once that is at its wait. A step is shown as running
+        before its command is: who kills the gateway then, or lets go what is not there, loses it.
+        """
+        ends = time.monotonic() + 40
+        while not (found := list(self._workspaces.glob(f"*/{self._name}.waits"))):
+            assert time.monotonic() < ends, "the command did not come to its wait"
+            time.sleep(0.02)
+        return found[0].parent
+
     def let_go(self) -> None:
-        for workspace in self._workspaces.iterdir():
-            (workspace / self._name).touch()
+        (self.until_it_waits() / self._name).touch()

@@ -25,7 +25,7 @@ def test_a_queued_message_waits_its_turn_and_is_answered_after(
     visitor.say("[text the second answer]")
     visitor.waiting.get_by_text("Waiting for the running turn").wait_for()
     held.let_go()
-    visitor.said.nth(1).wait_for()
+    visitor.replies.get_by_text("the second answer", exact=True).wait_for()
     visitor.until_idle()
     answers = visitor.replies.locator(".prose").all_inner_texts()
     assert answers == ["the first answer", "the second answer"]
@@ -42,6 +42,7 @@ def test_what_is_queued_by_command_is_shown_and_answered_once(
     visitor.waiting.get_by_text("the second answer").wait_for()
     held.let_go()
     visitor.said.get_by_text("[text the second answer]", exact=True).wait_for()
+    visitor.replies.get_by_text("the second answer", exact=True).wait_for()
     visitor.until_idle()
     answers = visitor.replies.locator(".prose").all_inner_texts()
     assert answers[1:] == ["the second answer"]

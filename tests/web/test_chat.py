@@ -220,7 +220,7 @@ def test_two_pages_show_the_same_chat(gateway: Served, visit: Visit) -> None:
     other.page.goto(one.page.url)
     other.replies.first.wait_for()
     other.ask("said on the other")
-    one.said.nth(1).wait_for()
+    one.replies.nth(1).wait_for()
     one.until_idle()
     shown = one.page.locator(".column").inner_text()
     assert shown == other.page.locator(".column").inner_text()

@@ -30,8 +30,9 @@ ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3),
 
 
 def past(now: int, number: int = 600) -> list[Minute]:
-    """Minutes of a gateway that had something to do, in waves."""
-    begin = now // MINUTE * MINUTE - number * MINUTE
+    """Minutes of a gateway that had something to do, in waves, up to the one that has begun: it
+    may be over before the next gateway is there to count."""
+    begin = (now // MINUTE + 1 - number) * MINUTE
     return [
         Minute(
             at=begin + n * MINUTE,
@@ -145,6 +146,7 @@ def test_a_picture_is_taken_of_the_dashboard(gateway: Served, visit: Visit, albu
 def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Visit) -> None:
     visitor = visit(gateway)
     page = visitor.page
+    page.route("**/api/v1/status", _on_an_idle_machine)
     show(visitor, "overview")
     told = visitor.fetch("GET", "/api/v1/status").json()
     figures = page.locator(".figures").inner_text()
@@ -163,18 +165,30 @@ def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Vi
     slider = turns.get_by_role("slider")
     slider.focus()
     slider.press("Home")
-    first = slider.get_attribute("aria-valuetext")
-    assert first and turns.locator(".told").inner_text() == first
+    # Both of one drawing: with the next minute the chart moves on.
+    first, shown = turns.evaluate(
+        "node => [node.querySelector('[role=slider]').getAttribute('aria-valuetext'),"
+        " node.querySelector('.told').innerText]"
+    )
+    assert first and shown == first
     slider.press("ArrowRight")
     assert slider.get_attribute("aria-valuetext") != first
     tokens = charts.filter(has_text="Tokens")
     tokens.get_by_role("slider").hover()
     assert "written" in tokens.locator(".told.marked").inner_text()
     turns.locator("summary").click()
+    turns.locator("tbody tr").nth(59).wait_for()
     assert turns.locator("tbody tr").count() == 60
     page.get_by_role("button", name="Last day").click()
-    turns.locator("tbody tr").nth(60).wait_for(state="detached")
+    turns.locator("tbody tr").first.wait_for(state="detached")
     assert int(slider.get_attribute("aria-valuemax")) == 95
+
+
+def _on_an_idle_machine(route: Any) -> None:
+    """What the gateway says of itself, but for how late the machine has let it come."""
+    told = route.fetch().json()
+    told["problems"] = [each for each in told["problems"] if each["code"] != "slow_loop"]
+    route.fulfill(json=told)
 
 
 def test_an_account_is_paused_resumed_and_checked(gateway: Served, visit: Visit) -> None:
@@ -239,7 +253,7 @@ def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
         }"""
     )
     page.clock.run_for(60_000)
-    asked = page.evaluate("window.asked.splice(0)")
+    asked = page.evaluate("window.asked")
     ours = {"/api/v1/status", "/api/v1/chart?span=hour"}
     counted = "/api/v1/approvals?pending=true&limit=100"  # where something was heard of
     assert ours <= set(asked) <= {*ours, counted}
@@ -248,6 +262,7 @@ def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
         """() => {
           Object.defineProperty(document, "hidden", { value: true, configurable: true });
           document.dispatchEvent(new Event("visibilitychange"));
+          window.asked = []; // only now: the clock runs on between two looks at it
         }"""
     )
     page.clock.run_for(60_000)

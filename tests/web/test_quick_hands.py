@@ -19,5 +19,5 @@ def test_what_is_said_while_the_page_still_loads_opens_its_chat(gateway: Any, vi
         loading.pop().continue_()
     visitor.page.wait_for_timeout(100)
     beginning.pop().continue_()
-    visitor.said.first.wait_for(timeout=8000)
+    visitor.said.first.wait_for()
     assert "#/chat/" in visitor.page.url

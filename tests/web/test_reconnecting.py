@@ -10,6 +10,7 @@ from tests.web.held import Held
 from tests.web.visitor import Visitor
 
 WORDS = " ".join(f"word{n}" for n in range(1, 31))
+NOTHING_KEPT = "Object.keys(localStorage).every(key => !key.includes('outbox'))"
 
 
 def texts(visitor: Visitor, locator: Any) -> list[str]:
@@ -54,6 +55,7 @@ def test_a_command_that_runs_through_a_kill_is_shown_once_with_its_result(
     held = Held(lone_gateway, "ended")
     visitor.say(held.asks(last="echo once | tee -a log; wc -l < log", answer="it is done"))
     visitor.page.locator(".step.running").wait_for()
+    held.until_it_waits()
     lone_gateway.end(signal.SIGKILL)
     lone_gateway.start()
     held.let_go()
@@ -82,9 +84,7 @@ def test_what_is_written_while_the_gateway_is_away_is_sent_when_it_is_back(
     visitor.until_idle()
     assert said(visitor) == ["first", "second", "third"]
     assert visitor.waiting.count() == 0
-    assert (
-        visitor.page.evaluate("Object.keys(localStorage).filter(k => k.includes('outbox'))") == []
-    )
+    visitor.page.wait_for_function(NOTHING_KEPT)
 
 
 def test_a_new_chat_begun_while_the_gateway_is_away_begins_once(
@@ -99,6 +99,7 @@ def test_a_new_chat_begun_while_the_gateway_is_away_begins_once(
     visitor.replies.first.wait_for()
     visitor.until_idle()
     assert said(visitor) == ["from the dark"]
+    visitor.page.locator(".chat-link").first.wait_for()
     assert visitor.page.locator(".chat-link").count() == 1
 
 
@@ -123,9 +124,7 @@ def test_a_message_whose_receipt_was_lost_is_not_said_twice(
     visitor.until_idle()
     assert lost == [202]
     assert said(visitor) == ["first", "only once"]
-    visitor.page.wait_for_function(
-        "Object.keys(localStorage).every(key => !key.includes('outbox'))"
-    )
+    visitor.page.wait_for_function(NOTHING_KEPT)
 
 
 def test_a_gateway_whose_store_takes_nothing_says_why_and_has_it_when_it_can(
@@ -135,9 +134,10 @@ def test_a_gateway_whose_store_takes_nothing_says_why_and_has_it_when_it_can(
     visitor = visit(gateway)
     visitor.ask("first")
     full = {"error": {"message": "the store failed: the disk is full", "code": "store"}}
-    visitor.page.route("**/messages", lambda route: route.fulfill(status=503, json=full), times=1)
+    visitor.page.route("**/messages", lambda route: route.fulfill(status=503, json=full))
     visitor.say("when there is room")
     visitor.page.get_by_text("Not taken yet, the store failed: the disk is full.").wait_for()
+    visitor.page.unroute("**/messages")
     visitor.said.nth(1).wait_for()
     visitor.until_idle()
     assert said(visitor) == ["first", "when there is room"]

@@ -22,7 +22,7 @@ AWAY = "Restarting… what you write is kept"
 def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
     """A gateway whose supervisor is the test: it leaves with 75, and is started again."""
     model.reset()
-    wanted = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "2"}
+    wanted = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "120"}
     with _served(tmp_path / "home", model, **wanted) as served:
         yield served
 
@@ -62,6 +62,7 @@ def test_a_restart_waits_for_a_turn_and_the_page_for_the_successor(
     dialog = ask_to_restart(visitor, "Soon")
     visitor.page.get_by_text("Restarting: waiting for 1 turn").wait_for()
     dialog.wait_for(state="hidden")
+    kept_gateway.hurries()
     visitor.page.get_by_text(AWAY).wait_for()
     visitor.page.get_by_role("button", name="What sending does").click()
     visitor.page.get_by_role("menuitemradio", name="Queue").click()

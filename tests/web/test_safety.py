@@ -137,7 +137,7 @@ def test_payloads_from_a_streaming_model_and_a_real_tool_do_nothing(
     )
     visitor.ask("say it all")
     unfold(visitor)
-    assert visitor.page.locator(".step .output").count() == 1
+    visitor.page.locator(".step .output").wait_for()
     assert visitor.page.evaluate(_SUSPECTS) == []
 
 
@@ -177,6 +177,7 @@ def test_titles_found_places_files_and_processes_are_only_names(
     unfold(visitor)
     assert page.evaluate(_SUSPECTS) == []
     visitor.open(sessions[3])
+    page.locator(".said .speaker").first.wait_for()  # those before have none
     page.get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.locator("dialog").wait_for()

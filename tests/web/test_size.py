@@ -9,7 +9,8 @@ from tests.web.conftest import Visit
 from tests.web.visitor import Visitor
 
 STEPS = 5_000
-OPENS_WITHIN = 0.5  # seconds, on an idle machine; the assertion leaves room for a busy one
+OPENS_WITHIN = 0.5  # seconds of a processor: how busy the machine is does not matter
+FRAMES = 240
 
 
 def transcript(steps: int) -> str:
@@ -32,7 +33,6 @@ def transcript(steps: int) -> str:
 
 
 _OPENING = """async (id) => {
-  const began = performance.now();
   location.hash = `#/chat/${id}`;
   for (;;) {
     await new Promise(requestAnimationFrame);
@@ -40,24 +40,17 @@ _OPENING = """async (id) => {
     if (last.length > 20) break;
   }
   await new Promise(requestAnimationFrame);
-  return (performance.now() - began) / 1000;
+  return document.querySelectorAll(".step").length;
 }"""
 
-# Scrolls as fast as a hand can and notes the longest time between two frames.
-_SCROLLING = """async () => {
+# As fast as a hand can.
+_SCROLLING = """async (frames) => {
   const scroller = document.querySelector(".scroller");
-  const gaps = [];
-  let before = performance.now();
-  for (let frame = 0; frame < 240; frame += 1) {
+  for (let frame = 0; frame < frames; frame += 1) {
     scroller.scrollTop -= 400;
     await new Promise(requestAnimationFrame);
-    const now = performance.now();
-    gaps.push(now - before);
-    before = now;
   }
-  gaps.sort((one, other) => one - other);
-  const steps = document.querySelectorAll(".step").length;
-  return { median: gaps[120], most: gaps[228], worst: gaps[239], steps };
+  return document.querySelectorAll(".step").length;
 }"""
 
 
@@ -75,16 +68,18 @@ def test_a_transcript_of_5000_steps_opens_at_once_and_scrolls(
     page = visitor.page
     page.evaluate(_OPENING, session_id)  # the first time compiles the page's code
     visitor.new_chat()
-    seconds = page.evaluate(_OPENING, session_id)
-    scrolled = page.evaluate(_SCROLLING)
+    before = visitor.worked()
+    shown = page.evaluate(_OPENING, session_id)
+    opened = visitor.worked()
+    loaded = page.evaluate(_SCROLLING, FRAMES)
+    each = (visitor.worked() - opened) / FRAMES
     print(
-        f"\n5,000 steps open in {seconds * 1000:.0f} ms; "
-        f"frames while scrolling: {scrolled['median']:.0f} ms in the middle, "
-        f"{scrolled['most']:.0f} ms for 19 of 20, {scrolled['worst']:.0f} ms at worst, "
-        f"{scrolled['steps']} steps loaded"
+        f"\nOf 5,000 steps {shown} are opened by {opened - before:.3f} s of work; "
+        f"a frame takes {each * 1000:.0f} ms while one scrolls to {loaded}"
     )
-    assert seconds < OPENS_WITHIN * 3
-    assert scrolled["median"] < 60
+    assert shown < 200, "the end of it alone"
+    assert opened - before < OPENS_WITHIN
+    assert each < 0.06
 
 
 def test_older_records_come_without_moving_what_is_read(
@@ -94,11 +89,14 @@ def test_older_records_come_without_moving_what_is_read(
     page = visitor.page
     visitor.open(session_id)
     page.locator(".step").first.wait_for()
-    page.wait_for_timeout(300)
     first = page.locator(".reply").first.get_attribute("data-seq")
     moved = page.evaluate(
         """async (first) => {
           const scroller = document.querySelector(".scroller");
+          for (let [still, height] = [0, 0]; still < 10; height = scroller.scrollHeight) {
+            await new Promise(requestAnimationFrame); // until what is drawn has found its height
+            still = scroller.scrollHeight === height ? still + 1 : 0;
+          }
           scroller.scrollTop = 700;
           await new Promise(requestAnimationFrame);
           const seen = (node) => node.getBoundingClientRect().top > 300;

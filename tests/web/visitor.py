@@ -30,6 +30,7 @@ class Visitor:
         self.page.set_default_timeout(_PATIENCE)
         self.page.add_init_script(_WATCH)
         self._shared = shared
+        self._meter: Any = None
         self._wrongs: list[str] = []
         self.page.on("pageerror", lambda error: self._wrongs.append(f"script: {error}"))
         self.page.on("console", self._said)
@@ -92,6 +93,15 @@ class Visitor:
             self.page.wait_for_timeout(30)
         self.page.locator(f"[data-seq='{detail['records'][-1]['seq']}']").wait_for()
         self.until_idle()
+
+    def worked(self) -> float:
+        """Seconds of a processor that the page has taken since this was first asked: what is drawn
+        costs that much, whatever else the machine does."""
+        if self._meter is None:
+            self._meter = self.context.new_cdp_session(self.page)
+            self._meter.send("Performance.enable")  # it counts from here
+        told = self._meter.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in told if each["name"] == "ThreadTime"))
 
     def new_chat(self) -> None:
         self.page.get_by_role("button", name="New chat").first.click()
