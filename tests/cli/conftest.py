@@ -190,8 +190,15 @@ class Typist:
         return bool(data)
 
 
+def heed_ctrl_c() -> None:
+    """As a shell at a terminal starts a program; what runs in the background ignores it, and all
+    that is started from there does, too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _own_the_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    heed_ctrl_c()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import HOLDFAST, environment
+from tests.cli.conftest import HOLDFAST, environment, heed_ctrl_c
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -64,7 +64,11 @@ def test_no_log_is_told_in_a_sentence(cli: Cli) -> None:
 def following(tmp_path: Path, log: Path) -> Iterator[subprocess.Popen[str]]:
     log.write_text(line("before"))
     with subprocess.Popen(
-        [HOLDFAST, "logs", "-f"], env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+        [HOLDFAST, "logs", "-f"],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
     ) as process:
         yield process
         process.kill()

@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from tests.docs.conftest import REPO, Pages, Served
+from tests.gate import SHUT
 
 EXAMPLES = sorted((REPO / "examples").glob("*.py"))
 
@@ -54,15 +56,30 @@ def test_the_openai_client_streams_and_is_remembered(served: Served) -> None:
     assert "hello again" in said
 
 
-def test_pulling_the_plug_loses_nothing_and_repeats_nothing(served: Served) -> None:
+def let_go(folder: Path) -> None:
+    """The command of the one conversation in a home of this folder goes on."""
+    while not (workspaces := [*folder.glob("*/workspaces/*")]):
+        time.sleep(0.05)
+    [workspace] = workspaces
+    (workspace / "go").touch()
+
+
+def test_pulling_the_plug_loses_nothing_and_repeats_nothing(served: Served, tmp_path: Path) -> None:
     """H2: the command that ran over the kill is attached to, and its effect is there once."""
-    command = "run sleep 4; echo ran >> ran.log; cat ran.log"
-    environ = {**served.environ, "HOLDFAST_HOME": ""}
-    told = run(
-        "pull_the_plug.py",
-        *("--ask", command, "--after", "2", "--down", "0", "--transcript"),
-        environ=environ,
-    )
+    program = [sys.executable, "-W", "error", REPO / "examples" / "pull_the_plug.py"]
+    command = f"run {SHUT}; echo ran >> ran.log; cat ran.log"
+    options = ("--ask", command, "--after", "4", "--down", "0", "--transcript")
+    environ = {**served.environ, "HOLDFAST_HOME": "", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [*program, *options], env=environ, stdout=subprocess.PIPE, text=True
+    ) as showing:
+        assert showing.stdout is not None
+        told = ""
+        for line in showing.stdout:
+            told += line
+            if "a new gateway runs" in line:
+                let_go(tmp_path)
+    assert showing.returncode == 0, told
     answer, transcript = told.split("the answer:")[1].split("\n  session", 1)
     assert answer.count("ran") == 1
     assert "note ·" in transcript
