@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,11 @@ class Machine:
         """From now on the fake fails for whoever asks it for this."""
         (self.runtime / f"refuse-{word}").touch()
 
+    def until_logged(self, text: str) -> None:
+        """A gateway has a thread that writes its lines, a moment after they were said."""
+        log = self.paths.log_file
+        self.until(lambda: log.exists() and text in log.read_text())
+
     def until(self, fact: Callable[[], Any]) -> Any:
         end = time.monotonic() + WITHIN
         while not (found := fact()):
@@ -158,7 +164,8 @@ def machine() -> Iterator[Machine]:
     try:
         yield machine
     finally:
-        shutil.rmtree(root)
+        # Whoever watched a process that has ended may be writing that down.
+        shutil.rmtree(root, ignore_errors=True)
 
 
 @dataclass
@@ -225,8 +232,10 @@ def systemd(machine: Machine) -> Iterator[Systemd]:
 
 
 def _end_all_below(pid: int) -> None:
-    for below in descendants(pid, spared=set()):
-        try:
-            os.kill(below, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    """Until nobody is left, who could write into a folder that is removed next."""
+    os.kill(pid, signal.SIGSTOP)  # or it would start again what it sees ending
+    while below := descendants(pid, spared=set()):
+        for each in below:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        time.sleep(0.01)

@@ -113,7 +113,7 @@ def test_a_gateway_lives_under_launchd(mac: Machine) -> None:
     third = mac.until(lambda: running(mac, but=second))
     assert f"process {third}" in mac.call("gateway", "status").stdout
     mac.call("gateway", "stop")
-    assert mac.events[-1] == "exited 0"
+    mac.until(lambda: mac.events[-1] == "exited 0")  # which is told when it has been reaped
     assert "not loaded" in mac.call("gateway", "status", code=3).stdout
     mac.call("gateway", "uninstall")
     assert not plist.exists()

@@ -92,9 +92,8 @@ def test_where_systemd_does_not_answer_things_go_on_without_it(kept: Systemd) ->
     machine.refuse("systemd-run")
     machine.refuse("restart")
     assert "42" in machine.call("ask", "run echo $((6 * 7))").stdout
-    log = machine.paths.log_file.read_text()
-    assert "runner_without_scope" in log
-    assert "a restart or a crash of that ends it" in log
+    machine.until_logged("runner_without_scope")
+    machine.until_logged("a restart or a crash of that ends it")
     machine.call("gateway", "restart")
     machine.until(lambda: kept.is_running(but=before))
     assert "exited 75" in machine.events
@@ -172,7 +171,7 @@ def test_a_unit_that_disagrees_is_told_at_start_and_in_status(kept: Systemd) -> 
     told = machine.call("gateway", "status").stdout
     assert "holdfast gateway install --force" in told
     machine.call("gateway", "restart")
-    assert "unit_drift" in machine.paths.log_file.read_text()
+    machine.until_logged("unit_drift")
     machine.call("gateway", "install", "--user", "--force")
     assert "holdfast gateway install" not in machine.call("gateway", "status").stdout
     machine.call("gateway", "uninstall")

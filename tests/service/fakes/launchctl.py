@@ -5,6 +5,7 @@ the real program of a job, watched by a process of its own that starts it again 
 it. Each call is a line in `$XDG_RUNTIME_DIR/calls`.
 """
 
+import fcntl
 import json
 import os
 import plistlib
@@ -12,7 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 RUNTIME = Path(os.environ["XDG_RUNTIME_DIR"])
 JOBS = RUNTIME / "launchd"
@@ -44,7 +48,8 @@ def bootstrap(rest: list[str]) -> None:
 def kickstart(rest: list[str]) -> None:
     record = loaded(rest[-1])
     if "-k" in rest and (pid := read(record)["pid"]):
-        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
         return  # whoever keeps it starts it again
     if not read(record)["pid"]:
         start(record)
@@ -52,8 +57,9 @@ def kickstart(rest: list[str]) -> None:
 
 def bootout(rest: list[str]) -> None:
     record = loaded(rest[-1])
-    known = read(record)
-    record.rename(record.with_suffix(".gone"))
+    with changing():
+        known = read(record)
+        record.rename(record.with_suffix(".gone"))
     if known["pid"]:
         end(known["pid"], known["job"].get("ExitTimeOut", 20))
 
@@ -72,26 +78,35 @@ def enable(rest: list[str]) -> None:
 def keep(record: Path) -> None:
     """What launchd does for one job: start it, and again, as its `KeepAlive` has it."""
     job = read(record)["job"]
-    while record.exists():
-        with open(job["StandardErrorPath"], "ab") as said:
-            process = subprocess.Popen(
-                job["ProgramArguments"],
-                env={**os.environ, **job["EnvironmentVariables"], "XPC_SERVICE_NAME": job["Label"]},
-                cwd=job["WorkingDirectory"],
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-            )
+    while (process := begun(record, job)) is not None:
         began = time.monotonic()
-        change(record, state="running", pid=process.pid, runs=read(record)["runs"] + 1)
         code = process.wait()
+        change(record, state="not running", pid=0)  # first: whoever reads the event may start it
         with (RUNTIME / "events").open("a") as events:
             events.write(f"exited {code}\n")
-        change(record, state="not running", pid=0)
         if not (job["KeepAlive"] == {"SuccessfulExit": False} and code != 0):
             return
         throttle = job["ThrottleInterval"] / float(os.environ["FAKE_SPEED"])
         time.sleep(max(0.0, throttle - (time.monotonic() - began)))
+
+
+def begun(record: Path, job: dict[str, Any]) -> "subprocess.Popen[bytes] | None":
+    """Started and written down at one go, for whoever unloads it; None: it is unloaded."""
+    with changing(), open(job["StandardErrorPath"], "ab") as said:
+        if not record.exists():
+            return None
+        process = subprocess.Popen(
+            job["ProgramArguments"],
+            env={**os.environ, **job["EnvironmentVariables"], "XPC_SERVICE_NAME": job["Label"]},
+            cwd=job["WorkingDirectory"],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
+        known = read(record)
+        runs = known["runs"] + 1
+        write(record, {**known, "state": "running", "pid": process.pid, "runs": runs})
+        return process
 
 
 def start(record: Path) -> None:
@@ -107,12 +122,13 @@ def start(record: Path) -> None:
 
 
 def end(pid: int, patience: float) -> None:
-    os.kill(pid, signal.SIGTERM)
     until = time.monotonic() + patience
-    while alive(pid):
-        if time.monotonic() > until:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
+    with suppress(ProcessLookupError):  # it has gone by itself, which its keeper is about to write
+        os.kill(pid, signal.SIGTERM)
+        while alive(pid):
+            if time.monotonic() > until:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
@@ -130,13 +146,22 @@ def loaded(target: str) -> Path:
     return record
 
 
-def read(record: Path) -> dict[str, object]:
+def read(record: Path) -> dict[str, Any]:
     return json.loads(record.read_text())
 
 
+@contextmanager
+def changing() -> Iterator[None]:
+    """One at a time: a job that is unloaded must not come back by what its keeper writes down."""
+    with (RUNTIME / "launchd.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def change(record: Path, **facts: object) -> None:
-    if record.exists():
-        write(record, {**read(record), **facts})
+    with changing():
+        if record.exists():
+            write(record, {**read(record), **facts})
 
 
 def write(record: Path, facts: dict[str, object]) -> None:
