@@ -195,11 +195,13 @@ async def test_nothing_outlives_the_end(bench, runners, ledger):
         python3 -c 'import os
 if not os.fork():
     os.setsid()
-    if not os.fork(): os.execlp("sleep", "sleep", "3133")' ; sleep 0.3
+    if not os.fork(): os.execlp("sleep", "sleep", "3133")'
     """
     await bench.run("c", script, limit=20)
     await bench.start_process("p", "sleep 3134")
     row = ledger.rows["s_1"]
+    asleep = "until [ $(pgrep -c -f '^sleep 313[1-4]$') = 4 ]; do sleep 0.02; done"
+    await bench.run("look", asleep, limit=20)
     below = {pid: start_time(pid) for pid in living_descendants(row.pid)}
     assert len(below) >= 6  # four sleepers, the shell of one, and a keeper
     await runners.end("s_1")

@@ -94,13 +94,13 @@ async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_r
     """J1: a new runner of the same session restores cwd and variables."""
     bench = open_runners(idle_timeout=0.3).bench("s_1")
     await bench.run("c", "cd /tmp; export WORD=kept", limit=10)
-    first = ledger.rows["s_1"]
     async with asyncio.timeout(20):
-        while not ledger.ended or start_time(first.pid) is not None:
+        while not ledger.ended or start_time(ledger.started_pids[-1]) is not None:
             await asyncio.sleep(0.05)
+    before = list(ledger.started_pids)
     result = await bench.run("c2", "pwd; echo $WORD", limit=10)
     assert result.output == "/tmp\nkept\n"
-    assert ledger.rows["s_1"].pid != first.pid
+    assert ledger.started_pids[-1] not in before
 
 
 async def test_a_runner_with_a_process_is_not_idle(open_runners, ledger):

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 
 import pytest
 
@@ -37,22 +38,30 @@ async def test_looking_and_starting_at_once_end_with_one_link(runners, ledger):
 
 
 async def test_starting_does_not_hold_up_the_loop(runners):
-    longest, last = 0.0, None
+    """Held against a thread beside it: what stops the whole process holds up both."""
+    ticks, longest, over = 0, 0, threading.Event()
+
+    def tick():
+        nonlocal ticks
+        while not over.wait(0.001):
+            ticks += 1
 
     async def beat():
-        nonlocal longest, last
-        loop = asyncio.get_running_loop()
+        nonlocal longest
+        last = ticks
         while True:
-            now = loop.time()
-            longest = max(longest, now - (last or now))
-            last = now
             await asyncio.sleep(0.001)
+            longest, last = max(longest, ticks - last), ticks
 
+    beside = threading.Thread(target=tick)
+    beside.start()
     heart = asyncio.create_task(beat())
-    began = asyncio.get_running_loop().time()
+    began = ticks
     await runners.bench("s_1").run("c", "true", limit=30)
-    took = asyncio.get_running_loop().time() - began
+    took = ticks - began
     heart.cancel()
+    over.set()
+    beside.join()
     assert longest < took / 2
 
 
@@ -67,10 +76,10 @@ async def test_who_gives_up_waiting_for_the_start_spoils_it_for_nobody(runners):
 async def test_letting_go_leaves_everything_running_for_a_successor(open_runners, ledger):
     """H6, J2: a command under way is not killed by cancelling its wait after `detach`."""
     first = open_runners()
-    waiting = asyncio.create_task(
-        first.bench("s_1").run("c", "sleep 0.6; echo finished; exit 9", limit=30)
-    )
+    command = "touch began; until [ -e go ]; do sleep 0.05; done; echo finished; exit 9"
+    waiting = asyncio.create_task(first.bench("s_1").run("c", command, limit=60))
     await first.bench("s_1").start_process("p", "sleep 100")
+    await first.bench("s_1").run("l", "until [ -e began ]; do sleep 0.02; done", limit=20)
     row = ledger.rows["s_1"]
     await first.detach()
     assert not waiting.done()
@@ -82,6 +91,7 @@ async def test_letting_go_leaves_everything_running_for_a_successor(open_runners
     second = open_runners()
     assert await second.adopt([row], wanted={"s_1"}) == ["s_1"]
     assert ledger.rows["s_1"] == row
+    await second.bench("s_1").write_file("w", "go", "")
     result = await second.bench("s_1").attach("c")
     assert (result.exit_code, result.output) == (9, "finished\n")
     assert [process.ended_at for process in await second.processes("s_1")] == [None]
@@ -101,14 +111,14 @@ async def test_ending_is_idempotent_and_keeps_results_unless_forgotten(runners, 
 
 async def test_an_end_is_told_to_those_who_wait(runners):
     bench = runners.bench("s_1")
-    waiting = asyncio.create_task(bench.run("c", "sleep 100", limit=200))
-    other = asyncio.create_task(bench.start_process("p", "sleep 100"))
-    await other
+    waiting = asyncio.create_task(bench.run("c", "touch began; sleep 100", limit=200))
+    await bench.start_process("p", "sleep 100")
+    await bench.run("look", "until [ -e began ]; do sleep 0.02; done", limit=20)
     await runners.end("s_1")
     result = await waiting
     assert result.lost and result.exit_code is None
     assert (await bench.attach("c")).lost
-    again = await bench.run("c", "sleep 100", limit=200)
+    again = await bench.run("c", "touch began; sleep 100", limit=200)
     assert again.lost, "a command whose end nobody knows is not run again"
 
 
