@@ -148,7 +148,7 @@ def bear(
 
 
 def run_holdfast(
-    *arguments: str, env: Mapping[str, str], input: str | None = None, timeout: float = 50
+    *arguments: str, env: Mapping[str, str], input: str | None = None, timeout: float = 100
 ) -> subprocess.CompletedProcess[str]:
     """`holdfast ARGUMENTS`, to its end."""
     stdin = subprocess.DEVNULL if input is None else subprocess.PIPE

@@ -79,7 +79,7 @@ class GatewayProcess:
 
     def _reap(self) -> None:
         assert self._process is not None and self._process.stdout is not None
-        self._process.wait(20)
+        self._process.wait(60)
         self._process.stdout.close()
 
 
@@ -149,7 +149,7 @@ class Typist:
     def says(self, line: str) -> None:
         self.types(line + "\r")
 
-    def sees(self, wanted: str, *, within: float = 30) -> str:
+    def sees(self, wanted: str, *, within: float = 60) -> str:
         """Wait for a text after what was seen before; returns what stood before it."""
         deadline = time.monotonic() + within
         while (place := self.text.find(wanted, self._seen)) < 0:
@@ -162,16 +162,16 @@ class Typist:
     def until_it_waits(self) -> None:
         """The program has done what it was told, and waits for more."""
         stat = Path(f"/proc/{self.process.pid}/stat")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while stat.read_text().rpartition(")")[2].split()[0] != "S":
             assert time.monotonic() < deadline, self.text
             time.sleep(0.01)
 
     def leaves(self) -> int:
         """Wait for the program to end by itself."""
-        while self._read(30):
+        while self._read(60):
             pass
-        return self.process.wait(30)
+        return self.process.wait(60)
 
     def close(self) -> None:
         if self.process.poll() is None:

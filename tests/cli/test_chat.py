@@ -18,7 +18,7 @@ CTRL_C, CTRL_D, TAB, UP = "\x03", "\x04", "\t", "\x1b[A"
 
 def workspace(gateway: GatewayProcess, file: str) -> Path:
     """The one in which a command has made a file of that name, once it has."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (found := list(gateway.home.glob(f"workspaces/*/{file}"))):
         assert time.monotonic() < deadline, f"no command has made {file}"
         time.sleep(0.01)

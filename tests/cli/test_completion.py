@@ -25,7 +25,7 @@ def offered(words: str, *, environ: dict[str, str]) -> list[str]:
         env={"PATH": path, **environ},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
     assert done.stderr == ""

@@ -67,7 +67,7 @@ def cli_run(tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
 
@@ -104,7 +104,7 @@ def test_a_home_that_may_not_be_read_is_one_message(tmp_path: Path, command: lis
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
     assert refused.returncode != 0

@@ -88,4 +88,4 @@ def test_following_goes_on_across_a_rotation(following: subprocess.Popen[str], l
     assert "the last of the old" in next(lines)
     assert "the first of the new" in next(lines)
     following.send_signal(2)
-    assert following.wait(30) == 0
+    assert following.wait(60) == 0

@@ -60,7 +60,7 @@ class Shell:
         return {f"{each['name']}:{each['account']}": each for each in listed}
 
     async def until(self, account: str, state: str) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (found := (await self.accounts())[account])["state"] != state:
                 await asyncio.sleep(0.05)
         return found
@@ -111,11 +111,11 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         assert "does not run" in down.stderr and "simulated:work" in down.stdout
         assert (await shell.platforms("pause", "simulated")).returncode == exits.GATEWAY_DOWN
         await shell.start()
-        assert (await shell.accounts())["simulated:default"]["state"] == "paused"
+        await shell.until("simulated:default", "paused")
         assert list(service.sent) == []
         resumed = await shell.platforms("resume", "simulated", "--json")
         assert resumed.returncode == 0 and json.loads(resumed.stdout)["connected"]
-        ledger = await service.ledger_with(sent=1, wait=20)
+        ledger = await service.ledger_with(sent=1, wait=60)
         assert [sent.text[:12] for sent in ledger.sent] == ["I am the dem"]
         unknown = await shell.platforms("pause", "pigeon")
         assert unknown.returncode == exits.FAILED and "no account pigeon:default" in unknown.stderr

@@ -50,7 +50,7 @@ def test_the_commands_print_what_the_page_says(demo: GatewayProcess, tmp_path: P
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=30,
+            timeout=100,
             check=False,
         )
         assert re.search(pattern(expected.strip()), done.stdout.strip(), re.DOTALL), (

@@ -19,7 +19,7 @@ def fetch(served: Served, path: str, body: object = None, **headers: str) -> tup
         headers={"Authorization": f"Bearer {served.token}", **headers},
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -65,7 +65,7 @@ def test_the_shell_examples_run(page: Pages, served: Served, tmp_path: Path) -> 
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -82,7 +82,7 @@ def test_the_python_examples_run(page: Pages, served: Served, tmp_path: Path) ->
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=40,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from tests.gate import SHUT
 EXAMPLES = sorted((REPO / "examples").glob("*.py"))
 
 
-def run(example: str, *args: str, environ: dict[str, str], timeout: float = 50) -> str:
+def run(example: str, *args: str, environ: dict[str, str], timeout: float = 100) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", REPO / "examples" / example, *args],
         env=environ,

@@ -18,7 +18,7 @@ EXAMPLE = REPO / "examples" / "linechat"
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
 PYTHON = [sys.executable, "-W", "error"]
 TOKEN = "linechat-secret"
-_PATIENCE = 40
+_PATIENCE = 100
 
 
 @pytest.fixture(scope="module")

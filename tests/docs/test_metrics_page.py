@@ -21,7 +21,7 @@ def listed(page: Pages) -> dict[str, str]:
 def test_the_page_lists_the_metrics_that_are_served(page: Pages, served: Served) -> None:
     bearer = {"Authorization": f"Bearer {served.token}"}
     asked = urllib.request.Request(f"{served.address}/metrics", headers=bearer)
-    with urllib.request.urlopen(asked, timeout=30) as response:
+    with urllib.request.urlopen(asked, timeout=60) as response:
         told = Exposition(response.read().decode())
     assert listed(page) == told.kinds
 

@@ -44,7 +44,7 @@ class Reader:
 
     def _start(self) -> None:
         if self._gateway is not None:
-            self._gateway.communicate(timeout=30)  # the block before has killed it
+            self._gateway.communicate(timeout=60)  # the block before has killed it
         self._gateway = subprocess.Popen(
             ["make", "run"], cwd=REPO, env=self._environ, stdout=subprocess.PIPE, text=True
         )
@@ -61,7 +61,7 @@ class Reader:
             env=self._environ,
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=100,
             check=False,
         )
         assert done.returncode == 0 or "kill -9" in text, done.stderr
@@ -74,7 +74,7 @@ class Reader:
             return
         if self._gateway.poll() is None:
             os.kill(json.loads(lock.read_text())["pid"], 15)
-        self._gateway.communicate(timeout=30)
+        self._gateway.communicate(timeout=60)
 
 
 @pytest.fixture

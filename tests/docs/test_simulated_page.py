@@ -61,5 +61,5 @@ def test_the_program_of_the_page_runs(page: Pages) -> None:
     """G2: what is given twice is accepted once."""
     [block] = [block for block in page("docs/simulated.md").blocks if block.language == "python"]
     program = [sys.executable, "-W", "error", "-c", block.text]
-    ran = subprocess.run(program, capture_output=True, text=True, timeout=50, check=True)
+    ran = subprocess.run(program, capture_output=True, text=True, timeout=100, check=True)
     assert ran.stdout == "2 handed over, 1 accepted\n"

@@ -86,7 +86,7 @@ def gateway(home: Path, config: str) -> Iterator[str]:
         yield greeting.split()[-1]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=40)
+        process.communicate(timeout=100)
 
 
 def test_the_commands_of_the_page_are_accepted_and_its_receiver_prints_the_answers(

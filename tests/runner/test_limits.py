@@ -27,7 +27,7 @@ async def test_what_a_command_left_behind_cannot_fill_the_workspace(open_runners
     bench = open_runners(workspace_mb=20).bench("s_1")
     fill = "for i in $(seq 4000); do head -c 1000000 /dev/zero >f$i; sleep 0.005; done; sleep 3000"
     await bench.run("c", f"nohup sh -c '{fill}' >/dev/null 2>&1 & true", limit=10)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(80):
         while (
             await bench.run(f"l{os.urandom(4).hex()}", "pgrep -f '[s]eq 4000'", limit=9)
         ).exit_code == 0:
@@ -94,7 +94,7 @@ async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_r
     """J1: a new runner of the same session restores cwd and variables."""
     bench = open_runners(idle_timeout=0.3).bench("s_1")
     await bench.run("c", "cd /tmp; export WORD=kept", limit=10)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not ledger.ended or start_time(ledger.started_pids[-1]) is not None:
             await asyncio.sleep(0.05)
     before = list(ledger.started_pids)

@@ -229,7 +229,7 @@ async def test_without_a_sandbox_all_the_rest_still_holds(open_runners, ledger, 
     await bench.write_file("w", "~/x", "text")
     assert (Place(home, "s_1").workspace / "x").read_text() == "text"
     row = ledger.rows["s_1"]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         # Three sleepers and a keeper; what a shell put into the background may not be there yet.
         while len(below := {pid: start_time(pid) for pid in living_descendants(row.pid)}) < 4:
             await asyncio.sleep(0.01)

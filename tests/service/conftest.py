@@ -33,7 +33,7 @@ REPO = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 SPEED = 20.0  # the fake waits this much shorter between restarts
-WITHIN = 40.0
+WITHIN = 80.0
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -137,7 +137,7 @@ def boot(machine: Machine) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=40) == 0
+        assert process.wait(timeout=100) == 0
 
 
 def healthy(machine: Machine) -> bool:

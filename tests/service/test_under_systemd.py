@@ -50,7 +50,7 @@ def a_long_command(machine: Machine) -> Iterator["subprocess.Popen[str]"]:
 def let_go(machine: Machine, asking: "subprocess.Popen[str]") -> str:
     (began,) = machine.paths.workspaces.glob("*/began")
     began.with_name("go").touch()
-    answer, errors = asking.communicate(timeout=40)
+    answer, errors = asking.communicate(timeout=100)
     assert asking.returncode == 0, f"{answer}{errors}{machine.said}"
     return answer
 
