@@ -202,7 +202,8 @@ async def test_a_restart_is_refused_where_the_successor_would_not_start_and_else
     code, said = await line.said_by("gateway", "restart")
     assert (code, await first.ended()) == (0, 0), said + first.said()
     assert await line.ask(first.address, "hello", message_id="m-2")
-    assert "The successor is ready" in line.paths.log_file.read_text()
+    # Its starter writes that down when it hears of it, which is after those who ask the gateway.
+    await line.until(lambda: "The successor is ready" in line.paths.log_file.read_text())
     code, said = await line.said_by("gateway", "stop")
     assert code == 0, said
     assert read_holder(line.home) is None
