@@ -250,6 +250,10 @@ class World:
     async def texts(self, number: int) -> list[str]:
         return [sent.outgoing.text for sent in await self.sent(number)]
 
+    async def arrived(self) -> bool:
+        """Whether all that is owed has its receipt: of anything else a successor says it again."""
+        return not await self.store.undelivered()
+
     async def accept(self, text: str, *, chat: str = "one", **more: Any) -> Accepted:
         """A program asks over the API."""
         number = next(self._ids)

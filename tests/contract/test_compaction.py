@@ -291,6 +291,7 @@ async def test_while_it_is_summarised_a_message_waits_and_cuts_nothing_short(
     world.say(long_text("question4"))
     await helper_of(world).asked(1)
     world.say("impatient")
+    await until(lambda: sum(lane.queued for lane in world.gateway.lanes) == 1)
     helper_of(world).say("the summary")
     world.model.say("answer to four", "answer to impatient")
     await until(lambda: _answered(world, "answer to impatient"))

@@ -234,13 +234,9 @@ async def test_a_farewell_that_could_not_be_sent_is_never_sent_late(
     await world.start()
     texts = await world.texts(1)
     assert "gateway" not in texts[0]
-    await until(lambda: _nothing_owed(world))
+    await until(world.arrived)
     assert len(told(world)) == 1
     assert (await world.store.outbox_ledger())[DeliveryState.FAILED] == 1
-
-
-async def _nothing_owed(world: Telling) -> bool:
-    return not await world.outbox()
 
 
 async def test_a_stop_does_not_wait_for_a_platform_that_is_down(
@@ -405,7 +401,7 @@ async def test_a_successor_that_dies_at_once_tells_it_once(world: Telling, until
     await world.start()
     (back,) = (await world.sent(3))[2:]
     assert back.outgoing.text == "The gateway is back."
-    await until(lambda: _nothing_owed(world))
+    await until(world.arrived)
     assert len(told(world)) == 3
 
 
@@ -422,7 +418,9 @@ async def test_a_platform_that_comes_late_hears_it_late(world: Telling) -> None:
     assert back.outgoing.text == "The gateway is back."
 
 
-async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(world: Telling) -> None:
+async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(
+    world: Telling, until: Until
+) -> None:
     """The spec is silent: once, with what goes on; again when ten minutes have passed."""
     await world.stop()
     world.clock = clock = HeldClock()
@@ -436,11 +434,11 @@ async def test_home_hears_of_a_crash_and_not_of_each_one_in_a_loop(world: Tellin
     for minutes, times in ((0, 1), (4, 1), (8, 1), (12, 2), (16, 2)):
         clock.at = 1_800_000_000.0 + minutes * 60
         await world.crashes()
-        await world.gateway.delivery.flush()
+        await until(world.arrived)
         assert heard_of_crashes() == times
     await world.goes(world.order())
     await world.start()
-    await world.gateway.delivery.flush()
+    await until(world.arrived)
     assert told(world)[-1].outgoing.text == "The gateway is back."
 
 

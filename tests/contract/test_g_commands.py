@@ -98,6 +98,7 @@ async def test_a_command_that_is_cut_has_done_nothing_and_then_does_it_once(
     for text in before:
         await said(cut, text)
     await until(lambda: not len(cut.gateway.lanes))
+    await until(cut.arrived)
     store = cut.store
     assert isinstance(store, Cut)
     had, told, store.cutting = holdings(cut.path), len(cut.service.ledger().sent), True

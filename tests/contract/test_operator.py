@@ -81,6 +81,7 @@ async def test_what_is_said_while_the_gateway_dies_is_answered_by_the_next(
     world.model.say("hello", "there you are")
     world.say("hi")
     await world.texts(1)
+    await until(world.arrived)
     session_id = await world.only_session()
     world.gateway.lanes.hold(children=False)
     await said(world, session_id, "and now?")

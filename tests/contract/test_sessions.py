@@ -55,9 +55,9 @@ class Chats(World):
         await self.start()
 
     async def rest(self) -> None:
-        """Returns once nothing is under way."""
-        async with asyncio.timeout(10):
-            while len(self.gateway.lanes):
+        """Returns once nothing is under way, and what was sent has its receipt."""
+        async with asyncio.timeout(30):
+            while len(self.gateway.lanes) or not await self.arrived():
                 await asyncio.sleep(0.001)
 
     async def talk(self, text: str, reply: str, **where: Any) -> SessionId:
