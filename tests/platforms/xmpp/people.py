@@ -60,6 +60,10 @@ class Person(ClientXMPP):
         message.send()
         return str(message["id"])
 
+    async def settle(self) -> None:
+        """Returns when the server has taken all that was written: it answers behind that."""
+        await self.plugin["xep_0199"].ping(self.boundjid.domain, timeout=30)
+
     def texts(self) -> list[str]:
         """What they see now: a correction takes the place of what it corrects."""
         shown: dict[str, str] = {}

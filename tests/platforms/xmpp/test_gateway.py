@@ -74,6 +74,7 @@ async def test_a_reply_whose_receipt_was_lost_is_there_once_and_unmarked(
     stage.model.say("hello")
     ann.write("hi")
     await stage.settled(DeliveryState.SENT, 1)
+    await until(ann.texts)
     assert ann.texts() == ["hello"]
 
 

@@ -54,7 +54,7 @@ async def test_what_no_archive_has_is_held_by_the_door_until_it_is_kept(
         async with door.connect(intake):
             for text in ("one", "two"):
                 ann.write(text, to="bot@bare.localhost")
-            await ann.plugin["xep_0199"].ping("bare.localhost")  # it is heard behind both
+            await ann.settle()
             await until(lambda: intake.coming)
             await door.probe()  # whoever has its answer has both
         intake.delay = 0.0
@@ -118,7 +118,8 @@ async def test_an_account_that_is_new_here_does_not_answer_what_was_said_before_
     server: Prosody, ann: Person, tmp_path: Path
 ) -> None:
     ann.write("long ago")
-    await known_to(server, tmp_path / "another")  # by now it is in the archive
+    await ann.settle()
+    await known_to(server, tmp_path / "another")  # what waited for it alone was taken there
     intake = RecordingIntake()
     async with door_to(server, tmp_path).connect(intake):
         ann.write("now")
@@ -197,7 +198,7 @@ async def test_what_was_said_in_a_room_meanwhile_is_found_in_its_archive(
     async with door.connect(intake):
         await door.send(outbound("going", to=address_of(room)))
     ann.write("bot, come back", to=room)
-    await until(lambda: ann.texts() == ["going"])
+    await ann.settle()
     async with door.connect(intake):
         ann.write("there you are", to=room)
         missed, live = await intake.wait_for_tries(2)
