@@ -93,15 +93,18 @@ def _clauses(value: str) -> list[list[str]]:
 
 
 def _uncommented(value: str) -> str:
-    kept, at = "", 0
+    kept: list[str] = []
+    at = 0
     while at < len(value):
         if value[at] == "(":
-            kept, at = f"{kept} ", _behind_comment(value, at)
+            kept.append(" ")
+            at = _behind_comment(value, at)
         else:
             said = _SIGN.match(value, at)
             assert said is not None, "it matches any sign"
-            kept, at = kept + said[0], said.end()
-    return kept
+            kept.append(said[0])
+            at = said.end()
+    return "".join(kept)
 
 
 def _behind_comment(value: str, at: int) -> int:

@@ -6,11 +6,18 @@ from email.errors import HeaderParseError
 from email.header import Header, decode_header
 from email.message import Message
 from email.utils import getaddresses
+from itertools import product
 
 import msgspec
 
 _ID = re.compile(r"<[^<>\s]{1,250}>")  # one that is longer is no help to anybody
 _ADDRESS = re.compile(r"[^@\s<>,;:\"()]+@[^@\s<>,;:\"()]+")
+
+# To take names and encoded words apart takes the square of their length, and anybody may write
+# megabytes of them.
+_LONGEST_WORDS = 8_000  # characters
+_LONGEST_LIST = 32_000
+_LONGEST_SIGN = 4  # bytes of one character
 
 # No mail is written in these, and to read a long text by them takes for ever.
 _OF_DOMAINS = frozenset({"idna", "punycode"})
@@ -36,6 +43,7 @@ def decoded(message: Message, name: str) -> str:
 
 def words(value: str | Header) -> str:
     """A value with its encoded words read, as well as they can be."""
+    value = value if isinstance(value, Header) else value[:_LONGEST_WORDS]
     try:
         pieces = decode_header(value)
     except (HeaderParseError, ValueError):
@@ -46,26 +54,33 @@ def words(value: str | Header) -> str:
     return " ".join(text.encode("utf-8", "replace").decode().split())
 
 
-def in_letters(data: bytes, charset: str | None) -> str:
+def in_letters(data: bytes, charset: str | None, *, whole: bool = True) -> str:
     """By the charset that it names, if there is such; else by the two that it mostly is. Whole
-    characters only: some charsets can spell halves, which nothing can keep."""
-    for name in (charset or "utf-8", "utf-8"):
+    characters only: some charsets can spell halves, which nothing can keep. Not `whole`: it was cut
+    somewhere, and the last character may be in half."""
+    for name, less in product((charset or "utf-8", "utf-8"), range(1 if whole else _LONGEST_SIGN)):
         try:
             if codecs.lookup(name).name not in _OF_DOMAINS:
-                return data.decode(name).encode("utf-8", "replace").decode()
+                return data[: len(data) - less].decode(name).encode("utf-8", "replace").decode()
         except (LookupError, ValueError):  # no such charset, or not that
             continue
     return data.decode("latin-1")
 
 
 def people(message: Message, *names: str) -> tuple[Person, ...]:
-    """Everybody who is named in these headers by an address that can be written to."""
-    values = [value for name in names for value in every(message, name)]
-    return tuple(
+    """Everybody who is named in these headers by an address that can be written to; nobody by one
+    that is longer than any program writes, of which a part would say something else."""
+    return tuple(each for name in names for each in _named(every(message, name)))
+
+
+def _named(values: list[str]) -> list[Person]:
+    if sum(map(len, values)) > _LONGEST_LIST:
+        return []
+    return [
         Person(address=address.lower(), name=words(name))
         for name, address in getaddresses(values)
         if _ADDRESS.fullmatch(address)
-    )
+    ]
 
 
 def ids(message: Message, name: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from holdfast.platforms.email.line import BROKEN, Box, hang_up, log_in, reached
 _WITHOUT_IDLE = 60.0  # seconds between two looks at a server that says nothing by itself
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SENT = ("Sent", "INBOX.Sent", "Sent Items", "Sent Messages")
-_MOST_HEADERS = 256 * 1024  # bytes that are asked for: anybody may send megabytes of them
+_MOST_HEADERS = 128 * 1024  # bytes that are asked for: anybody may send megabytes of them
 _SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
 
 T = TypeVar("T")
@@ -90,15 +90,7 @@ class Mailbox:
         """None: somebody has taken it away meanwhile."""
         asked = f"BODY.PEEK[HEADER]<0.{_MOST_HEADERS}>"
         found = await self._fetch(uid, f"(INTERNALDATE RFC822.SIZE {asked})")
-        if found is None:
-            return None
-        size, arrived = _SIZE.search(found[0]), imaplib.Internaldate2tuple(found[0])
-        return Head(
-            headers=BytesHeaderParser().parsebytes(found[1]),
-            whole=len(found[1]) < _MOST_HEADERS,
-            size=int(size[1]) if size else 0,
-            arrived=mktime(arrived) if arrived else None,
-        )
+        return None if found is None else await asyncio.to_thread(_head, *found)
 
     async def source(self, uid: int, *, most: int) -> bytes | None:
         """Its first so many bytes. Not marked as read by that."""
@@ -215,6 +207,17 @@ async def opened(
         finally:
             _end(line)
             hang_up(box.client)
+
+
+def _head(about: bytes, headers: bytes) -> Head:
+    """In a thread: so many headers are read for a while."""
+    size, arrived = _SIZE.search(about), imaplib.Internaldate2tuple(about)
+    return Head(
+        headers=BytesHeaderParser().parsebytes(headers),
+        whole=len(headers) < _MOST_HEADERS,
+        size=int(size[1]) if size else 0,
+        arrived=mktime(arrived) if arrived else None,
+    )
 
 
 def _end(line: socket.socket) -> None:

@@ -10,15 +10,24 @@ _LINES = frozenset({"br", "div", "tr", "li", "dt", "dd", "hr", "table", "section
 _PARAGRAPHS = frozenset({"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote"})
 _NEVER_CLOSED = frozenset({"br", "hr", "img", "meta", "link", "input", "col", "wbr"})
 _LONGEST = 500_000  # characters that are read: some times what is shown of a mail
+_MOST_TAGS = 20_000  # each is some work, and nobody has written so many
 _DEEPEST = 20  # quotes in quotes that are told apart
 
 
-def text_of(page: str) -> str:
-    """Never raises, whatever the page is. Quotes are marked as in plain mail, by "> "."""
+def text_of(*pages: str) -> str:
+    """One below the other. Never raises, whatever they are. Quotes are marked as in plain mail, by
+    "> "."""
     reader = _Page()
-    reader.feed(closed(page[:_LONGEST]))
-    reader.close()
+    try:
+        for page in pages:
+            reader.read(closed(page[:_LONGEST]))
+    except _Enough:
+        return f"{reader.text()}\n\n[The page goes on: it has more than {_MOST_TAGS} tags]"
     return reader.text()
+
+
+class _Enough(Exception):
+    """There are too many tags."""
 
 
 class _Page(HTMLParser):
@@ -33,8 +42,19 @@ class _Page(HTMLParser):
         self._preformatted = 0
         self._link = ""
         self._linked_from = 0
+        self._tags = 0
+
+    def read(self, page: str) -> None:
+        """What the one before has left open is not open in this one."""
+        self.feed(page)
+        self.close()
+        self._end_line()
+        self.reset()
+        self._quotes = self._preformatted = 0
+        self._silent.clear()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._count()
         if tag in _SILENT:
             self._silent.append(tag)
         if self._silent:
@@ -76,6 +96,11 @@ class _Page(HTMLParser):
             return
         said = re.sub(r"[ \t\r\n\f]+", " ", data)
         self._line += said.lstrip() if not self._line or self._line.endswith((" ", "\t")) else said
+
+    def _count(self) -> None:
+        self._tags += 1
+        if self._tags > _MOST_TAGS:
+            raise _Enough
 
     def text(self) -> str:
         self._end_line()
