@@ -10,7 +10,8 @@ from holdfast.cli.markdown import BOLD, CODE, PLAIN, MarkdownStyle
 from holdfast.cli.screen import Screen
 from holdfast.cli.steps import folded
 from holdfast.control.following import Happened, read_events
-from holdfast.control.v1.views import Live, RecordView, TextEvent, VoidEvent
+from holdfast.control.v1.event_views import TextEvent, VoidEvent
+from holdfast.control.v1.session_views import Live, RecordView
 from holdfast.core.ids import CallId
 from holdfast.core.message import (
     AssistantMessage,

@@ -12,7 +12,7 @@ import pytest
 from holdfast.cli.progress import progress
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
-from holdfast.control.v1.views import SessionDetail, SessionView
+from holdfast.control.v1.session_views import SessionDetail, SessionView
 from holdfast.core.secret import Secret
 from holdfast.core.turn import LaneState
 from holdfast.service.paths import Paths

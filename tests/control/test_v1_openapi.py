@@ -19,11 +19,11 @@ from tests.control.v1 import V1
 from tests.platforms.served import Served
 
 from holdfast.control.client import ControlClient
+from holdfast.control.v1.departing_views import Departing
 from holdfast.control.v1.endpoint import Media
 from holdfast.control.v1.mount import PREFIX
 from holdfast.control.v1.openapi import document
 from holdfast.control.v1.table import ENDPOINTS
-from holdfast.control.v1.views import Departing
 
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
 CHECKS = [

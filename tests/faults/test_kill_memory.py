@@ -5,7 +5,7 @@ import json
 from tests.faults.conftest import Worlds
 
 from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.views import NotebookList
+from holdfast.control.v1.notebook_views import NotebookList
 from holdfast.core.crash import CrashPoint
 from holdfast.core.secret import Secret
 

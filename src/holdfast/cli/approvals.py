@@ -46,7 +46,7 @@ def approve(approval: str | None, scope: str) -> None:
     """Let it run."""
     from holdfast.cli.approvals_shown import answer  # noqa: PLC0415 - not for --help
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
-    from holdfast.control.v1.views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
+    from holdfast.control.v1.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
     from holdfast.core.approval import Scope  # noqa: PLC0415 - as above
 
     said = ApprovalAnswer(answer=Verdict.APPROVE, scope=Scope(scope))
@@ -61,7 +61,7 @@ def deny(approval: str | None, why: str) -> None:
     """Do not let it run."""
     from holdfast.cli.approvals_shown import answer  # noqa: PLC0415 - not for --help
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
-    from holdfast.control.v1.views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
+    from holdfast.control.v1.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
 
     said = ApprovalAnswer(answer=Verdict.DENY, words=why)
     answer(api_of(chosen_home()), approval, said)

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_json, print_table
 from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.views import ApprovalAnswer, ApprovalView, RuleView
+from holdfast.control.v1.approval_views import ApprovalAnswer, ApprovalView, RuleView
 from holdfast.core.approval import ApprovalState
 from holdfast.core.errors import HoldfastError
 

@@ -18,7 +18,7 @@ from holdfast.cli.talking import message_id
 from holdfast.cli.word_wanted import WordWanted
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
-from holdfast.control.v1.views import AcceptedView, Attachment, MessageView, NewMessage
+from holdfast.control.v1.message_views import AcceptedView, Attachment, MessageView, NewMessage
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbox import OPEN, BusyMode, InboxState
 from holdfast.service import exits

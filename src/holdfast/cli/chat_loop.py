@@ -10,7 +10,8 @@ from holdfast.cli.sending import Sending
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown
 from holdfast.control.following import Ended, Followed, Follower, Lost
-from holdfast.control.v1.views import EndedEvent, RecordView, SessionDetail, SessionView
+from holdfast.control.v1.event_views import EndedEvent
+from holdfast.control.v1.session_views import RecordView, SessionDetail, SessionView
 from holdfast.core.commands import spoken
 from holdfast.core.message import UserMessage
 from holdfast.gateway.commands.command import said_to_agent

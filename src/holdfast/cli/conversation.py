@@ -6,17 +6,10 @@ from holdfast.cli.approvals_shown import asking
 from holdfast.cli.screen import Screen
 from holdfast.cli.steps import folded, last_line, verdict
 from holdfast.control.following import Happened
-from holdfast.control.v1.views import (
-    ApprovalView,
-    EndedEvent,
-    Live,
-    MessageView,
-    RecordView,
-    SessionView,
-    TextEvent,
-    ToolEvent,
-    VoidEvent,
-)
+from holdfast.control.v1.approval_views import ApprovalView
+from holdfast.control.v1.event_views import EndedEvent, TextEvent, ToolEvent, VoidEvent
+from holdfast.control.v1.message_views import MessageView
+from holdfast.control.v1.session_views import Live, RecordView, SessionView
 from holdfast.core.inbox import InboxState
 from holdfast.core.message import (
     AssistantMessage,

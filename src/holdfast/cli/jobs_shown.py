@@ -12,7 +12,7 @@ from holdfast.cli.output import duration, moment, print_facts, print_json, print
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown, GatewayUnable
 from holdfast.control.v1.job_views import JobList, JobPaused, JobView, RunView
-from holdfast.control.v1.views import Stopped
+from holdfast.control.v1.message_views import Stopped
 from holdfast.core.errors import HoldfastError
 
 _PAGE = 1000

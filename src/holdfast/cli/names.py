@@ -5,7 +5,7 @@ import difflib
 from holdfast.cli.home import chosen_home
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused
-from holdfast.control.v1.views import SessionList, SessionView
+from holdfast.control.v1.session_views import SessionList, SessionView
 from holdfast.core.errors import HoldfastError
 
 LOOKED_AT = 500  # the newest sessions, among which a name is looked for

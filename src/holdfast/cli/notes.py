@@ -11,7 +11,7 @@ from holdfast.cli.harmless import safe
 from holdfast.cli.output import moment, print_json, print_table
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.views import NewNote, NotebookList, NotebookView, NoteView
+from holdfast.control.v1.notebook_views import NewNote, NotebookList, NotebookView, NoteView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.memory import About
 

@@ -9,7 +9,7 @@ from holdfast.cli.conversation import Conversation
 from holdfast.cli.screen import Screen
 from holdfast.control.api_client import ApiClient
 from holdfast.control.following import Follower, Happened, Lost
-from holdfast.control.v1.views import EndedEvent
+from holdfast.control.v1.event_views import EndedEvent
 
 
 class StepsOnly(Screen):

@@ -12,7 +12,7 @@ from holdfast.cli.harmless import safe
 from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_json
 from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.views import Found, SearchView
+from holdfast.control.v1.search_views import Found, SearchView
 
 _REBUILD_TAKES = 600.0  # seconds at the most: a long history is read from its beginning
 _DAY = 86400.0

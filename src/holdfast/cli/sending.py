@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import GatewayDown
-from holdfast.control.v1.views import MessageView, NewMessage
+from holdfast.control.v1.message_views import MessageView, NewMessage
 from holdfast.core.inbox import OPEN, BusyMode
 from holdfast.gateway.commands.command import said_to_agent
 

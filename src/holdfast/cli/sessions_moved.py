@@ -14,7 +14,7 @@ from holdfast.cli.confirming import confirm
 from holdfast.cli.names import find_session
 from holdfast.cli.output import print_json
 from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.views import SessionView
+from holdfast.control.v1.session_views import SessionView
 from holdfast.core.errors import HoldfastError
 
 _JSON_LINES = "application/x-ndjson"

@@ -11,7 +11,7 @@ from holdfast.cli.names import find_session
 from holdfast.cli.output import moment, print_facts, print_json, print_table
 from holdfast.cli.steps import folded
 from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.views import (
+from holdfast.control.v1.session_views import (
     RecordView,
     SessionDetail,
     SessionList,

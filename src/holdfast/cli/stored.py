@@ -4,7 +4,7 @@ from pathlib import Path
 
 from holdfast.cli.names import LOOKED_AT, meant
 from holdfast.cli.offline import ask_store
-from holdfast.control.v1.views import (
+from holdfast.control.v1.session_views import (
     RecordView,
     SessionDetail,
     SessionList,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from holdfast.cli.offline import ask_store
 from holdfast.config import load
-from holdfast.control.v1.views import NotebookView, NoteView
+from holdfast.control.v1.notebook_views import NotebookView, NoteView
 from holdfast.core.memory import Notebook
 from holdfast.core.ports import Store
 

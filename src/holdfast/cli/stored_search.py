@@ -7,7 +7,7 @@ import msgspec
 from holdfast.cli.offline import ask_store
 from holdfast.cli.searching import Asked
 from holdfast.cli.stored import session_view, stored_session
-from holdfast.control.v1.views import Found, SearchView
+from holdfast.control.v1.search_views import Found, SearchView
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Store
 from holdfast.core.search import FoundRecord, SearchQuery

@@ -15,7 +15,8 @@ from holdfast.cli.screen import Screen
 from holdfast.cli.sending import Sending
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown
-from holdfast.control.v1.views import NewMessage, SessionView
+from holdfast.control.v1.message_views import NewMessage
+from holdfast.control.v1.session_views import SessionView
 from holdfast.core.errors import HoldfastError
 from holdfast.core.inbox import OPEN, BusyMode
 

@@ -4,7 +4,8 @@ import click
 
 from holdfast.cli.harmless import safe
 from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.views import ApprovalView, MessageView
+from holdfast.control.v1.approval_views import ApprovalView
+from holdfast.control.v1.message_views import MessageView
 
 
 class WordWanted:

@@ -9,16 +9,9 @@ import msgspec
 
 from holdfast.control.client import GatewayDown, GatewayUnable, refusal
 from holdfast.control.cut_line import why_cut
-from holdfast.control.v1.views import (
-    AcceptedView,
-    CommandView,
-    MessageView,
-    NewMessage,
-    NewSession,
-    SessionDetail,
-    SessionView,
-    Stopped,
-)
+from holdfast.control.v1.message_views import AcceptedView, MessageView, NewMessage, Stopped
+from holdfast.control.v1.overall_views import CommandView
+from holdfast.control.v1.session_views import NewSession, SessionDetail, SessionView
 from holdfast.core.secret import Secret
 from holdfast.service.lock import read_holder
 from holdfast.service.paths import Paths

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.progress import Progress
-from holdfast.control.v1.views import RestartAsked, RestartMode, StopAsked
+from holdfast.control.v1.departing_views import RestartAsked, RestartMode, StopAsked
 from holdfast.core.ports import Clock, Lifecycle
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 

@@ -15,15 +15,8 @@ import msgspec
 from holdfast.control.api_client import ApiClient
 from holdfast.control.client import ControlRefused, GatewayDown, refusal
 from holdfast.control.cut_line import why_cut
-from holdfast.control.v1.views import (
-    EndedEvent,
-    Live,
-    RecordView,
-    SessionView,
-    TextEvent,
-    ToolEvent,
-    VoidEvent,
-)
+from holdfast.control.v1.event_views import EndedEvent, TextEvent, ToolEvent, VoidEvent
+from holdfast.control.v1.session_views import Live, RecordView, SessionView
 
 _WAITS = (0.1, 0.2, 0.4, 0.8)  # seconds before each attempt to connect again; the last repeats
 _SILENCE = 45.0  # an idle stream has a comment every 15 seconds

@@ -5,7 +5,8 @@ import msgspec
 from holdfast.cli.checks.finding import Patient
 from holdfast.cli.gateway import api_of
 from holdfast.cli.offline import ask_store
-from holdfast.control.v1.views import SearchView, StoreView
+from holdfast.control.v1.overall_views import StoreView
+from holdfast.control.v1.search_views import SearchView
 from holdfast.core.errors import StoreError
 from holdfast.core.ports import Store
 from holdfast.service.lock import HomeLock

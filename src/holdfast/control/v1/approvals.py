@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 from aiohttp import web
 
+from holdfast.control.v1.approval_views import ApprovalAnswer, ApprovalView, RuleView, Verdict
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import conflict, not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import ApprovalAnswer, ApprovalView, RuleView, Verdict
 from holdfast.core.approval import OPERATOR, Approval, Decision, Scope
 from holdfast.core.ids import ApprovalId, RuleId, SessionId
 from holdfast.gateway.approvals import Answer, past

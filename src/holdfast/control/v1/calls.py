@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.process_views import CallLine
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import CallLine
 from holdfast.core.call_line import told_in_a_line
 from holdfast.core.ids import SessionId, TurnId
 from holdfast.gateway.live import RunningCall

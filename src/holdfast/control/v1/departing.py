@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
+from holdfast.control.v1.departing_views import Departing, RestartAsked, RestartMode, StopAsked
 from holdfast.control.v1.endpoint import Call, NoQuery
 from holdfast.control.v1.refusals import conflict
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import Departing, RestartAsked, RestartMode, StopAsked
 from holdfast.core.errors import RestartRefused
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 

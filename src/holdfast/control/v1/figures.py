@@ -10,8 +10,8 @@ from holdfast.control.v1.endpoint import Call
 from holdfast.control.v1.figure_views import FiguresView, ReplyFigures, SentView, TurnFigures
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
+from holdfast.control.v1.session_views import Gist, SessionView
 from holdfast.control.v1.spending import spent
-from holdfast.control.v1.views import Gist, SessionView
 from holdfast.core.figures import Figures, Reply, SessionGist
 from holdfast.core.outbox import DeliveryRow
 from holdfast.core.prices import Prices, price_of

@@ -12,11 +12,16 @@ from aiohttp import web
 from holdfast.control.v1.endpoint import Call, Media
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import FileView
 from holdfast.runner.workspace import NoSuchFile, Workspace
 
 _PIECE = 256 * 1024
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+class FileView(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    size: int
+    modified_at: float
 
 
 class FilesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

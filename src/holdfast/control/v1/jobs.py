@@ -14,9 +14,9 @@ from holdfast.control.v1.job_views import (
     job_view,
     run_view,
 )
+from holdfast.control.v1.message_views import Stopped
 from holdfast.control.v1.refusals import bad, conflict, not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import Stopped
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
 from holdfast.core.job import (

@@ -2,7 +2,7 @@
 
 from holdfast.control.v1.approvals import approval_view
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import Live, LiveCall, QueuedMessage
+from holdfast.control.v1.session_views import Live, LiveCall, QueuedMessage
 from holdfast.core.ids import SessionId
 from holdfast.core.turn import LaneState
 from holdfast.gateway.lane import Lane

@@ -7,9 +7,7 @@ from aiohttp import web
 
 from holdfast.agent.memory.notes import BadNote, Notes, refusal
 from holdfast.control.v1.endpoint import Call, NoQuery
-from holdfast.control.v1.refusals import Refused, bad, not_found
-from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import (
+from holdfast.control.v1.notebook_views import (
     NewNote,
     NotebookChange,
     NotebookList,
@@ -17,6 +15,8 @@ from holdfast.control.v1.views import (
     NoteOwner,
     NoteView,
 )
+from holdfast.control.v1.refusals import Refused, bad, not_found
+from holdfast.control.v1.room import Room
 from holdfast.core.approval import OPERATOR
 from holdfast.core.memory import About, Edited, EditOutcome, Notebook, OwnerId
 

@@ -7,10 +7,16 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.message_views import (
+    AcceptedView,
+    MessageView,
+    NewMessage,
+    NewSteer,
+    Stopped,
+)
 from holdfast.control.v1.refusals import bad, conflict, not_found
 from holdfast.control.v1.room import Room
 from holdfast.control.v1.uploads import received
-from holdfast.control.v1.views import AcceptedView, MessageView, NewMessage, NewSteer, Stopped
 from holdfast.control.v1.voice import current_source, hand_in
 from holdfast.core.approval import OPERATOR
 from holdfast.core.events import MessageEnded

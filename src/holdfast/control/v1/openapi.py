@@ -9,7 +9,7 @@ import msgspec
 from holdfast import __version__
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.mount import PREFIX
-from holdfast.control.v1.views import Error
+from holdfast.control.v1.refusals import Error
 from holdfast.control.visitor import VisitorRole
 
 _REF = "#/components/schemas/{name}"

@@ -7,8 +7,9 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.overall_views import CommandView, Status, StoreView
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import CommandView, Found, SearchView, Status, StoreView
+from holdfast.control.v1.search_views import Found, SearchView
 from holdfast.core import search as core_search
 from holdfast.core.commands import CommandSpec
 from holdfast.core.errors import StoreError

@@ -8,9 +8,9 @@ import msgspec
 from aiohttp import web
 
 from holdfast.control.v1.endpoint import Call, NoQuery
+from holdfast.control.v1.process_views import ProcessLine, ProcessView
 from holdfast.control.v1.refusals import not_found
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import ProcessLine, ProcessView
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import ASKED, Act, AuditKind
 from holdfast.core.bench import BenchRefused, ProcessInfo

@@ -1,9 +1,19 @@
-"""Refusals of `/api/v1`: what is wrong and what to do, in the shape of `views.Error`."""
+"""Refusals of `/api/v1`: what is wrong and what to do, in the shape of `Error`."""
 
 import msgspec
 from aiohttp import web
 
-from holdfast.control.v1.views import Error, ErrorBody
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Every error: what is wrong, and what to do."""
+
+    message: str
+    code: str
+    param: str | None = None
+
+
+class Error(msgspec.Struct, frozen=True, kw_only=True):
+    error: ErrorBody
 
 
 class Refused(Exception):

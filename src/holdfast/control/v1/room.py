@@ -12,8 +12,8 @@ from holdfast.control.login import Login
 from holdfast.control.minutes import Minutes
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.refusals import Refused, not_found
+from holdfast.control.v1.session_views import SessionView
 from holdfast.control.v1.shared import SharedReads
-from holdfast.control.v1.views import SessionView
 from holdfast.core.bench import Bench
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.ids import SessionId

@@ -11,14 +11,14 @@ from holdfast.control.v1.figures import with_gists
 from holdfast.control.v1.listing import place_behind, place_named
 from holdfast.control.v1.live import live_of
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.transcripts import Cut, record_view
-from holdfast.control.v1.views import (
+from holdfast.control.v1.session_views import (
     NewSession,
     SessionChange,
     SessionDetail,
     SessionList,
     TurnView,
 )
+from holdfast.control.v1.transcripts import Cut, record_view
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId

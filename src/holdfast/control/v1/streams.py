@@ -11,12 +11,7 @@ from aiohttp import web
 
 from holdfast.control.problems import refusal_of
 from holdfast.control.v1.endpoint import Call, Media, NoQuery
-from holdfast.control.v1.live import live_of
-from holdfast.control.v1.pulse import Reader
-from holdfast.control.v1.refusals import bad
-from holdfast.control.v1.room import Room
-from holdfast.control.v1.transcripts import PAGE, record_view
-from holdfast.control.v1.views import (
+from holdfast.control.v1.event_views import (
     DeletedEvent,
     EndedEvent,
     GatewayEvent,
@@ -24,6 +19,11 @@ from holdfast.control.v1.views import (
     ToolEvent,
     VoidEvent,
 )
+from holdfast.control.v1.live import live_of
+from holdfast.control.v1.pulse import Reader
+from holdfast.control.v1.refusals import bad
+from holdfast.control.v1.room import Room
+from holdfast.control.v1.transcripts import PAGE, record_view
 from holdfast.core.account import AccountState
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import StoreError

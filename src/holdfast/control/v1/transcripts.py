@@ -10,7 +10,7 @@ from aiohttp import web
 from holdfast.control.v1.endpoint import Call, Media, NoQuery
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import RecordView, Transcript
+from holdfast.control.v1.session_views import RecordView, Transcript
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.control.v1.message_views import Attachment, NewMessage
 from holdfast.control.v1.refusals import Refused, bad
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.views import Attachment, NewMessage
 from holdfast.core.ids import SessionId
 from holdfast.core.message import Image
 from holdfast.core.pictures import picture_of

@@ -15,18 +15,11 @@ from holdfast.control.v1 import (
 )
 from holdfast.control.v1.account_views import AccountList, AccountView
 from holdfast.control.v1.chart_views import Chart
+from holdfast.control.v1.departing_views import Departing, RestartAsked, StopAsked
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.log_views import LogPage
-from holdfast.control.v1.views import (
-    CommandView,
-    Departing,
-    Found,
-    RestartAsked,
-    SearchView,
-    Status,
-    StopAsked,
-    StoreView,
-)
+from holdfast.control.v1.overall_views import CommandView, Status, StoreView
+from holdfast.control.v1.search_views import Found, SearchView
 from holdfast.control.v1.whoami import Whoami
 
 _SESSION = "/sessions/{id}"

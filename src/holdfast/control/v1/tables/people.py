@@ -4,13 +4,9 @@ from holdfast.control.v1 import (
     approvals,
     pairing,
 )
+from holdfast.control.v1.approval_views import ApprovalAnswer, ApprovalView, RuleView
 from holdfast.control.v1.endpoint import Endpoint
 from holdfast.control.v1.pairing_views import PairingCode, PairingView, PairingWho
-from holdfast.control.v1.views import (
-    ApprovalAnswer,
-    ApprovalView,
-    RuleView,
-)
 
 _SESSION = "/sessions/{id}"
 

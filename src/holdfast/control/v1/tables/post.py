@@ -6,11 +6,9 @@ from holdfast.control.v1 import (
     sending,
 )
 from holdfast.control.v1.endpoint import Endpoint, Media
+from holdfast.control.v1.message_views import MessageView
 from holdfast.control.v1.outbox_views import InboxList, OwedList, OwedView
 from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
-from holdfast.control.v1.views import (
-    MessageView,
-)
 
 _SESSION = "/sessions/{id}"
 

@@ -14,24 +14,19 @@ from holdfast.control.v1 import (
 )
 from holdfast.control.v1.endpoint import Endpoint, Media
 from holdfast.control.v1.figure_views import FiguresView
+from holdfast.control.v1.files import FileView
+from holdfast.control.v1.message_views import AcceptedView, NewMessage, NewSteer, Stopped
 from holdfast.control.v1.moving import ForkAsked
-from holdfast.control.v1.turn_views import Timeline, TurnEntries, TurnList
-from holdfast.control.v1.views import (
-    AcceptedView,
-    CallLine,
-    FileView,
-    NewMessage,
+from holdfast.control.v1.process_views import CallLine, ProcessLine, ProcessView
+from holdfast.control.v1.session_views import (
     NewSession,
-    NewSteer,
-    ProcessLine,
-    ProcessView,
     SessionChange,
     SessionDetail,
     SessionList,
     SessionView,
-    Stopped,
     Transcript,
 )
+from holdfast.control.v1.turn_views import Timeline, TurnEntries, TurnList
 
 _SESSION = "/sessions/{id}"
 _PROCESS = f"{_SESSION}/processes/{{process}}"

@@ -6,13 +6,8 @@ from holdfast.control.v1 import (
 )
 from holdfast.control.v1.endpoint import Endpoint
 from holdfast.control.v1.job_views import JobChanged, JobList, JobView, NewJob, RunView
-from holdfast.control.v1.views import (
-    NewNote,
-    NotebookChange,
-    NotebookList,
-    NotebookView,
-    Stopped,
-)
+from holdfast.control.v1.message_views import Stopped
+from holdfast.control.v1.notebook_views import NewNote, NotebookChange, NotebookList, NotebookView
 
 _SESSION = "/sessions/{id}"
 _JOB = "/jobs/{id}"

@@ -1,0 +1,128 @@
+"""The views of conversations: in a list, opened, and what is live in one."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.control.v1.approval_views import ApprovalView
+from holdfast.control.v1.names import Name
+from holdfast.core.message import Message
+from holdfast.core.turn import LaneState, TurnState, Usage
+
+
+class Gist(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list says of a conversation besides. `usage`: of its turns that have ended; `cost`:
+    null where no price is set, or a model has none."""
+
+    owner: str | None  # whose it is; null: several people's, or nobody's yet
+    said: str  # the last words, or their beginning
+    by: str  # whose they are: user, assistant, or nobody's
+    usage: Usage
+    cost: float | None
+    queued: int  # messages that no turn has taken yet
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in a list. `current`: its route still points to it, so it can be spoken to."""
+
+    id: str
+    title: str  # its own, or the beginning of its first message
+    platform: str
+    chat: str
+    state: LaneState
+    current: bool
+    suspended: bool
+    model: str | None
+    messages: int
+    created_at: float
+    active_at: float
+    ended_at: float | None
+    resume_pending: bool = False  # its turn was cut, and none has completed since
+    auto_reset_reason: str | None = None  # why it took the place of `previous` by itself
+    previous: str | None = None
+    gist: Gist | None = None  # in a list, where it was asked for
+
+
+class SessionList(msgspec.Struct, frozen=True, kw_only=True):
+    """`next`: what `after` takes to go on behind these; null: there are no more."""
+
+    sessions: list[SessionView]
+    more: bool
+    next: str | None = None
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`name` makes it findable again (the same name gives the same session); None: a fresh one."""
+
+    name: Name | None = None
+
+
+class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed message of a transcript. `seq` rises by one; it is the id of its event.
+    `undone`: its user took it back, and no model is shown it any more. `whole`: how many characters
+    a tool has printed, where less of it is here because `cut` was asked for."""
+
+    seq: int
+    turn_id: str | None
+    at: float
+    message: Message
+    undone: bool = False
+    whole: int | None = None
+
+
+class TurnView(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    state: TurnState
+    started_at: float
+    ended_at: float | None
+    usage: Usage
+    reason: str
+
+
+class LiveCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that is running; `output` is what it has written so far, its end."""
+
+    call_id: str
+    name: str
+    arguments: str
+    output: str = ""
+
+
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is accepted and that no turn has taken yet."""
+
+    id: int
+    message_id: str  # its sender's own
+    text: str
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not committed yet: the present step of the running turn, and what waits."""
+
+    turn_id: str
+    resumed: bool = False
+    text: str = ""
+    reasoning: str = ""
+    calls: list[LiveCall] = []
+    queued: list[QueuedMessage] = []
+    approvals: list[ApprovalView] = []  # what waits for a person's word
+    resting: bool = False  # no turn runs or waits here: a background child asks
+
+
+class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation opened: its newest records, oldest of them first."""
+
+    session: SessionView
+    turns: list[TurnView]
+    records: list[RecordView]
+    more: bool  # older records exist: ask /transcript?before=
+    live: Live | None
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    records: list[RecordView]
+    more: bool
