@@ -20,14 +20,14 @@ async def test_a_written_file_is_read_back_by_lines(bench):
 
 
 async def test_a_replaced_file_keeps_its_mode_and_a_link_stays_a_link(bench):
-    await bench.run("c1", "echo '#!/bin/sh' >run; chmod 750 run; ln -s run link", limit=10)
+    await bench.run("c1", "echo '#!/bin/sh' >run; chmod 750 run; ln -s run link", limit=60)
     await bench.write_file("c2", "link", "new")
-    result = await bench.run("c3", "cat run; stat -c %a run; test -L link && ls", limit=10)
+    result = await bench.run("c3", "cat run; stat -c %a run; test -L link && ls", limit=60)
     assert result.output == "new750\nlink\nrun\n"
 
 
 async def test_paths_follow_the_terminal_and_home(bench):
-    await bench.run("c1", "mkdir sub && cd sub && echo in >x && echo out >~/y", limit=10)
+    await bench.run("c1", "mkdir sub && cd sub && echo in >x && echo out >~/y", limit=60)
     assert (await bench.read_file("x")).text == "in"
     assert (await bench.read_file("~/y")).text == (await bench.read_file("../y")).text == "out"
 
@@ -44,13 +44,13 @@ async def test_paths_follow_the_terminal_and_home(bench):
     ],
 )
 async def test_what_cannot_be_read_is_refused_with_a_reason(bench, path, says):
-    await bench.run("c", r"printf 'a\0b' >binary; mkfifo pipe", limit=10)
+    await bench.run("c", r"printf 'a\0b' >binary; mkfifo pipe", limit=60)
     with pytest.raises(BenchRefused, match=says):
         await bench.read_file(path)
 
 
 async def test_endless_lines_and_files_are_cut(bench):
-    await bench.run("c", "head -c 10000 /dev/zero | tr '\\0' x >wide; seq 100000 >long", limit=10)
+    await bench.run("c", "head -c 10000 /dev/zero | tr '\\0' x >wide; seq 100000 >long", limit=60)
     wide = await bench.read_file("wide")
     assert wide.text.endswith("[… 8000 characters cut]")
     long = await bench.read_file("long", limit=100_000)
@@ -81,9 +81,9 @@ async def test_an_edit_that_fits_nowhere_or_twice_says_so_and_changes_nothing(be
 
 
 async def test_an_edit_keeps_windows_line_ends(bench):
-    await bench.run("c1", r"printf 'a\r\nb\r\nc\r\n' >dos", limit=10)
+    await bench.run("c1", r"printf 'a\r\nb\r\nc\r\n' >dos", limit=60)
     await bench.edit_file("c2", "dos", old="a\nb", new="x\ny\nz")
-    result = await bench.run("c3", "od -c dos | tr -s ' '", limit=10)
+    result = await bench.run("c3", "od -c dos | tr -s ' '", limit=60)
     assert result.output.startswith("0000000 x \\r \\n y \\r \\n z \\r \\n c \\r \\n")
 
 
@@ -103,7 +103,7 @@ async def test_search_finds_lines_and_names(bench):
 
 
 async def test_search_is_capped(bench):
-    await bench.run("c", "seq 1000 >many", limit=10)
+    await bench.run("c", "seq 1000 >many", limit=60)
     found = await bench.search_files("1")
     assert len(found.lines) == 100 and found.more
 
@@ -111,6 +111,6 @@ async def test_search_is_capped(bench):
 async def test_a_slow_search_does_not_hold_up_a_command(bench):
     await bench.write_file("w", "bomb", "a" * 30 + "!")
     slow = asyncio.create_task(bench.search_files("(a|a)*$"))
-    result = await asyncio.wait_for(bench.run("c", "echo well", limit=10), 20)
+    result = await asyncio.wait_for(bench.run("c", "echo well", limit=60), 20)
     assert result.output == "well\n" and not slow.done()
     slow.cancel()

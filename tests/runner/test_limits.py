@@ -6,39 +6,43 @@ import os
 import pytest
 
 from holdfast.core.bench import BenchRefused
+from holdfast.core.settings import RunnerSettings
 from holdfast.runner.identity import start_time
+from holdfast.runner.launch import launch
+from holdfast.runner.place import Place, dial
+from holdfast.runner.sandbox import make_plan
 
 
 async def test_a_full_workspace_kills_who_filled_it_and_says_so(open_runners):
     bench = open_runners(workspace_mb=20).bench("s_1")
     innocent = await bench.start_process("p", "while sleep 0.1; do echo tick; done")
     fill = "for i in $(seq 3000); do head -c 1000000 /dev/zero >f$i; done; echo done"
-    result = await bench.run("c", fill, limit=40)
+    result = await bench.run("c", fill, limit=60)
     assert result.exit_code is None
     assert "the workspace is full" in result.output and "done" not in result.output
     with pytest.raises(BenchRefused, match="the workspace is full"):
         await bench.write_file("w", "more", "x")
     assert (await bench.poll_process(innocent.id)).process.running
-    await bench.run("c2", "rm f*", limit=20)
+    await bench.run("c2", "rm f*", limit=60)
     await bench.write_file("w2", "more", "x")
 
 
 async def test_what_a_command_left_behind_cannot_fill_the_workspace(open_runners):
     bench = open_runners(workspace_mb=20).bench("s_1")
     fill = "for i in $(seq 4000); do head -c 1000000 /dev/zero >f$i; sleep 0.005; done; sleep 3000"
-    await bench.run("c", f"nohup sh -c '{fill}' >/dev/null 2>&1 & true", limit=10)
+    await bench.run("c", f"nohup sh -c '{fill}' >/dev/null 2>&1 & true", limit=60)
     async with asyncio.timeout(80):
         while (
-            await bench.run(f"l{os.urandom(4).hex()}", "pgrep -f '[s]eq 4000'", limit=9)
+            await bench.run(f"l{os.urandom(4).hex()}", "pgrep -f '[s]eq 4000'", limit=60)
         ).exit_code == 0:
             await asyncio.sleep(0.3)
 
 
 async def test_one_file_has_a_size_it_cannot_pass(open_runners):
     bench = open_runners(file_mb=2).bench("s_1")
-    result = await bench.run("c", "head -c 5000000 /dev/zero >big; stat -c %s big", limit=20)
+    result = await bench.run("c", "head -c 5000000 /dev/zero >big; stat -c %s big", limit=60)
     assert str(2 * 1024 * 1024) in result.output
-    result = await bench.run("c2", "ulimit -f unlimited || echo held", limit=20)
+    result = await bench.run("c2", "ulimit -f unlimited || echo held", limit=60)
     assert "held" in result.output
 
 
@@ -46,14 +50,14 @@ async def test_writing_too_large_a_file_is_refused_and_leaves_nothing(open_runne
     bench = open_runners(file_mb=1).bench("s_1")
     with pytest.raises(BenchRefused, match="File too large"):
         await bench.write_file("w", "big", "x" * (2 << 20))
-    assert (await bench.run("c", "ls", limit=10)).output == ""
+    assert (await bench.run("c", "ls", limit=60)).output == ""
 
 
 async def test_endless_output_is_stopped_by_the_size_of_its_file(open_runners):
     bench = open_runners(file_mb=2, output_kb=1).bench("s_1")
-    result = await bench.run("c", "yes", limit=30)
+    result = await bench.run("c", "yes", limit=60)
     assert result.truncated and not result.timed_out
-    assert (await bench.run("c2", "echo well", limit=10)).output == "well\n"
+    assert (await bench.run("c2", "echo well", limit=60)).output == "well\n"
 
 
 async def test_forking_without_end_comes_to_its_limit_and_can_be_killed(open_runners):
@@ -61,9 +65,9 @@ async def test_forking_without_end_comes_to_its_limit_and_can_be_killed(open_run
     bomb = "f() { sleep 50 & f; }; f 2>/dev/null & sleep 60"
     result = await bench.run("c", bomb, limit=1)
     assert result.timed_out
-    left = await bench.run("c2", "pgrep -c sleep", limit=10)
+    left = await bench.run("c2", "pgrep -c sleep", limit=60)
     assert left.output == "0\n"
-    result = await bench.run("c3", FORK.format(80), limit=20)
+    result = await bench.run("c3", FORK.format(80), limit=60)
     assert "Resource temporarily unavailable" in result.output
 
 
@@ -77,30 +81,42 @@ print("forked", n + 1)'"""
 async def test_the_limit_on_processes_is_each_sessions_own(open_runners):
     runners = open_runners(processes=30)
     results = [
-        await runners.bench(name).run("c", FORK.format(20), limit=20) for name in ("a", "b", "d")
+        await runners.bench(name).run("c", FORK.format(20), limit=60) for name in ("a", "b", "d")
     ]
     assert [result.output for result in results] == ["forked 20\n"] * 3
 
 
 async def test_memory_has_a_limit(open_runners):
     bench = open_runners(memory_mb=200).bench("s_1")
-    result = await bench.run("c", "python3 -c 'x = bytearray(400 << 20)'", limit=30)
+    result = await bench.run("c", "python3 -c 'x = bytearray(400 << 20)'", limit=60)
     assert "MemoryError" in result.output
-    result = await bench.run("c2", "python3 -c 'x = bytearray(100 << 20); print(len(x))'", limit=30)
+    result = await bench.run("c2", "python3 -c 'x = bytearray(100 << 20); print(len(x))'", limit=60)
     assert result.exit_code == 0
 
 
 async def test_an_idle_runner_ends_itself_and_its_terminal_is_found_again(open_runners, ledger):
     """J1: a new runner of the same session restores cwd and variables."""
     bench = open_runners(idle_timeout=0.3).bench("s_1")
-    await bench.run("c", "cd /tmp; export WORD=kept", limit=10)
+    await bench.run("c", "cd /tmp; export WORD=kept", limit=60)
     async with asyncio.timeout(60):
         while not ledger.ended or start_time(ledger.started_pids[-1]) is not None:
             await asyncio.sleep(0.05)
     before = list(ledger.started_pids)
-    result = await bench.run("c2", "pwd; echo $WORD", limit=10)
+    result = await bench.run("c2", "pwd; echo $WORD", limit=60)
     assert result.output == "/tmp\nkept\n"
     assert ledger.started_pids[-1] not in before
+
+
+async def test_a_runner_is_not_idle_before_it_was_ever_asked(open_runners, home):
+    """However slow the machine is on which somebody starts it for a command."""
+    settings, place, runs = RunnerSettings(idle_timeout=0.1), Place(home, "s_1"), home / "runs"
+    open_runners()
+    runs.mkdir()
+    await asyncio.to_thread(launch, place, make_plan(settings, runs=runs), settings)
+    await asyncio.sleep(0.6)
+    link = dial(place)
+    assert link is not None, "it has gone"
+    link.close()
 
 
 async def test_a_runner_with_a_process_is_not_idle(open_runners, ledger):

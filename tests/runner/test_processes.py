@@ -23,7 +23,7 @@ async def test_a_process_is_started_once_per_call(bench):
 
 async def test_its_end_and_exit_code_are_told(bench):
     process = await bench.start_process("c", "echo bye; exit 5")
-    part = await bench.wait_for_process(process.id, limit=20)
+    part = await bench.wait_for_process(process.id, limit=60)
     assert (part.process.exit_code, part.output) == (5, "bye\n")
     assert not part.process.running
 
@@ -41,7 +41,7 @@ async def test_each_poll_shows_only_what_is_new(bench):
     await bench.feed_process(process.id, "one\n")
     assert await _next_output(bench, process.id) == "got one\n"
     await bench.feed_process(process.id, "two\n", eof=True)
-    part = await bench.wait_for_process(process.id, limit=20)
+    part = await bench.wait_for_process(process.id, limit=60)
     assert (part.output, part.process.exit_code) == ("got two\n", 0)
     log = await bench.read_process_log(process.id, offset=4)
     assert (log.output, log.size) == ("one\ngot two\n", 16)
@@ -53,7 +53,7 @@ async def test_each_poll_shows_only_what_is_new(bench):
 
 async def test_a_flood_between_two_polls_is_skipped_with_a_word(bench):
     process = await bench.start_process("c", "seq 20000; sleep 0")
-    part = await bench.wait_for_process(process.id, limit=20)
+    part = await bench.wait_for_process(process.id, limit=60)
     assert part.output.endswith("\n20000\n")
     assert part.skipped == part.size - 16384
 
@@ -61,17 +61,17 @@ async def test_a_flood_between_two_polls_is_skipped_with_a_word(bench):
 async def test_killing_takes_everything_below_with_it(bench):
     script = "setsid sh -c 'trap \"\" TERM; sleep 301; sleep 301' & sleep 302"
     process = await bench.start_process("c", script)
-    await bench.run("look", "until pgrep -x sleep; do sleep 0.02; done", limit=20)
+    await bench.run("look", "until pgrep -x sleep; do sleep 0.02; done", limit=60)
     ended = await bench.kill_process(process.id)
     assert (ended.exit_code, ended.note, ended.running) == (None, "killed", False)
-    left = await bench.run("c2", "pgrep -af 'sleep 30[12]' | grep -v pgrep", limit=10)
+    left = await bench.run("c2", "pgrep -af 'sleep 30[12]' | grep -v pgrep", limit=60)
     assert left.output == ""
 
 
 async def test_it_begins_where_the_terminal_is(bench):
-    await bench.run("c1", "mkdir here; cd here; export WORD=said", limit=10)
+    await bench.run("c1", "mkdir here; cd here; export WORD=said", limit=60)
     process = await bench.start_process("c2", "pwd; echo $WORD")
-    part = await bench.wait_for_process(process.id, limit=20)
+    part = await bench.wait_for_process(process.id, limit=60)
     assert part.output == "/workspace/here\nsaid\n"
 
 
@@ -102,7 +102,7 @@ async def test_those_of_a_runner_that_died_are_reported_as_ended(runners, ledger
     bench = runners.bench("s_1")
     await bench.start_process("c", "sleep 100")
     done = await bench.start_process("c2", "exit 4")
-    await bench.wait_for_process(done.id, limit=20)
+    await bench.wait_for_process(done.id, limit=60)
     await runners.end("s_1")
     rows = await runners.processes("s_1")
     assert [(row.id, row.exit_code, row.note) for row in rows] == [
@@ -118,7 +118,7 @@ async def test_one_that_runs_says_what_it_takes_with_all_that_it_started(runners
     bench = runners.bench("s_1")
     await bench.start_process("c", "sh -c 'while :; do :; done' & wait")
     done = await bench.start_process("c2", "exit 0")
-    await bench.wait_for_process(done.id, limit=20)
+    await bench.wait_for_process(done.id, limit=60)
     async with asyncio.timeout(60):
         while (row := (await runners.processes("s_1"))[0]).cpu < 0.05:
             await asyncio.sleep(0.05)

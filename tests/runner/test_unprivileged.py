@@ -48,7 +48,7 @@ async def main():
     bench = runners.bench("s_1")
     told = {}
     async def tell(name, command):
-        told[name] = (await bench.run(name, command, limit=20)).output
+        told[name] = (await bench.run(name, command, limit=60)).output
     try:
         await runners.probe()
     except RunnerError as error:
@@ -60,7 +60,7 @@ async def main():
     await tell("writes", "for p in / /usr /etc /dev /run /opt; do touch $p/x && echo wrote; done")
     await tell("looks", "ls /proc/1/fd; kill -9 1; echo alive")
     await tell("large", "head -c 3000000 /dev/zero >big; stat -c %s big")
-    await bench.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=10)
+    await bench.run("left", "setsid nohup sleep 3431 >/dev/null 2>&1 & true", limit=60)
     await tell("forks", FORK)
     below = {pid: start_time(pid) for pid in living_descendants(rows[0].pid)}
     told["below"] = len(below)

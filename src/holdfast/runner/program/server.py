@@ -22,7 +22,7 @@ from .tails import Tails
 from .wire import Connection, Frame
 from .worker import OPERATIONS, Worker
 
-SHORTEST_IDLE = 0.1  # seconds; with none at all it would end before it is first asked
+SHORTEST_IDLE = 0.1  # seconds; with none at all it would do nothing but look at itself
 UNCLAIMED = 20.0  # seconds for the first client to come; after that its gateway is dead
 
 Operation = Callable[[Asker, Mapping[str, Any]], None]
@@ -36,7 +36,8 @@ class Server:
         self._idle_timeout = max(SHORTEST_IDLE, float(config["idle_timeout"]))
         self._connections: set[Connection] = set()
         self._jobs: set[Job] = set()
-        self._used = time.monotonic()
+        # Whoever started it may be slow to ask: it is not idle before it was ever used.
+        self._used = time.monotonic() + max(0.0, UNCLAIMED - self._idle_timeout)
         self._quota = Quota(
             int(config["workspace_bytes"]),
             folders=(config["workspace"], config["spool"]),
