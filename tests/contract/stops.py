@@ -61,7 +61,7 @@ async def open_turn(world: World) -> OpenTurn:
 
 async def begun(world: World, number: int = 1) -> None:
     """Once so many turns are in the log: a model may be asked before its turn is."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(await world.store.open_turns()) < number:
             await asyncio.sleep(0.005)
 

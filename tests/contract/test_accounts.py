@@ -40,7 +40,7 @@ class Two(World):
         return self.work.say(Say(chat=chat, user=user, text=text, account="work"))
 
     async def sent_at_work(self, number: int) -> list[str]:
-        ledger = await self.work.ledger_with(sent=number, wait=10)
+        ledger = await self.work.ledger_with(sent=number, wait=30)
         assert len(ledger.sent) >= number, f"only {len(ledger.sent)} of {number} were sent"
         return [sent.outgoing.text for sent in ledger.sent]
 
@@ -125,7 +125,7 @@ async def test_a_late_account_keeps_nobody_waiting_and_gets_its_answer_when_it_i
     late = Late(two.work)
     two.more_doors = [late]
     two.model.say("gone on with", "hello ann")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await two.start()
     assert two.facts().state is AccountState.CONNECTING
     await two.model.asked(2)
@@ -183,7 +183,7 @@ async def test_a_door_that_hangs_on_its_way_out_holds_up_no_stop(two: Two) -> No
     await two.start()
     await two.gateway.accounts.check("simulated", "work")
     late.let_out.clear()
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         await two.stop()
     left = [task.get_name() for task in asyncio.all_tasks() if "simulated" in task.get_name()]
     assert left == []

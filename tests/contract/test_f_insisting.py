@@ -160,7 +160,7 @@ async def test_the_button_pressed_again_within_a_minute_does_the_same(held: Worl
 
 
 async def here_live(held: World) -> Lane:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not any(lane.turn for lane in held.gateway.lanes):
             await asyncio.sleep(0.005)
     return next(lane for lane in held.gateway.lanes if lane.turn)

@@ -46,7 +46,7 @@ async def talked(world: World) -> SessionRow:
     world.model.say("hello")
     world.say("hi")
     await world.sent(1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(world.gateway.lanes):
             await asyncio.sleep(0.001)
     return await row(world)
@@ -184,7 +184,7 @@ async def test_what_waits_behind_a_turn_runs_in_the_fresh_session(kept: World) -
     await kept.model.asked(1)
     lane = next(iter(kept.gateway.lanes))
     kept.say("/queue and then")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not lane.queued:
             await asyncio.sleep(0.001)
     assert await sessions_of(kept).suspend_session(KEY)

@@ -183,7 +183,7 @@ async def test_a_message_that_came_while_nobody_lived_finds_the_cut_turn_in_its_
     await world.die()
     world.say("and more")
     await world.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (request := world.model.requests[-1]).messages[-1] != UserMessage(text="and more"):
             await asyncio.sleep(0.005)
     assert [m for m in request.messages if isinstance(m, UserMessage)] == [
@@ -206,7 +206,7 @@ async def test_the_answer_finds_the_place_of_its_question_after_a_crash(
     await begun(world)
     if not at_work:
         message = world.say("/queue second", **thread)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await world.ledger()).get("queued") != 1:
                 await asyncio.sleep(0.005)
     await world.die()

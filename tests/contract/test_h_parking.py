@@ -41,7 +41,7 @@ LONG = 60.0  # seconds: a window that no test waits for
 async def parking(world: World, kind: StopKind = StopKind.RESTART) -> asyncio.Task[Any]:
     """A restart that has told the turns to park."""
     stopping = asyncio.create_task(leave(world, kind))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not any(lane.turn and lane.turn.work.parking for lane in world.gateway.lanes):
             await asyncio.sleep(0.005)
     return stopping
@@ -71,7 +71,7 @@ async def test_a_turn_parks_behind_the_reply_that_it_waits_for(
     found = await only(world)
     assert (found.cuts, found.resume_pending, found.resume_reason) == (0, False, None)
     world.model.say("worked")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await world.ledger() != {"answered": 1}:
             await asyncio.sleep(0.005)
 
@@ -150,7 +150,7 @@ async def test_a_call_that_ends_while_its_turn_is_parked_is_the_successors(
     await never.was_pulled(1)
     stopping = await parking(world)
     attach.go.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while world.gateway.lanes.count(LaneState.PARKED) != 1:
             await asyncio.sleep(0.005)
     never.go.set()
@@ -257,7 +257,7 @@ async def test_a_message_that_waits_behind_a_parked_turn_comes_after_it(
     await lever.was_pulled(1)
     world.say("/queue second")
     lane = next(iter(world.gateway.lanes))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not lane.queued:
             await asyncio.sleep(0.005)
     lever.known[lever.pulled[0]] = "done"
@@ -336,7 +336,7 @@ async def test_children_park_like_everyone_and_their_parents_attach_to_them(
     assert "a deep hole" in result.text
     assert notes(request.messages) == notes(child.requests[-1].messages) == []
     family.model.say("there is a hole")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await family.ledger()).get(InboxState.ANSWERED) != 2:
             await asyncio.sleep(0.005)
 
@@ -350,7 +350,7 @@ async def test_a_turn_may_still_have_children_while_it_is_waited_for(
     family.say("work")
     await family.model.asked(1)
     stopping = asyncio.create_task(leave(family, StopKind.STOP))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while "draining: 1 turn" not in family.states:
             await asyncio.sleep(0.005)
     family.model.part("dig").say("a deep hole")
@@ -373,12 +373,12 @@ async def test_a_child_that_has_not_begun_when_turns_are_marked_does_not_begin(
     lanes = family.gateway.lanes
     lanes.hold(children=True)
     family.model.say([delegating(call, "dig a hole")])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(lanes) < 2:
             await asyncio.sleep(0)
     assert lanes.count(LaneState.RUNNING) == 1
     await asyncio.gather(*lanes.leave(LeftAs.SHUTDOWN_TIMEOUT))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(lanes) > 1:
             await asyncio.sleep(0)
     assert child.requests == []

@@ -81,7 +81,7 @@ async def test_what_a_door_complains_of_tells_no_secret(odd: Two, length: int | 
     (answer,) = await odd.store.answers(InboxId(1))
     assert answer.error.endswith("POST /bot[redacted]/send")
     odd.gateway.accounts.lost("simulated", "work", LineLost(f"GET /bot{KEY}/updates"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (told := odd.facts().error):
             await asyncio.sleep(0)
     assert told == "GET /bot[redacted]/updates"

@@ -135,7 +135,7 @@ async def test_a_reply_whose_platform_cannot_edit_any_more_is_said_anew_once_and
     world.say("tell me")
     reply.say("Once")
     await shown(world, "Once")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not _message_id(await world.store.open_turns()):
             await asyncio.sleep(0.005)
     await world.die()
@@ -159,7 +159,7 @@ async def test_what_is_said_anew_and_gets_no_receipt_is_not_said_a_third_time(
     world.say("tell me")
     reply.say("Once")
     await shown(world, "Once")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not _message_id(await world.store.open_turns()):
             await asyncio.sleep(0.005)
     await world.die()

@@ -29,7 +29,7 @@ async def among_editors(world: World, **about: Any) -> None:
 
 async def shown(world: World, text: str, *, message: int = 0) -> None:
     """Until people read these words in that message."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:
             sent = world.service.ledger().sent
             if len(sent) > message and sent[message].text == text:
@@ -38,7 +38,7 @@ async def shown(world: World, text: str, *, message: int = 0) -> None:
 
 
 async def ended(world: World, state: DeliveryState, number: int = 1) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await world.store.outbox_ledger())[state] != number:
             await asyncio.sleep(0.005)
 
@@ -200,7 +200,7 @@ async def test_in_a_quiet_chat_nothing_comes_but_answers(world: World, call: Any
         reply.end(call(Replay.SAFE))
         await lever.was_pulled(1 if chat == "library" else 2)
         world.say("and then?", chat=chat)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len(world.service.ledger().sent) < 2 or not world.service.ledger().typing:
             await asyncio.sleep(0.005)
     await world.stop()
@@ -230,7 +230,7 @@ async def test_a_chat_is_quiet_as_somebody_said_there_also_in_the_next_life(worl
     world.say("think", chat="elsewhere")
     await world.sent(5)
     world.say("think")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not world.service.ledger().typing:
             await asyncio.sleep(0.005)
     world.model.say("done")
@@ -253,7 +253,7 @@ async def test_a_turn_that_a_crash_cut_edits_the_message_it_had_begun(world: Wor
     world.say("tell me")
     reply.say("Once")
     await shown(world, "Once")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not (await _stream(world)).platform_message_id:
             await asyncio.sleep(0.005)
     await world.die()
@@ -284,7 +284,7 @@ async def test_a_final_text_that_a_crash_kept_back_is_an_edit_of_the_stream(worl
     world.service.set_faults(Faults(disconnected=True))
     reply.say(" more")
     reply.end()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await world.ledger()).get("answered") != 1:
             await asyncio.sleep(0.005)
     await world.die()
@@ -375,7 +375,7 @@ async def test_a_refused_first_piece_leaves_the_reply_to_be_sent_whole(world: Wo
     world.model.say(reply)
     world.say("tell me")
     reply.say("Once")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not world.service.ledger().attempts:
             await asyncio.sleep(0.005)
     reply.say(" upon a time")
@@ -529,7 +529,7 @@ async def test_typing_is_shown_while_a_turn_runs_and_has_no_row(world: World) ->
     await among_editors(world, edit=False, typing=True)
     world.say("think", thread="t")
     await world.model.asked(1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not world.service.ledger().typing:
             await asyncio.sleep(0.005)
     assert sum((await world.store.outbox_ledger()).values()) == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.contract.conftest import Lever, World
+from tests.contract.conftest import HeldClock, Lever, World
 
 from holdfast.core.approval import Approval, ApprovalState, Decision, Scope
 from holdfast.core.errors import StoreError
@@ -77,7 +77,7 @@ class Asking(World):
 
     async def asked(self, *, number: int = 1) -> list[Approval]:
         """What is pending, once it is so much, with the lanes at rest."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 rows = await self.store.approvals(limit=50, pending=True)
                 waits = self.gateway.lanes.count(LaneState.WAITING)
@@ -87,14 +87,14 @@ class Asking(World):
 
     async def ended(self) -> list[Approval]:
         """All that was asked, once nothing is pending any more."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await self.store.approvals(limit=1, pending=True):
                 await asyncio.sleep(0.005)
         return (await self.store.approvals(limit=50))[::-1]
 
     async def receipts(self, number: int) -> None:
         """Returns when so many messages are known to have arrived."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (await self.store.outbox_ledger())[DeliveryState.SENT] < number:
                 await asyncio.sleep(0.005)
 
@@ -272,12 +272,14 @@ async def test_a_deadline_that_passed_while_the_gateway_was_down_expires_it(
     world: Asking, call: Any, until: Any
 ) -> None:
     """J3: one deadline, whoever is there to see it pass."""
-    await world.configure(timeout=1.0)
+    await world.stop()
+    world.clock = clock = HeldClock()
+    await world.start()
     world.model.say([call("shell", RM)], "then not")
     world.say("clean up")
     (row,) = await world.asked()
     await world.die()
-    await until(lambda: time.time() > row.deadline)
+    clock.at = row.deadline + 1
     await world.start()
     await until(lambda: len(world.model.requests) == 2)
     assert "nobody answered in time" in (await world.result()).text

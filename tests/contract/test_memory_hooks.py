@@ -351,7 +351,7 @@ async def test_a_provider_that_is_ill_in_every_hook_delays_nobody(
         one = await session(world)
         await world.gateway.house.memory.pre_compact(one, [])
         await ask(world, "/new")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             await world.stop()
     assert "block of well" in world.model.requests[0].system
     assert "block of ill" not in world.model.requests[0].system
@@ -367,7 +367,7 @@ async def test_a_provider_that_cannot_begin_does_not_keep_the_gateway_from_start
     world, ill = TheWorld(tmp_path / "state.db"), Recorder("ill")
     ill.ill["initialise"] = how
     world.memory, world.memory_limits = [ill], QUICK
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await world.start()
     assert (await ask(world, "hello", "hi")).text == "hi"
     await world.stop()

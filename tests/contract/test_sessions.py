@@ -65,7 +65,7 @@ class Chats(World):
         self.model.say(reply)
         sent = len((await self.service.ledger_with(sent=0, wait=0)).sent)
         self.say(text, **where)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while reply not in [each.outgoing.text for each in (await self.sent(sent))[sent:]]:
                 await asyncio.sleep(0.001)
         await self.rest()

@@ -36,7 +36,7 @@ class Talk:
         self.world.say(text, **where)
         self.said += 1
         answer = (await self.world.texts(self.said))[-1]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(self.world.gateway.lanes) or not await self._receipts_are_kept():
                 await asyncio.sleep(0.001)
         return answer

@@ -41,7 +41,7 @@ async def no_connection_is_left(port: int) -> None:
 
 async def connections_come_to(number: int, port: int) -> None:
     """Those of the test before may still be closing."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while connections(port) != number:
             await asyncio.sleep(0.01)
 
@@ -181,7 +181,7 @@ async def test_release_ends_a_running_call_for_good(
     """A10: release_clients gives back the model client."""
     client = lease(retries=4)
     call = asyncio.create_task(said(client, script))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not model.requests()["count"]:
             await asyncio.sleep(0.01)
     client.release()

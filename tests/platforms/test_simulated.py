@@ -251,7 +251,7 @@ async def test_a_lost_receipt_leaves_the_outcome_unknown_though_it_was_taken(
     """I2: a timeout or reset after the body was written → unknown."""
     service = ChatService()
     service.set_faults(Faults(lost_receipts=1, cut=cut))
-    async with open_door(service, send_timeout=1.0) as door, door.connect(RecordingIntake()):
+    async with open_door(service, send_timeout=2.0) as door, door.connect(RecordingIntake()):
         with pytest.raises(OutcomeUnknown):
             await door.send(outbound("hello"))
         assert len(service.ledger().sent) == 1
@@ -495,7 +495,7 @@ async def test_a_half_open_line_says_nothing_until_somebody_loses_patience(
 ) -> None:
     """Nothing comes through in either direction; whole again, nothing is missing."""
     service, intake = ChatService(), RecordingIntake()
-    options = {"poll_wait": 0.05, "send_timeout": 0.05, "longest_pause": 0.05}
+    options = {"poll_wait": 0.05, "send_timeout": 0.5, "longest_pause": 0.05}
     async with open_door(service, **options) as door, door.connect(intake):
         service.set_faults(Faults(half_open=True))
         say(service, "anybody?")
@@ -540,6 +540,6 @@ async def test_what_a_bot_missed_is_gone_where_nothing_is_kept(open_door: Any) -
 
 async def listened_to(service: ChatService) -> None:
     """Until a bot of the usual account asks for updates."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not service.listens("default"):
             await asyncio.sleep(0.005)

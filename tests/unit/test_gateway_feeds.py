@@ -33,7 +33,7 @@ async def test_the_first_piece_is_told_at_once_and_those_close_behind_it_togethe
         feeds.publish(HERE, TextStreamed("b"))
         feeds.publish(HERE, TextStreamed("c"))
         assert not feed.wake.is_set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await feed.wake.wait()
         assert feed.take_pieces() == [TextStreamed("b"), TextStreamed("c")]
 

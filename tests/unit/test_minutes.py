@@ -156,7 +156,7 @@ async def test_what_happened_is_there_after_a_restart_and_idle_minutes_are_not_w
 @pytest.fixture
 def until() -> Callable[..., object]:
     async def wait(ready: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not ready():
                 await asyncio.sleep(0.01)
 

@@ -83,7 +83,7 @@ async def test_one_that_waited_is_checked_again_before_it_goes(
     await scene.lifecycle.restart(order(), when_idle=True)
     scene.unfit = "holdfast.toml, line 3: no"
     scene.quiet.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while scene.lifecycle.waiting is not None:
             await asyncio.sleep(0)
     assert scene.departure.order is None
@@ -98,7 +98,7 @@ async def test_a_stop_while_one_that_waited_is_checked_again_stands(scene: Scene
     await scene.lifecycle.restart(order(), when_idle=True)
     scene.checked.clear()
     scene.quiet.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while scene.checks < 2:
             await asyncio.sleep(0)
     scene.lifecycle.stop(order(StopKind.STOP))

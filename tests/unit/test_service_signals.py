@@ -11,7 +11,7 @@ TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
 
 
 async def told(heard: list[signal.Signals], count: int) -> list[signal.Signals]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while len(heard) < count:
             await asyncio.sleep(0)
     return heard

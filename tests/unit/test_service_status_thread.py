@@ -141,7 +141,7 @@ async def test_the_loop_is_asked_before_it_is_spoken_for(
 
     patient.ask(asyncio.get_running_loop(), fresh)
     assert (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] == 1
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] < 3:
             pass
 
@@ -182,7 +182,7 @@ async def test_a_loop_that_does_not_answer_is_spoken_for_with_the_age_of_its_wor
     assert asked.is_set() and first["snapshot"]["outbox"] == second["snapshot"]["outbox"] == 1
     assert second["seen"] > first["seen"] >= 0
     answer.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while (await asyncio.to_thread(read_status, paths))["snapshot"]["outbox"] != 2:
             pass
 

@@ -18,7 +18,7 @@ def line() -> tuple[Understudy, Cue]:
 async def test_one_that_would_start_waits_for_its_cue() -> None:
     understudy, cue = line()
     cue.tell(schema=9)
-    assert await understudy.verdict(schema=9, within=5)
+    assert await understudy.verdict(schema=9, within=30)
     waiting = asyncio.create_task(asyncio.to_thread(cue.comes))
     assert understudy.cue()
     assert await waiting
@@ -28,7 +28,7 @@ async def test_one_that_would_start_waits_for_its_cue() -> None:
 async def test_one_that_is_not_wanted_after_all_goes() -> None:
     understudy, cue = line()
     cue.tell(schema=9)
-    assert await understudy.verdict(schema=9, within=5)
+    assert await understudy.verdict(schema=9, within=30)
     understudy.dismiss()
     assert not cue.comes()
 
@@ -37,7 +37,7 @@ async def test_what_keeps_it_from_starting_is_the_refusal() -> None:
     understudy, cue = line()
     cue.tell(error="gateway.prot: there is no such key")
     with pytest.raises(RestartRefused, match="there is no such key"):
-        await understudy.verdict(schema=9, within=5)
+        await understudy.verdict(schema=9, within=30)
     understudy.dismiss()
     assert not cue.comes()
 
@@ -45,7 +45,7 @@ async def test_what_keeps_it_from_starting_is_the_refusal() -> None:
 async def test_one_that_knows_older_tables_is_asked_by_somebody_who_can_say_so() -> None:
     understudy, cue = line()
     cue.tell(schema=8)
-    assert not await understudy.verdict(schema=9, within=5)
+    assert not await understudy.verdict(schema=9, within=30)
     understudy.dismiss()
     assert not cue.comes()
 
@@ -58,6 +58,6 @@ async def test_one_that_dies_or_says_nothing_gives_no_verdict() -> None:
     ours, theirs = socket.socketpair()
     os.close(theirs.detach())
     dead = Understudy(ours)
-    assert not await dead.verdict(schema=9, within=5)
+    assert not await dead.verdict(schema=9, within=30)
     assert not dead.cue()
     dead.dismiss()
