@@ -4,7 +4,7 @@ an instant that the test has drawn, so that a run can be repeated."""
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,7 +66,7 @@ def after(ticks: int, do: Callable[[], None]) -> None:
 
 class SteppedWriter(Writer):
     """Owns the writing connection. Group commit as in the thread: what queued up is committed
-    at once, each write in its savepoint."""
+    at once, and a write that fails undoes nothing but itself."""
 
     def __init__(self, path: Path, weather: Weather) -> None:
         super().__init__(path, vfs=None, crash=never)
@@ -100,9 +100,11 @@ class SteppedWriter(Writer):
 
     def _spoiled(self, work: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
         kind = work.func.__name__ if isinstance(work, partial) else ""
+        # Asked once: a write that is done anew beside one that failed meets the same weather.
+        refuses = cache(self._weather.refuses)
 
         def spoiled(cursor: apsw.Cursor) -> T:
-            if self._weather.refuses(kind):
+            if refuses(kind):
                 raise StoreFailing(FULL)
             return work(cursor)
 

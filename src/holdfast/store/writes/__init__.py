@@ -1,1 +1,1 @@
-"""What each command does to the tables: plain functions over a cursor, run inside a savepoint."""
+"""What each command does to the tables: plain functions over a cursor, run inside a transaction."""

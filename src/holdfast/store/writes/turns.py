@@ -208,7 +208,7 @@ def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
             "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
             (end.at, end.turn_id),
         )
-    approvals.withdraw(cursor, end.turn_id, at=end.at)
+        approvals.withdraw(cursor, end.turn_id, at=end.at)
     outbox.add(cursor, end.deliveries, at=end.at)
     unsynced.owe(cursor, end)
     for row in end.inbox_ends:
