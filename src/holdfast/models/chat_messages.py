@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.message import (
     AssistantMessage,
     Image,
+    Message,
     NoteMessage,
     ToolCall,
     ToolMessage,
@@ -38,21 +39,30 @@ _Wire = dict[str, Any]
 def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
     """The messages of a request, the system prompt first."""
     transcript = _Transcript(model=model)
+    made = transcript.messages
     if request.system:
-        transcript.messages.append({"role": "system", "content": request.system})
+        made.append({"role": "system", "content": request.system})
     for message in request.messages:
-        match message:
-            case UserMessage():
-                transcript.add_user(_user_content(message))
-            case AssistantMessage():
-                transcript.add_assistant(message)
-            case NoteMessage():
-                # Not `system`: several providers take that role only at the very beginning,
-                # while every one takes `user`. The note's own opening says who speaks.
-                transcript.add_user(said(message.text, otherwise="(empty note)"))
-            case ToolMessage():
-                transcript.add_result(message)
-    return transcript.messages
+        wire = _plain(message)
+        if wire is not None and (not made or made[-1]["role"] != wire["role"]):
+            made.append(wire)
+        else:
+            transcript.add(message)
+    return made
+
+
+def _plain(message: Message) -> _Wire | None:
+    """One that is words and nothing else, as nearly all are, and every call of a model looks at
+    each of them again. None: there is more to it."""
+    text = message.text
+    if not text or text.isspace():
+        return None
+    if isinstance(message, UserMessage):
+        more = message.images or message.speaker or message.quoted or message.note
+        return None if more or message.documents else {"role": "user", "content": text}
+    if isinstance(message, AssistantMessage) and not (message.calls or message.reasoning):
+        return {"role": "assistant", "content": text}
+    return None
 
 
 class _Transcript:
@@ -64,6 +74,19 @@ class _Transcript:
         self._model = model
         self._ids = CallIds()
 
+    def add(self, message: Message) -> None:
+        match message:
+            case UserMessage():
+                self.add_user(_user_content(message))
+            case AssistantMessage():
+                self.add_assistant(message)
+            case NoteMessage():
+                # Not `system`: several providers take that role only at the very beginning,
+                # while every one takes `user`. The note's own opening says who speaks.
+                self.add_user(said(message.text, otherwise="(empty note)"))
+            case ToolMessage():
+                self.add_result(message)
+
     def add_user(self, content: str | list[_Wire]) -> None:
         last = self._last("user")
         if last is None:
@@ -74,9 +97,6 @@ class _Transcript:
     def add_assistant(self, message: AssistantMessage) -> None:
         self._ids.reply()
         wire = self._last("assistant")
-        if wire is None and _is_plain(message):
-            self.messages.append({"role": "assistant", "content": message.text})
-            return
         if wire is None:
             wire = {"role": "assistant", "content": None}
             self.messages.append(wire)
@@ -99,11 +119,6 @@ class _Transcript:
     def _call(self, call: ToolCall) -> _Wire:
         function = {"name": sound_name(call.name), "arguments": sound_arguments(call.arguments)}
         return {"id": self._ids.of_call(call.id), "type": "function", "function": function}
-
-
-def _is_plain(reply: AssistantMessage) -> bool:
-    """Words and nothing else, as nearly all are: each is looked at again by every call."""
-    return not (reply.calls or reply.reasoning or not reply.text or reply.text.isspace())
 
 
 def _user_content(message: UserMessage) -> str | list[_Wire]:
