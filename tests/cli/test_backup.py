@@ -35,7 +35,9 @@ def last_backup(gateway: GatewayProcess, fits: Callable[[dict[str, Any]], Any]) 
     """What status tells of it, once that is so: a gateway that is busy tells what it knew last."""
     deadline = time.monotonic() + 40
     while True:
-        last: dict[str, Any] = read_status(Paths(gateway.home))["snapshot"]["last_backup"]
+        last: dict[str, Any] = read_status(Paths(gateway.home), timeout=30)["snapshot"][
+            "last_backup"
+        ]
         if fits(last):
             return last
         assert time.monotonic() < deadline, last

@@ -21,7 +21,7 @@ def told(home: Path, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """What the gateway tells of its configuration, once that is so."""
     until = time.monotonic() + _LONGEST
     while True:
-        found: dict[str, Any] = read_status(Paths(home))["snapshot"]["configuration"]
+        found: dict[str, Any] = read_status(Paths(home), timeout=30)["snapshot"]["configuration"]
         if fits(found):
             return found
         assert time.monotonic() < until, found
