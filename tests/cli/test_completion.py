@@ -1,5 +1,6 @@
 """Shell completion: the scripts are understood by a shell, and offer what there is."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -42,6 +43,9 @@ def test_sessions_are_offered_by_name(shared: GatewayProcess, cli: Cli) -> None:
     cli("ask", "--session", "orchard", "hi", **shared.where)
     assert offered("holdfast sessions show orc", environ=shared.where) == ["orchard"]
     assert offered("holdfast chat --session orc", environ=shared.where) == ["orchard"]
+    made = cli("jobs", "add", "every day at 9", "water it", "--json", **shared.where).stdout
+    number = str(json.loads(made)["id"])
+    assert number in offered(f"holdfast jobs edit {number}", environ=shared.where)
     assert "1" in offered("holdfast config rollback ''", environ=shared.where)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import GatewayProcess
+from tests.cli.conftest import GatewayProcess, Typist
 
 from holdfast.cli.config_completion import offered
 from holdfast.service import exits
@@ -61,7 +61,7 @@ def test_tab_offers_keys_and_then_what_the_key_may_be() -> None:
 
 
 def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
-    cli: Cli, gateway: GatewayProcess
+    cli: Cli, gateway: GatewayProcess, typist: Callable[..., Typist]
 ) -> None:
     file = gateway.home / "holdfast.toml"
     began = file.read_text()
@@ -87,8 +87,12 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     number = str(first["number"])
     diff = cli("config", "diff", number, str(newest["number"]), **gateway.where).stdout
     assert "+max_steps = 40" in diff
+    told = json.loads(cli("config", "diff", number, "--json", **gateway.where).stdout)
+    assert (told["from"], told["to"], sorted(told["changed"])) == (1, None, newest["changed"])
+    assert "+max_steps = 40" in told["diff"]
     unasked = cli("config", "rollback", number, stdin="", **gateway.where)
     assert "nothing was done" in unasked.stderr
+    refused_to(typist, file, number, "(409): the configuration was changed since you looked at it")
     back = cli("config", "rollback", number, "--yes", **gateway.where)
     assert back.returncode == 0, back.stderr
     assert file.read_text() == began
@@ -96,6 +100,18 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     kept = cli("config", "history", **gateway.where).stdout
     assert "command line (rollback)  agent.max_steps, runner.output_kb" in kept
     assert re.search(r"^1 .* start *$", kept, re.MULTILINE)
+    refused_to(typist, file, number, "was changed by somebody else just now")
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
     assert "it holds from the next start on" in again.stdout
     assert "max_steps = 40" in file.read_text()
+
+
+def refused_to(typist: Callable[..., Typist], file: Path, number: str, why: str) -> None:
+    """Who was shown what would change is not taken at their word for another change."""
+    person = typist("config", "rollback", number)
+    person.sees(f"Put configuration {number} back?")
+    file.write_text(f"{file.read_text()}# by somebody else\n")
+    person.says("y")
+    person.sees(why)
+    assert person.leaves() != 0
+    assert file.read_text().endswith("# by somebody else\n")

@@ -34,6 +34,11 @@ def test_jobs_are_made_listed_run_and_removed(shared: GatewayProcess, cli: Cli) 
     assert jobs("pause", number) == f"Job {number} is paused.\n"
     assert "paused" in jobs("list")
     assert jobs("resume", number).startswith(f"Job {number} is due ")
+    changed = jobs("edit", number, "--when", "every weekday at 8", "--silent", "--missed", "skip")
+    assert changed.startswith(f"Job {number} is changed: every weekday at 8 (0 8 * * 1-5, Europe/B")
+    job = json.loads(jobs("edit", number, "--name", "greeting", "--not-silent", "--json"))
+    assert (job["cron"], job["name"], job["missed"]) == ("0 8 * * 1-5", "greeting", "skip")
+    assert json.loads(jobs("edit", number, "--name", "", "--json"))["name"] == job["text"]
     assert jobs("history", number) == f"Job {number} has not run yet.\n"
     assert "runs now" in jobs("run", number)
     assert ended(jobs, number)["text"] == "hi there"
@@ -65,6 +70,15 @@ def test_what_is_not_understood_is_told(shared: GatewayProcess, cli: Cli) -> Non
     assert "I understood “every weekday”, but not “att 9”." in refused.stderr
     empty = cli("jobs", "add", "", "x", **shared.where)
     assert empty.returncode == exits.USAGE and "WHEN is empty." in empty.stderr
+    for said, told in (
+        ((), "Nothing to change"),
+        (("--zone", "Europe/Berlin"), "--zone is that of --when: say both."),
+        (("--text", " "), "--text is empty."),
+    ):
+        refused = cli("jobs", "edit", "999", *said, **shared.where)
+        assert refused.returncode == exits.USAGE and told in refused.stderr
+    missing = cli("jobs", "edit", "999", "--text", "look", **shared.where)
+    assert missing.returncode == exits.FAILED and "There is no job 999" in missing.stderr
 
 
 def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess, cli: Cli) -> None:
@@ -77,5 +91,5 @@ def test_without_a_gateway_jobs_can_be_read_and_not_made(gateway: GatewayProcess
     assert cli("jobs", "history", "1", **gateway.where).stdout == "Job 1 has not run yet.\n"
     missing = cli("jobs", "show", "7", **gateway.where)
     assert missing.returncode == exits.FAILED and "There is no job 7" in missing.stderr
-    down = cli("jobs", "run", "1", **gateway.where)
-    assert down.returncode == exits.GATEWAY_DOWN
+    for change in (("run", "1"), ("edit", "1", "--text", "look away")):
+        assert cli("jobs", *change, **gateway.where).returncode == exits.GATEWAY_DOWN

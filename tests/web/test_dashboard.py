@@ -151,6 +151,7 @@ def test_the_overview_says_how_the_gateway_is_and_was(gateway: Served, visit: Vi
     told = visitor.fetch("GET", "/api/v1/status").json()
     figures = page.locator(".figures").inner_text()
     assert "Running" in figures and told["version"] in figures
+    assert "failed" not in figures and "unknown" not in figures
     accepted = page.locator(".ledger .whole dd").inner_text()
     assert accepted == f"{told['ledger']['accepted']:,}"
     assert "It balances" in page.locator(".balance.sound").inner_text()
@@ -256,8 +257,10 @@ def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
     asked = page.evaluate("window.asked")
     ours = {"/api/v1/status", "/api/v1/chart?span=hour"}
     counted = "/api/v1/approvals?pending=true&limit=100"  # where something was heard of
-    assert ours <= set(asked) <= {*ours, counted}
-    assert len(asked) <= 14, "each every ten seconds"
+    seldom = "/api/v1/outbox?state=failed&limit=1"
+    assert ours <= set(asked) <= {*ours, counted, seldom}
+    assert asked.count(seldom) <= 1
+    assert len(asked) <= 15, "each every ten seconds"
     page.evaluate(
         """() => {
           Object.defineProperty(document, "hidden", { value: true, configurable: true });

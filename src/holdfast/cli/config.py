@@ -147,11 +147,12 @@ def history(limit: int, as_json: bool) -> None:
 
 @command.command("diff")
 @home_option
+@json_option
 @click.argument("number", type=click.IntRange(min=1), shell_complete=configuration_numbered)
 @click.argument(
     "other", type=click.IntRange(min=1), required=False, shell_complete=configuration_numbered
 )
-def diff(number: int, other: int | None) -> None:
+def diff(number: int, other: int | None, as_json: bool) -> None:
     """Show what differs between two configurations.
 
     \b
@@ -160,7 +161,7 @@ def diff(number: int, other: int | None) -> None:
     """
     from holdfast.cli.config_kept import print_diff  # noqa: PLC0415 - not for --help
 
-    print_diff(chosen_home(), number, other)
+    print_diff(chosen_home(), number, other, as_json=as_json)
 
 
 @command.command("rollback")

@@ -16,10 +16,10 @@ from holdfast.cli.home import as_option
 from holdfast.cli.output import print_json
 from holdfast.config import ConfigError, load, prepare_home
 from holdfast.config.document import read_text
-from holdfast.config.editing import Edited, KeyChange, edited, replaced
+from holdfast.config.editing import ChangedMeanwhile, Edited, KeyChange, edited, replaced
 from holdfast.config.keys import find_key, word_value
 from holdfast.control.client import ControlClient, ControlRefused
-from holdfast.control.configuration_views import ConfigChanged
+from holdfast.control.configuration_views import ConfigChanged, revision_of
 from holdfast.core.effect import Effect
 from holdfast.core.home_files import CONFIG_FILE
 from holdfast.service.lock import gateway_runs
@@ -49,14 +49,16 @@ def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
     """The text of that number becomes the file's, which is shown and asked for first."""
     kept = kept_one(home, number)
     path = home / CONFIG_FILE
-    if not as_json and not show_change(path, read_text(path) or "", kept.text):
+    seen = read_text(path) or ""
+    if not as_json and not show_change(path, seen, kept.text):
         click.echo(f"{path} is as it was in configuration {number}.")
     if not yes:
         confirm(f"Put configuration {number} back?")
     if gateway_runs(home):
-        _tell(home, _asked(home, "/config/rollback", {"to": number}), as_json=as_json)
+        body = {"to": number, "revision": revision_of(seen)}
+        _tell(home, _asked(home, "/config/rollback", body), as_json=as_json)
     else:
-        _finish(home, partial(replaced, home, kept.text), as_json=as_json)
+        _finish(home, partial(replaced, home, kept.text, seen=seen), as_json=as_json)
 
 
 def _checker(home: Path) -> Any:
@@ -78,6 +80,8 @@ def _asked(home: Path, path: str, body: Mapping[str, Any]) -> ConfigChanged:
 def _finish(home: Path, made: Callable[..., Edited], *, as_json: bool) -> None:
     try:
         done = made(check=_checker(home))
+    except ChangedMeanwhile:  # which says itself what became of the file
+        raise
     except ConfigError as error:
         raise ConfigError(f"{error}\n{_UNTOUCHED}") from None
     done.write()

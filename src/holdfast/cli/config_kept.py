@@ -13,6 +13,7 @@ from holdfast.cli.offline import ask_store
 from holdfast.cli.output import moment, print_json, print_table
 from holdfast.config.difference import difference
 from holdfast.config.document import read_text
+from holdfast.config.editing import changed_keys
 from holdfast.control.client import ControlClient, ControlRefused
 from holdfast.control.configuration_views import (
     ConfigurationLine,
@@ -54,12 +55,16 @@ def print_history(home: Path, *, limit: int, as_json: bool) -> None:
         click.echo(f"There are earlier ones: `-n {limit * 5}` shows more.")
 
 
-def print_diff(home: Path, number: int, other: int | None) -> None:
+def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> None:
     """From one to the other; without another, to what the file says now."""
     before = kept_one(home, number).text
     path = home / CONFIG_FILE
     after = (read_text(path) or "") if other is None else kept_one(home, other).text
     changes = difference(before, after, around=3)
+    if as_json:
+        changed = list(changed_keys(before, after))
+        print_json({"from": number, "to": other, "changed": changed, "diff": changes})
+        return
     there = f"{path} as it is now" if other is None else f"configuration {other}"
     if not changes:
         click.echo(f"Configuration {number} and {there} do not differ.")

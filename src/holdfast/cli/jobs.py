@@ -3,9 +3,14 @@
 import click
 
 from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.options import job_numbered
 from holdfast.cli.output import json_option
 
-_number = click.argument("number", metavar="N", type=click.IntRange(1, 999_999_999))
+_number = click.argument(
+    "number", metavar="N", type=click.IntRange(1, 999_999_999), shell_complete=job_numbered
+)
+_MISSED = click.Choice(["skip", "once", "all"])
+_OVERLAP = click.Choice(["skip", "queue", "replace"])
 
 
 @click.group("jobs")
@@ -16,6 +21,7 @@ def command() -> None:
     \b
       holdfast jobs add "every weekday at 9" "Summarise the news"
       holdfast jobs add "in 2 hours" "Look whether the backup is through" --to telegram:12345
+      holdfast jobs edit 1 --when "every weekday at 8"
       holdfast jobs history 1
 
     The running gateway is asked; without one, jobs can be listed but not changed.
@@ -38,14 +44,14 @@ def command() -> None:
 @click.option("--silent", is_flag=True, help="Say nothing where there is nothing to tell.")
 @click.option(
     "--missed",
-    type=click.Choice(["skip", "once", "all"]),
+    type=_MISSED,
     default="once",
     show_default=True,
     help="What becomes of times at which no gateway ran.",
 )
 @click.option(
     "--overlap",
-    type=click.Choice(["skip", "queue", "replace"]),
+    type=_OVERLAP,
     default="skip",
     show_default=True,
     help="What becomes of a run that is due while the last one works.",
@@ -57,6 +63,36 @@ def add(as_json: bool, **given: object) -> None:
     from holdfast.cli.jobs_shown import make  # noqa: PLC0415 - as above
 
     make(api_of(chosen_home()), given, as_json=as_json)
+
+
+@command.command("edit", short_help="Have it be another from now on.")
+@home_option
+@json_option
+@_number
+@click.option("--when", help="Other times, as `add` takes them; read in its own zone.")
+@click.option("--text", help="What the agent is to do.")
+@click.option("--name", help='What it is called; "": the beginning of its text.')
+@click.option("--zone", help="The time zone that --when is read in: Europe/Berlin.")
+@click.option(
+    "--to", metavar="PLACE", help="Where the answer goes: home, nowhere or PLATFORM:CHAT."
+)
+@click.option("--silent/--not-silent", default=None, help="Say nothing where there is no news.")
+@click.option("--missed", type=_MISSED, help="What becomes of times at which no gateway ran.")
+@click.option("--overlap", type=_OVERLAP, help="Of a run that is due while the last one works.")
+@click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
+def edit(number: int, as_json: bool, **given: object) -> None:
+    """Have it be another from now on, with its number and its history.
+
+    \b
+      holdfast jobs edit 1 --when "every weekday at 8"
+      holdfast jobs edit 1 --text "Summarise the news in five lines" --not-silent
+
+    What is not said stays as it is. What runs of it goes on as it began.
+    """
+    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.jobs_shown import rewrite  # noqa: PLC0415 - as above
+
+    rewrite(api_of(chosen_home()), number, given, as_json=as_json)
 
 
 @command.command("list")

@@ -33,6 +33,21 @@ def viewer_named(
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+def job_numbered(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Numbers of jobs, with what each is called."""
+    from holdfast.cli.job_numbers import job_names  # noqa: PLC0415 - only when Tab is pressed
+
+    with ctx.scope():
+        names = job_names()
+    return [
+        CompletionItem(number, help=name)
+        for number, name in names.items()
+        if number.startswith(incomplete)
+    ]
+
+
 def configuration_numbered(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

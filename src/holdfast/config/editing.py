@@ -28,6 +28,13 @@ class ChangedMeanwhile(ConfigError):
     """Somebody else has written the file since it was read, and it is left as it is."""
 
 
+def changed_meanwhile(path: Path) -> ChangedMeanwhile:
+    return ChangedMeanwhile(
+        f"{path} was changed by somebody else just now, and is left as it is: "
+        "look at it, and try again"
+    )
+
+
 class KeyChange(msgspec.Struct, frozen=True, kw_only=True):
     """One key before and after; a secret's value is its reference.
 
@@ -55,10 +62,7 @@ class Edited:
     def write(self) -> None:
         """Whole or not at all. Refused where somebody has changed the file meanwhile."""
         if (read_text(self.path) or "") != self.before:
-            raise ChangedMeanwhile(
-                f"{self.path} was changed by somebody else just now, and is left as it is: "
-                "look at it, and try again"
-            )
+            raise changed_meanwhile(self.path)
         if self.after != self.before:
             write_whole(self.path, self.after, mode=mode_of(self.path))
 
@@ -92,10 +96,14 @@ def edited(
     return _edited(path, before, after, check)
 
 
-def replaced(home: Path, text: str, *, check: Check) -> Edited:
-    """The file with another text in the place of its own, as a whole."""
+def replaced(home: Path, text: str, *, check: Check, seen: str | None = None) -> Edited:
+    """The file with another text in the place of its own, as a whole. `seen`: what somebody has
+    looked at who wants that; `ChangedMeanwhile` is raised where the file says something else."""
     path = home / CONFIG_FILE
-    return _edited(path, read_text(path), text, check)
+    before = read_text(path)
+    if seen is not None and seen != (before or ""):
+        raise changed_meanwhile(path)
+    return _edited(path, before, text, check)
 
 
 def file_keys(text: str) -> dict[str, Any]:

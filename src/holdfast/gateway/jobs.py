@@ -146,16 +146,16 @@ class Jobs:
     def _rewritten(self, spec: JobSpec, wanted: RewrittenJob, person: Person) -> JobSpec:
         """All but its times. A name that was only the beginning of the text goes with it."""
         text = spec.text if wanted.text is None else _checked(wanted.text)
-        name = named(text) if spec.name == named(spec.text) else spec.name
+        name = wanted.name
+        if name is None:
+            name = "" if spec.name == named(spec.text) else spec.name
         given = msgspec.structs.asdict(wanted)
         kept = ("silent", "missed", "overlap", "limit")
         changes = {field: given[field] for field in kept if given[field] is not None}
         if wanted.to is not None and wanted.to != spec.to:
             address = self._ways.destinations.check(wanted.to, spec.runs_in, person)
             changes |= {"to": wanted.to, "address": address}
-        return msgspec.structs.replace(
-            spec, text=text, name=named(wanted.name) if wanted.name else name, **changes
-        )
+        return msgspec.structs.replace(spec, text=text, name=named(name or text), **changes)
 
     async def run_now(self, job_id: int, person: Person, *, key: str) -> str:
         """Have it run once more, now; the id of that run, which is there once for each `key`."""

@@ -13,6 +13,7 @@ import { Problems } from "./problems.js";
 
 const EVERY = 10; // seconds, where nothing is heard
 const SLOWLY = 60; // a quarter of an hour is no wider in ten seconds
+const UNARRIVED = ["failed", "unknown"]; // deliveries that a person may want to look at
 const NOBODY = new Observed();
 
 export function View({ page }) {
@@ -20,14 +21,15 @@ export function View({ page }) {
   if (!status) return html`<p class="quiet-text" role=${problem ? "alert" : undefined}>${problem || "Loading…"}</p>`;
   return html`
     ${problem && html`<p class="problem" role="alert">${problem} What is shown is as old as that.</p>`}
-    <${Head} status=${status} />
+    <${Head} page=${page} status=${status} />
     <section class="card" aria-labelledby="wrong"><h2 id="wrong">Problems</h2><${Problems} problems=${status.problems} /></section>
     <section class="card" aria-labelledby="ledger"><h2 id="ledger">Messages</h2><${Ledger} status=${status} /></section>
     <${Charts} page=${page} />`;
 }
 
-function Head({ status }) {
+function Head({ page, status }) {
   const { turns, machine } = status;
+  const { value: outbox } = useFetched(page.stirs, () => api.outbox({ state: "failed", limit: 1 }), SLOWLY);
   const facts = [
     ["State", status.phase ? `${status.state}: ${status.phase}` : status.state],
     ["Up for", lasted(status.uptime)],
@@ -35,7 +37,8 @@ function Head({ status }) {
     ["Turns", html`${to("sessions", { state: "running" }, `${count(turns.running ?? 0)} running`)}${turns.waiting
       ? html`, ${to("sessions", { state: "waiting" }, `${count(turns.waiting)} wait for a person`)}` : ""}`],
     ["Queue", to("sessions", { state: "queued" }, status.queued ? `${count(status.queued)} wait` : "empty")],
-    ["Deliveries", to("outbox", {}, status.outbox ? `${count(status.outbox)} owed` : "none owed")],
+    ["Deliveries", html`${to("outbox", {}, status.outbox ? `${count(status.outbox)} owed` : "none owed")}${UNARRIVED.map((state) => outbox?.counts[state]
+      ? html`, ${to("outbox", { state }, `${count(outbox.counts[state])} ${state}`)}` : "")}`],
     ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.most)}`],
     ["Memory", machine.memory === null ? "unknown" : size(machine.memory)],
   ];
