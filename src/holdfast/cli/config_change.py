@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.config_kept import kept_one
+from holdfast.cli.config_kept import kept_one, stored_text
 from holdfast.cli.confirming import confirm
 from holdfast.cli.file_change import show_change
 from holdfast.cli.home import as_option
@@ -58,7 +58,8 @@ def roll_back(home: Path, number: int, *, yes: bool, as_json: bool) -> None:
         body = {"to": number, "revision": revision_of(seen)}
         _tell(home, _asked(home, "/config/rollback", body), as_json=as_json)
     else:
-        _finish(home, partial(replaced, home, kept.text, seen=seen), as_json=as_json)
+        text = stored_text(home, number)
+        _finish(home, partial(replaced, home, text, seen=seen), as_json=as_json)
 
 
 def _checker(home: Path) -> Any:

@@ -22,6 +22,7 @@ from holdfast.control.configuration_views import (
     compared,
     line_of,
 )
+from holdfast.core.address_passwords import without_passwords
 from holdfast.core.errors import HoldfastError
 from holdfast.core.home_files import CONFIG_FILE
 from holdfast.core.ports import Store
@@ -30,6 +31,7 @@ from holdfast.service.paths import Paths
 
 T = TypeVar("T")
 
+_PURPOSE = "reading the configurations"
 _NAMED = 3  # keys that are named in a line
 
 
@@ -59,7 +61,9 @@ def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> 
     """From one to the other; without another, to what the file says now."""
     before = kept_one(home, number).text
     path = home / CONFIG_FILE
-    after = (read_text(path) or "") if other is None else kept_one(home, other).text
+    after = (
+        without_passwords(read_text(path) or "") if other is None else kept_one(home, other).text
+    )
     changes = difference(before, after, around=3)
     if as_json:
         changed = list(changed_keys(before, after))
@@ -74,7 +78,8 @@ def print_diff(home: Path, number: int, other: int | None, *, as_json: bool) -> 
 
 
 def kept_one(home: Path, number: int) -> ConfigurationView:
-    """Raises an error that says where to look, where there is none of that number."""
+    """As it may be shown. Raises an error that says where to look, where there is none of that
+    number."""
 
     async def read(store: Store) -> ConfigurationView | None:
         kept = await store.configuration(number)
@@ -91,6 +96,16 @@ def kept_one(home: Path, number: int) -> ConfigurationView:
             f"There is no configuration {number}; `holdfast config history` has all."
         )
     return found
+
+
+def stored_text(home: Path, number: int) -> str:
+    """The text of that number with all that is in it, where no gateway runs and there is one."""
+
+    async def read(store: Store) -> str:
+        kept = await store.configuration(number)
+        return "" if kept is None else kept.text
+
+    return ask_store(home, read, purpose=_PURPOSE) or ""
 
 
 def _history(home: Path, limit: int) -> ConfigurationList:
@@ -110,7 +125,7 @@ def _asked(
     holder = read_holder(home)
     if holder is not None and holder.purpose == "gateway":
         return msgspec.convert(ControlClient(Paths(home)).get(path), kind)
-    return ask_store(home, read, purpose="reading the configurations")
+    return ask_store(home, read, purpose=_PURPOSE)
 
 
 def _brought(each: ConfigurationLine) -> str:

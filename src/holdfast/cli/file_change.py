@@ -5,11 +5,12 @@ from pathlib import Path
 import click
 
 from holdfast.config.difference import difference
+from holdfast.core.address_passwords import without_passwords
 
 
 def show_change(path: Path, before: str, after: str) -> bool:
     """False: nothing changes, and nothing was shown."""
-    changes = difference(before, after)
+    changes = difference(without_passwords(before), without_passwords(after))
     if changes:
         click.echo(f"\n{path}:")
         show_lines(changes)

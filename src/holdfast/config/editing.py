@@ -15,6 +15,7 @@ from holdfast.config.loading import Config
 from holdfast.config.showing import masked, show
 from holdfast.config.toml_patch import CannotPatch, patch, written, written_path
 from holdfast.config.whole_file import mode_of, write_whole
+from holdfast.core.address_passwords import HIDDEN, is_hidden_in
 from holdfast.core.effect import Effect, effect_of
 from holdfast.core.home_files import CONFIG_FILE
 
@@ -108,17 +109,20 @@ def replaced(home: Path, text: str, *, check: Check, seen: str | None = None) ->
 
 def file_keys(text: str) -> dict[str, Any]:
     """Every key that a file says something of, by the name people write; none, if it is no TOML."""
+    return {dotted(path): masked(path, value) for path, value in _said(text).items()}
+
+
+def _said(text: str) -> dict[Names, Any]:
     try:
-        tree = tomllib.loads(text)
-        return {dotted(path): masked(path, value) for path, value in _leaves(tree, ())}
+        return dict(_leaves(tomllib.loads(text), ()))
     except (ValueError, RecursionError):  # no TOML, or what goes beyond any that is read
         return {}
 
 
 def changed_keys(before: str, after: str) -> tuple[str, ...]:
     """The keys that two files speak of differently."""
-    old, new = file_keys(before), file_keys(after)
-    return tuple(key for key in {**old, **new} if old.get(key) != new.get(key))
+    old, new = _said(before), _said(after)
+    return tuple(dotted(path) for path in {**old, **new} if old.get(path) != new.get(path))
 
 
 def _edited(path: Path, before: str | None, after: str, check: Check) -> Edited:
@@ -156,6 +160,12 @@ def _leaves_wanted(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names,
     """A table is made of its keys: those that it has now and is not to have are taken out."""
     if value is None:
         raise explain(key.name, "is given no value", fix="unset it to have its default again")
+    if isinstance(value, str) and is_hidden_in(value):
+        raise explain(
+            key.name,
+            "is given an address whose password is hidden",
+            fix=f"write the password in the place of {HIDDEN}, or leave the key as it is",
+        )
     if not key.is_table:
         return {key.path: value}
     if not isinstance(value, Mapping):

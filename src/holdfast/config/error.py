@@ -29,7 +29,10 @@ def explain(
         lines.append(f"  nearest:  did you mean `{nearest}`?")
     if fix:
         lines.append(f"  fix:      {fix}")
-    return ConfigError("\n".join(lines))
+    from holdfast.core.address_passwords import without_passwords  # noqa: PLC0415 - see `shown`
+
+    # Here, since a door of somebody else words its own errors, with the value that it was given.
+    return ConfigError(without_passwords("\n".join(lines)))
 
 
 def dotted(path: KeyPath) -> str:

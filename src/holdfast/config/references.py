@@ -26,7 +26,8 @@ _REFERENCE = re.compile(r"(env):([A-Za-z_][A-Za-z0-9_]*)|(file):(.+)")
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
-    """Every secret of an enabled part, by its key path as people write it."""
+    """Every secret of an enabled part, by its key path as people write it; also the password that
+    stands in an address of an account, so that it is kept out of logs and replies like the rest."""
 
     secrets: dict[str, Secret]
     warnings: tuple[str, ...]
@@ -70,6 +71,7 @@ def resolve(
         else:
             warnings += _length_warnings(entry.path, value)
             secrets[dotted(entry.path)] = Secret(value)
+    secrets |= {dotted(path): Secret(value) for path, value in _in_addresses(settings)}
     return Resolved(secrets=secrets, warnings=tuple(warnings))
 
 
@@ -98,6 +100,27 @@ def _entries(settings: Settings) -> Iterator[_Entry]:
     yield from (entry for entry in entries if entry.reference)
 
 
+def _in_addresses(settings: Settings) -> Iterator[tuple[KeyPath, str]]:
+    """Only accounts have such: any other address with a password in it is refused."""
+    for name, platform in settings.platforms.items():
+        for path, value in _texts(msgspec.to_builtins(platform), ("platforms", name)):
+            if "@" in value and "://" in value:
+                from holdfast.core.address_passwords import (  # noqa: PLC0415 - few have any
+                    passwords_in,
+                )
+
+                yield from ((path, each) for each in passwords_in(value))
+
+
+def _texts(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    inside = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in inside:
+        if isinstance(value, dict | list | tuple):
+            yield from _texts(value, (*path, key))
+        elif isinstance(value, str):
+            yield (*path, key), value
+
+
 def _of_account(path: KeyPath, account: PlatformSettings) -> Iterator[_Entry]:
     own = msgspec.to_builtins(msgspec.structs.replace(account, accounts={}))
     for key, reference in _secret_keys(own, path):
@@ -106,12 +129,7 @@ def _of_account(path: KeyPath, account: PlatformSettings) -> Iterator[_Entry]:
 
 def _secret_keys(node: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """A door may have tables and lists of its own, with secrets in them."""
-    inside = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, value in inside:
-        if isinstance(value, dict | list | tuple):
-            yield from _secret_keys(value, (*path, key))
-        elif isinstance(value, str) and holds_secret(str(key)):
-            yield (*path, key), value
+    return ((key, value) for key, value in _texts(node, path) if holds_secret(str(key[-1])))
 
 
 def _asks(model: ModelSettings | FallbackModel) -> bool:

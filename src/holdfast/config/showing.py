@@ -9,12 +9,14 @@ from holdfast.config.doors import usable_doors
 from holdfast.config.error import KeyPath, dotted, is_secret
 from holdfast.config.loading import Config
 from holdfast.config.variables import variable_for
+from holdfast.core.address_passwords import HIDDEN, without_passwords
 from holdfast.core.effect import effect_of
 from holdfast.core.settings import Settings
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """One key. A secret's `value` is its reference, never what that refers to."""
+    """One key. A secret's `value` is its reference, never what that refers to; an address is
+    without its password."""
 
     key: str
     value: Any
@@ -94,9 +96,12 @@ def _overridable(path: KeyPath) -> KeyPath:
 
 
 def masked(path: KeyPath, value: Any) -> Any:
-    """A value that may be shown: of a secret, its reference and nothing else."""
+    """A value that may be shown: of a secret, its reference and nothing else; of an address, all
+    but its password."""
     # Loading has refused every secret that is not a reference; this holds the line should a
     # settings object ever be made in another way.
     if is_secret(path) and value and not str(value).startswith(("env:", "file:")):
-        return "***"
-    return value
+        return HIDDEN
+    if isinstance(value, str):
+        return without_passwords(value)
+    return [masked(path, each) for each in value] if isinstance(value, list) else value

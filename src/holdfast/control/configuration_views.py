@@ -16,6 +16,7 @@ from holdfast.config.keys import Key, find_key
 from holdfast.config.loading import Config
 from holdfast.config.shape import describe
 from holdfast.config.showing import Shown, show, values_of
+from holdfast.core.address_passwords import without_passwords
 from holdfast.core.configuration import ConfigurationFacts
 from holdfast.core.effect import Effect, effect_of
 from holdfast.core.home_files import CONFIG_FILE
@@ -115,7 +116,7 @@ class ConfigurationList(msgspec.Struct, frozen=True, kw_only=True):
 
 class ConfigurationView(ConfigurationLine, frozen=True, kw_only=True):
     """`diff`: the lines that it has otherwise than the one that it is held `against`, which is
-    the one before it where nobody says; 0: there is none."""
+    the one before it where nobody says; 0: there is none. Passwords of addresses are hidden."""
 
     text: str
     against: int
@@ -156,12 +157,13 @@ def line_of(kept: KeptConfiguration, *, in_force: int) -> ConfigurationLine:
 def compared(
     kept: KeptConfiguration, other: KeptConfiguration | None, *, in_force: int
 ) -> ConfigurationView:
-    before = "" if other is None else other.text
+    before = without_passwords("" if other is None else other.text)
+    text = without_passwords(kept.text)
     return ConfigurationView(
         **msgspec.structs.asdict(line_of(kept, in_force=in_force)),
-        text=kept.text,
+        text=text,
         against=0 if other is None else other.number,
-        diff=difference(before, kept.text, around=3),
+        diff=difference(before, text, around=3),
     )
 
 

@@ -1,5 +1,6 @@
 """The settings of webhooks: what is refused, with a word on what to do."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,14 @@ from tests.platforms.stage import opened, written
 from tests.platforms.webhook.doors import OURS
 from tests.platforms.webhook.receiver import Receiver
 
-from holdfast.config import Config, ConfigError, load
+from holdfast.config import Config, ConfigError, load, show
+from holdfast.config.editing import Edited, changed_keys, edited
+from holdfast.control.configuration_views import compared
 from holdfast.core.door import Opening
 from holdfast.core.errors import SendError
+from holdfast.core.kept_configuration import ConfigurationSource, KeptConfiguration
 from holdfast.core.secret import Secret
+from holdfast.gateway.redaction import Redaction
 from holdfast.platforms.webhook.door import DOOR, WebhookSettings
 from holdfast.service.clock import SystemClock
 
@@ -86,10 +91,43 @@ def test_each_account_has_hooks_of_its_own_with_the_secrets_of_its_table(tmp_pat
     assert [door.capabilities.fetchable for door in doors] == [True, False]
 
 
+def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Path) -> None:
+    """Law 13: neither by `config show`, an error, a difference nor a log, and it is not lost by
+    saving what was shown."""
+    key, url = "platforms.webhook.url", "https://me:hunter2hunter2@example.org/in"
+    hidden = "https://me:***@example.org/in"
+    text = f'[platforms.webhook]\nurl = "{url}"\n'
+    config = loaded(tmp_path, text)
+    assert config.settings.account("webhook", "default").url == url  # type: ignore[union-attr]
+    assert {each.key: each.value for each in show(config)}[key] == hidden
+    redact = Redaction(config.secrets.values())
+    assert "hunter2" not in redact("POST of hunter2hunter2 at example.org failed")
+    kept = KeptConfiguration(
+        number=1, at=1.0, by="start", source=ConfigurationSource.START, text=text, signature=""
+    )
+    view = compared(kept, None, in_force=1)
+    assert hidden in view.text and "hunter2" not in f"{view.text}{view.diff}"
+    other = text.replace("hunter2hunter2", "hunter3hunter3")
+    assert changed_keys(text, other) == (key,)
+
+    def saved(value: str) -> Edited:
+        check = partial(load, config.home, ENVIRON)
+        return edited(config.home, values={key: value}, check=lambda text: check(text=text))
+
+    with pytest.raises(ConfigError, match="whose password is hidden"):
+        saved(hidden)
+    with pytest.raises(ConfigError) as refused:
+        saved(url.replace("https:", "ftp:"))
+    assert "ftp://me:***@example.org" in str(refused.value)
+    [change] = saved(url.replace("/in", "/there")).changes
+    assert (change.old, change.new) == (hidden, "https://me:***@example.org/there")
+
+
 async def test_a_receiver_is_asked_before_an_account_is_written_down(
     tmp_path: Path, receiver: Receiver, url: str
 ) -> None:
-    """`holdfast setup` tries what it was told."""
+    """`holdfast setup` tries what it was told, and says whom without a password."""
+    url = url.replace("://", "://me:hunter2hunter2@")
 
     def opening(secret: str) -> Opening[WebhookSettings]:
         return Opening(
@@ -102,7 +140,7 @@ async def test_a_receiver_is_asked_before_an_account_is_written_down(
         )
 
     assert DOOR.check is not None
-    assert (await DOOR.check(opening(OURS))).name == url
+    assert (await DOOR.check(opening(OURS))).name == url.replace("hunter2hunter2", "***")
     with pytest.raises(SendError, match="does not know us"):
         await DOOR.check(opening("another secret"))
     assert len(receiver.pings) == 1

@@ -1,5 +1,6 @@
 """Asking a receiver whether it knows us."""
 
+from holdfast.core.address_passwords import without_passwords
 from holdfast.core.door import Known, Opening
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.receiver import receiver_of
@@ -14,4 +15,4 @@ async def check(opening: Opening[WebhookSettings]) -> Known:
     receiver = receiver_of(settings, opening.secrets, clock=opening.clock)
     async with receiver.open(lambda: None):
         await receiver.ping(opening.new_id("ping"), account=opening.account)
-    return Known(name=settings.url)
+    return Known(name=without_passwords(settings.url))

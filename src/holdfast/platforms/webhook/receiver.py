@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
+from holdfast.core.address_passwords import without_passwords
 from holdfast.core.addresses import Permits, guard, is_public
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
 from holdfast.core.ports import Clock
@@ -90,9 +91,10 @@ class Receiver:
             aiohttp.ConnectionTimeoutError,
             aiohttp.InvalidURL,
         ) as error:
-            raise NotConnected(f"the receiver cannot be reached: {error}") from error
+            why = without_passwords(str(error))
+            raise NotConnected(f"the receiver cannot be reached: {why}") from error
         except (TimeoutError, aiohttp.ClientError) as error:
-            why = str(error) or type(error).__name__
+            why = without_passwords(str(error)) or type(error).__name__
             raise OutcomeUnknown(f"the receiver gave no answer: {why}") from error
         if not isinstance(found, OutcomeUnknown | ShutOut):
             self._alive()
