@@ -94,6 +94,78 @@ def test_what_cannot_be_changed_safely_is_refused(text: str, path: tuple[str, ..
         patch(text, {path: ["a"]})
 
 
+LISTED = """\
+[model]
+provider = "openai"
+
+# when the first is away
+[[model.fallbacks]]
+provider = "anthropic"
+name = "opus"  # dear
+
+# and when [[both]] are
+[[model.fallbacks]]
+provider = "local"
+base_url = "http://127.0.0.1:8080/v1"
+
+[gateway]
+port = 1
+"""
+OPUS = {"provider": "anthropic", "name": "opus"}
+HERE = {"provider": "local", "base_url": "http://127.0.0.1:8080/v1"}
+
+
+@pytest.mark.parametrize(
+    ("tables", "old", "new"),
+    [
+        ([OPUS, HERE], "", ""),
+        ([{**OPUS, "name": "haiku"}, HERE], '"opus"', '"haiku"'),
+        ([OPUS, {"provider": "local"}], 'base_url = "http://127.0.0.1:8080/v1"\n', ""),
+        (
+            [OPUS, HERE, {"provider": "demo"}],
+            '8080/v1"\n',
+            '8080/v1"\n\n[[model.fallbacks]]\nprovider = "demo"\n',
+        ),
+        (
+            [OPUS],
+            """
+# and when [[both]] are
+[[model.fallbacks]]
+provider = "local"
+base_url = "http://127.0.0.1:8080/v1"
+""",
+            "",
+        ),
+    ],
+)
+def test_a_list_of_tables_is_set_and_those_that_stay_keep_their_lines(
+    tables: list[dict[str, str]], old: str, new: str
+) -> None:
+    assert LISTED.count(old) == 1 or not old
+    patched = patch(LISTED, {("model", "fallbacks"): tables})
+    assert patched == LISTED.replace(old, new)
+    assert tomllib.loads(patched)["model"]["fallbacks"] == tables
+
+
+def test_a_list_of_tables_is_turned_round_begun_and_taken_out() -> None:
+    path = ("model", "fallbacks")
+    turned = patch(LISTED, {path: [HERE, OPUS]})
+    assert tomllib.loads(turned)["model"]["fallbacks"] == [HERE, OPUS]
+    assert 'name = "opus"  # dear' in turned and "# when the first is away" in turned
+    none = patch(LISTED, {path: None})
+    assert "[[model" not in none and "[gateway]\nport = 1\n" in none
+    begun = patch("[model]\nname = 'x'\n[gateway]\nport = 1\n", {path: [OPUS]})
+    assert begun == (
+        '[model]\nname = \'x\'\n\n[[model.fallbacks]]\nprovider = "anthropic"\nname = "opus"\n\n'
+        "[gateway]\nport = 1\n"
+    )
+    apart = (
+        '[[model.fallbacks]]\nprovider = "demo"\n[log]\n[[model.fallbacks]]\nprovider = "demo"\n'
+    )
+    with pytest.raises(CannotPatch, match="cannot be changed safely"):
+        patch(apart, {path: [OPUS]})
+
+
 NAMES = st.sampled_from(["a", "b", "c.d", "#e", ""])
 LEAVES = st.one_of(
     st.booleans(),

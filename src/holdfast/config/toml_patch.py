@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.config.toml_lists import TableList, is_tables, new_tables
 from holdfast.config.toml_scan import Entry, Header, Path, scan
 from holdfast.core.errors import HoldfastError
 
@@ -75,7 +76,22 @@ def _put(text: str, path: Path, value: Value) -> str:
     for each in items:
         if isinstance(each, Entry) and each.path == path[: len(each.path)]:
             return _replaced(text, each, path[len(each.path) :], value)
+    if is_tables(value):
+        return _put_tables(text, items, path, [*value])  # type: ignore[misc]
     return _added(text, items, path, value)
+
+
+def _put_tables(
+    text: str, items: list[Header | Entry], path: Path, tables: list[Mapping[str, Value]]
+) -> str:
+    stood: Any = tomllib.loads(text)
+    for name in path:
+        stood = stood.get(name, {})
+    there = TableList(text, path, stood=stood or (), patch=patch)
+    header = written_path(path)
+    if there:
+        return there.replaced(header, tables)
+    return _with_section(text, items, path, new_tables(header, path, tables, patch))
 
 
 def _replaced(text: str, entry: Entry, inner: Path, value: Value | None) -> str:
@@ -96,8 +112,12 @@ def _added(text: str, items: list[Header | Entry], path: Path, value: Value) -> 
     if beside:  # its table has no header: it is said in front of each key
         key = written_path(path[len(beside[-1].table) :])
         return _inserted(text, beside[-1].end, f"{key} = {written(value)}\n")
-    place = _room_for(items, text, path[0])
     section = f"[{written_path(tuple(table))}]\n{_name(name)} = {written(value)}\n"
+    return _with_section(text, items, path, section)
+
+
+def _with_section(text: str, items: list[Header | Entry], path: Path, section: str) -> str:
+    place = _room_for(items, text, path[0])
     before = "\n" if text[:place].strip() and not text[:place].endswith("\n\n") else ""
     after = "\n" if text[place:].strip() and not text[place:].startswith("\n") else ""
     return _inserted(text, place, f"{before}{section}{after}")

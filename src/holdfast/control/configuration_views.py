@@ -1,21 +1,19 @@
 """The configuration as it is told over HTTP: its keys, its changes, and its history."""
 
 import hashlib
-import re
 from collections.abc import Iterator
-from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import inspect
 
 from holdfast.config.difference import difference
 from holdfast.config.editing import KeyChange
 from holdfast.config.error import is_secret
-from holdfast.config.keys import Key, find_key
 from holdfast.config.loading import Config
 from holdfast.config.shape import describe
 from holdfast.config.showing import Shown, show, values_of
+from holdfast.control.key_kinds import KeyKind, choices_of, kind_of
+from holdfast.control.table_lists import TableListView, in_list, table_lists, whole_key
 from holdfast.core.address_passwords import without_passwords
 from holdfast.core.configuration import ConfigurationFacts
 from holdfast.core.effect import Effect, effect_of
@@ -23,22 +21,7 @@ from holdfast.core.home_files import CONFIG_FILE
 from holdfast.core.kept_configuration import ConfigurationSource, KeptConfiguration
 from holdfast.core.settings import Settings
 
-_PLACE = re.compile(r"\[\d+\]")  # in a list of tables
-
 Number = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]  # of a configuration
-
-
-class KeyKind(StrEnum):
-    """What a key holds, for whoever lets a person change it."""
-
-    SWITCH = "switch"
-    WHOLE = "whole"
-    NUMBER = "number"
-    CHOICE = "choice"
-    TEXT = "text"
-    SECRET = "secret"  # a reference to one
-    LIST = "list"  # of texts
-    TABLES = "tables"  # a list of those: it is set as a whole, in the file
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +43,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
 
 class ConfigView(msgspec.Struct, frozen=True, kw_only=True):
     """`revision` tells one text of the file from another, also one that was not taken over.
-    `problem`: why the file cannot be used; then these are the keys that are in force."""
+    `problem`: why the file cannot be used; then these are the keys that are in force. `lists`:
+    those of tables, whose tables are among the keys one by one as well."""
 
     path: str
     number: int
@@ -70,6 +54,7 @@ class ConfigView(msgspec.Struct, frozen=True, kw_only=True):
     waits: list[str]
     warnings: list[str]
     keys: list[KeyView]
+    lists: list[TableListView] = []
 
 
 class ReadAt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -131,6 +116,7 @@ def config_view(
     config: Config, text: str, *, settings: Settings, facts: ConfigurationFacts, problem: str
 ) -> ConfigView:
     """`settings` are those in force."""
+    shown = show(config)
     return ConfigView(
         path=str(config.home / CONFIG_FILE),
         number=facts.number,
@@ -139,7 +125,8 @@ def config_view(
         problem=problem,
         waits=list(facts.waits),
         warnings=list(config.warnings),
-        keys=list(_keys(config, values_of(settings), frozenset(facts.waits))),
+        keys=list(_keys(shown, values_of(settings), frozenset(facts.waits))),
+        lists=table_lists(shown),
     )
 
 
@@ -167,44 +154,20 @@ def compared(
     )
 
 
-def _keys(config: Config, in_force: dict[str, Any], waits: frozenset[str]) -> Iterator[KeyView]:
-    for each in show(config):
-        whole = find_key(_PLACE.split(each.key)[0])
+def _keys(shown: list[Shown], in_force: dict[str, Any], waits: frozenset[str]) -> Iterator[KeyView]:
+    for each in shown:
+        whole = whole_key(each.key)
+        tables = in_list(each.key)
         yield KeyView(
             key=each.key,
             value=each.value,
             origin=each.origin,
             effect=effect_of(each.key),
             variable=each.variable,
-            kind=_kind(each, whole),
+            kind=KeyKind.TABLES if tables else kind_of(whole.node, secret=is_secret(whole.path)),
             allowed=describe(whole.node),
-            choices=_choices(whole),
+            choices=choices_of(whole.node),
             in_file=each.origin == CONFIG_FILE,
             waits=each.key in waits,
             in_force=in_force.get(each.key) if each.key in waits else None,
         )
-
-
-def _kind(shown: Shown, key: Key) -> KeyKind:
-    if _PLACE.search(shown.key):
-        return KeyKind.TABLES
-    match key.node:
-        case inspect.BoolType():
-            return KeyKind.SWITCH
-        case inspect.IntType():
-            return KeyKind.WHOLE
-        case inspect.FloatType():
-            return KeyKind.NUMBER
-        case inspect.EnumType():
-            return KeyKind.CHOICE
-        case inspect.VarTupleType(item_type=inspect.StrType()):
-            return KeyKind.LIST
-        case inspect.VarTupleType():
-            return KeyKind.TABLES
-    return KeyKind.SECRET if is_secret(key.path) else KeyKind.TEXT
-
-
-def _choices(key: Key) -> list[str]:
-    if isinstance(key.node, inspect.EnumType):
-        return [str(member.value) for member in key.node.cls]
-    return []
