@@ -99,6 +99,43 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     assert "output_kb" not in str(file_of(gateway))
 
 
+def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=PHONE)
+    page = opened(visitor, "/q=fallbacks")
+    change_it = page.get_by_label("Change model.fallbacks", exact=True)
+    form = page.locator("form.change")
+    save = form.get_by_role("button", name="Save")
+    change_it.click()
+    form.get_by_role("button", name="Add one").click()
+    first = form.get_by_role("group", name="fallbacks 1")
+    first.get_by_label("provider").select_option("local")
+    first.get_by_label("base_url").fill("nowhere")
+    save.click()
+    form.get_by_role("alert").filter(has_text="model.fallbacks[0].base_url").wait_for()
+    assert serious(page) == []
+    first.get_by_label("base_url").fill("http://127.0.0.1:9/v1")
+    form.get_by_role("button", name="Add one").click()
+    form.get_by_role("group", name="fallbacks 2").get_by_label("provider").select_option("demo")
+    form.get_by_label("Move fallbacks 2 up").click()
+    save.click()
+    form.wait_for(state="detached")
+    local = {"provider": "local", "base_url": "http://127.0.0.1:9/v1"}
+    assert file_of(gateway)["model"]["fallbacks"] == [{"provider": "demo"}, local]
+    change_it.click()
+    form.get_by_label("Take fallbacks 1 away").click()
+    save.click()
+    form.wait_for(state="detached")
+    assert page.locator(".tables li").count() == 1
+    assert file_of(gateway)["model"]["fallbacks"] == [local]
+    change_it.click()
+    form.get_by_label("Take fallbacks 1 away").click()
+    save.click()
+    form.wait_for(state="detached")
+    assert "fallbacks" not in file_of(gateway).get("model", {})
+
+
 def test_prices_are_a_table_and_what_was_before_can_be_put_back(
     gateway: Served, visit: Visit
 ) -> None:

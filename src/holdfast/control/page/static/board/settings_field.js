@@ -31,7 +31,10 @@ const options = (names, chosen) => names.map((name) => html`<option key=${name} 
 /** What the gateway is told; null: nothing, for none was chosen. What is wrong with it is for the gateway to say. */
 export function readField({ kind }, form) {
   const { value } = form.elements.value;
-  if (value === "" && (kind === "switch" || kind === "choice")) return null;
+  return value === "" && (kind === "switch" || kind === "choice") ? null : readValue(kind, value);
+}
+
+export function readValue(kind, value) {
   if (kind === "switch") return value === "true";
   if (kind === "whole" || kind === "number") return Number(value);
   if (kind === "list") return value.split("\n").map((line) => line.trim()).filter(Boolean);

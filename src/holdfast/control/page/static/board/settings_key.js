@@ -3,6 +3,7 @@ import { api } from "../api.js";
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { Icon } from "../view/icons.js";
 import { Field, readField } from "./settings_field.js";
+import { readTables, TableFields, Tables } from "./settings_tables.js";
 
 const EFFECTS = { "next turn": "at the next turn", "its account": "its account reconnects", restart: "after a restart" };
 const when = (effect) => (effect === "its account" ? "at once: its account is connected anew" : EFFECTS[effect]);
@@ -20,12 +21,13 @@ export function Key({ page, it, name, config, look, inFile }) {
       ? html`<${Form} page=${page} it=${it} name=${name} config=${config} look=${look} inFile=${inFile} onClose=${close} />`
       : html`<${Value} it=${it} />`}</div>
     ${!editing && html`<div class="place-of"><span>${it.origin === "default" ? "default" : it.origin}</span><span>${EFFECTS[it.effect]}</span></div>
-      ${it.kind !== "tables" && html`<button ref=${button} type="button" class="round small" data-changes title="Change" aria-label=${`Change ${it.key}`}
+      ${(it.kind !== "tables" || it.fields) && html`<button ref=${button} type="button" class="round small" data-changes title="Change" aria-label=${`Change ${it.key}`}
         onClick=${() => setEditing(true)}><${Icon} name="pencil" /></button>`}`}
   </li>`;
 }
 
-function Value({ it: { value, waits, in_force } }) {
+function Value({ it: { value, waits, in_force, fields } }) {
+  if (fields) return html`<${Tables} rows=${value} />`;
   return html`<${Written} value=${value} />${waits && html`<small>in force until then: <${Written} value=${in_force} /></small>`}`;
 }
 
@@ -41,7 +43,8 @@ const worded = (value) => (typeof value === "string" ? value : JSON.stringify(va
 function Form({ page, it, name, config, look, inFile, onClose }) {
   const [state, setState] = useState({ acting: false, problem: "" });
   const form = useRef(null);
-  useEffect(() => form.current.querySelector("input, select, textarea")?.focus(), []);
+  useEffect(() => form.current.querySelector("input, select, textarea, button").focus(), []);
+  const [Inside, read] = it.fields ? [TableFields, readTables] : [Field, readField];
   const act = async (change) => {
     setState({ acting: true, problem: "" });
     try {
@@ -56,13 +59,13 @@ function Form({ page, it, name, config, look, inFile, onClose }) {
   };
   const save = (event) => {
     event.preventDefault();
-    const value = readField(it, form.current);
+    const value = read(it, form.current);
     act(value === null ? { unset: [it.key] } : { set: { [it.key]: value } });
   };
   const leave = (event) => event.key === "Escape" && (event.stopPropagation(), onClose());
   const elsewhere = it.origin !== "default" && it.origin !== inFile;
   return html`<form ref=${form} class="change" onSubmit=${save} onKeyDown=${leave}>
-    <${Field} it=${it} name=${name} invalid=${Boolean(state.problem)} />
+    <${Inside} it=${it} name=${name} invalid=${Boolean(state.problem)} />
     <small id=${`help-${it.key}`}>${help(it)} Takes effect ${when(it.effect)}.</small>
     ${elsewhere && html`<small class="warns">${it.origin} goes before the file: what is written there holds only without it.</small>`}
     ${state.problem && html`<pre class="problem place-and-remedy" role="alert" id=${`problem-${it.key}`}>${state.problem}</pre>`}

@@ -4,6 +4,7 @@ import { asked, ask } from "./asked.js";
 import { many } from "./figures.js";
 import { Choice, Words } from "./filters.js";
 import { Key } from "./settings_key.js";
+import { withLists } from "./settings_tables.js";
 
 const WHICH = { "": "All keys", set: "Those that were set", waits: "Those that wait" };
 const IN_FILE = "holdfast.toml";
@@ -11,7 +12,7 @@ const IN_FILE = "holdfast.toml";
 export function Keys({ page, config, look }) {
   const { q = "", which = "" } = asked();
   const wanted = (change, how) => ask(page, "settings", { q, which, ...change }, how);
-  const found = config.keys.filter((key) => isKey(key) && fits(key, q, which));
+  const found = withLists(config).filter((key) => isKey(key) && fits(key, q, which));
   const sections = Map.groupBy ? Map.groupBy(found, sectionOf) : grouped(found);
   return html`
     <div class="filters">
