@@ -14,6 +14,7 @@ from tests.contract.conftest import Clock, Until, World
 from holdfast.agent.memory.notes import Notes
 from holdfast.config import ConfigError, load
 from holdfast.control.problems import problems
+from holdfast.core.audit import GATEWAY, AuditFilter
 from holdfast.core.configuration import ConfigurationFacts, Reloaded
 from holdfast.core.facts import Document, Level, Snapshot
 from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
@@ -138,7 +139,13 @@ async def test_a_change_right_after_the_start_does_not_hide_what_the_process_beg
     changed, began = await store.configurations(limit=2)
     assert (changed.source, changed.changed) == (ConfigurationSource.RELOAD, ("agent.max_steps",))
     assert (began.source, began.changed) == (ConfigurationSource.START, ("agent.max_steps",))
-    assert began.text == BEGUN
+    assert (began.text, began.by) == (BEGUN, "the file, changed before this start")
+    *_, row = await store.audit(AuditFilter(kind="configuration"), limit=2)
+    assert (row.actor, row.facts["by"], row.facts["keys"]) == (
+        GATEWAY,
+        "the file, changed before this start",
+        "agent.max_steps",
+    )
 
 
 async def test_a_file_that_cannot_be_used_is_told_loudly_and_changes_nothing(

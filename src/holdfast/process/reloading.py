@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _Account = tuple[str, str]
+_BEFORE = "the file, changed before this start"
 
 
 class Keeping(Protocol):
@@ -112,18 +113,19 @@ class Reloader:
         if self.facts.number:
             return
         began, start = self._began_with, ConfigurationSource.START
-        changed = await self._changed_while_away(began.text)
-        number = await self._keep(began, by="start", source=start, changed=changed)
+        by, changed = await self._brought(began.text)
+        number = await self._keep(began, by=by, source=start, changed=changed)
         self._tell(msgspec.structs.replace(self.facts, number=number))
 
-    async def _changed_while_away(self, text: str) -> tuple[str, ...]:
-        """The keys that the file spoke of otherwise when a configuration was last kept."""
+    async def _brought(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """By what this process has another configuration than the last one, and the keys that the
+        file speaks of otherwise. Who wrote them is not known: nobody was there to see it."""
         last = await self._keeping.configurations(limit=1)
         if not last or last[0].text == text:
-            return ()
+            return "start", ()
         from holdfast.config.editing import changed_keys  # noqa: PLC0415 - few starts need it
 
-        return changed_keys(last[0].text, text)
+        return _BEFORE, changed_keys(last[0].text, text)
 
     async def _take(self, new: Config, *, by: str, source: ConfigurationSource) -> Reloaded:
         from holdfast.process.changes import changes  # noqa: PLC0415 - no start needs it
