@@ -19,7 +19,7 @@ from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow, 
 from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.inbox import Inbound
+from holdfast.core.inbox import Inbound, InboxEnd, InboxState
 from holdfast.core.outbox import Address
 from holdfast.core.secret import Secret
 from holdfast.core.settings import PlatformSettings, Settings
@@ -170,6 +170,39 @@ async def test_a_no_in_the_chat_and_a_question_nobody_answers_are_rows(
     assert calls == [("refused", "no"), ("not_started", "no")]
     (stopped,) = await rows(asking, "turn.stopped")
     assert (stopped.actor, stopped.subject) == (ANN, stopped.turn_id)
+
+
+async def test_a_stop_by_the_operator_says_so_wherever_the_turn_stands(
+    asking: Asking, call: Call, until: Until
+) -> None:
+    """At a call, while it waits for a person, and where somebody in the chat stops it as well."""
+    lever, stop = asking.levers[Replay.SAFE], asking.gateway.insisting.stop
+
+    async def stopped() -> list[str]:
+        return [row.actor for row in await rows(asking, "turn.stopped")]
+
+    lever.go.clear()
+    asking.model.say([call(Replay.SAFE)], [call("shell", RM)], [call("shell", RM)])
+    asking.say("look", chat="a")
+    await lever.was_pulled(1)
+    (first,) = [row.id for row in await asking.store.sessions(limit=9)]
+    assert await stop(first, by=OPERATOR)
+    assert await stopped() == [OPERATOR]
+    asking.say("clean up", chat="b")
+    (approval,) = await asking.asked()
+    assert await stop(approval.asked_in, by=OPERATOR)
+    assert await stopped() == [OPERATOR] * 2
+    asking.say("clean up", chat="c")
+    (approval,) = await asking.asked()
+    lane = asking.gateway.lanes.get(approval.asked_in)
+    assert lane is not None
+    asking.say("/queue and then", chat="c")
+    await until(lambda: bool(lane.mailbox))
+    (row,) = lane.drop_waiting()
+    command = InboxEnd(inbox_id=row.id, state=InboxState.ANSWERED)
+    assert lane.stop((), (), by=OPERATOR) and lane.stop((command,), ())
+    await until(lambda: asking.gateway.lanes.get(approval.asked_in) is None)
+    assert await stopped() == [OPERATOR, OPERATOR, f"{ANN}, {OPERATOR}"]
 
 
 async def test_after_a_death_in_a_call_the_audit_says_what_is_known_of_it(

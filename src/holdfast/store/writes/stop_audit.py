@@ -13,9 +13,13 @@ _BY_THE_OWNER = (AskedBy.CLI, AskedBy.PAGE)
 
 
 def stopped(cursor: apsw.Cursor, end: EndTurn) -> None:
-    """A turn was ended for good: by whose command, or else by whom it says."""
+    """A turn was ended for good: by whose command, and by whom it says. Who runs the gateway is
+    named also where somebody in the chat wanted the same at the same time."""
     commands = [row.inbox_id for row in end.inbox_ends if row.state is InboxState.ANSWERED]
-    actor = audit.asker(cursor, commands[-1])[0] if commands else end.by or GATEWAY
+    names = [audit.asker(cursor, commands[-1])[0]] if commands else []
+    if end.by and end.by != GATEWAY:
+        names.append(end.by)
+    actor = ", ".join(dict.fromkeys(names)) or GATEWAY
     audit.record(
         cursor,
         Act(
