@@ -1,6 +1,7 @@
 """The dashboard beside the chats: its frame, its views, and how seldom an open one asks."""
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import apsw
 import pytest
 from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
+from tests.web import test_roles
 from tests.web.conftest import Visit, _served
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_pictures import VIEWS, album, take
@@ -270,6 +272,21 @@ def test_an_open_dashboard_asks_seldom_and_a_hidden_one_never(
     )
     page.clock.run_for(60_000)
     assert page.evaluate("window.asked") == []
+
+
+def test_a_view_that_cannot_be_filled_says_why_and_does_not_go_on_loading(
+    gateway: Served, visit: Visit
+) -> None:
+    visitor = visit(gateway, viewport=DESKTOP)
+    page = visitor.page
+    broken = json.dumps({"error": {"message": "The disk is full.", "code": "store"}})
+    views = re.compile(r"/api/v1/(?!events|whoami|commands|approvals\?pending)")
+    page.route(views, lambda asked: asked.fulfill(status=500, body=broken))
+    for view in test_roles.VIEWS:
+        page.goto(f"{gateway.address}/#/{view}")
+        page.locator("h1", has_text=re.compile(view.split("/")[0], re.IGNORECASE)).wait_for()
+        page.locator(".board [role=alert]").first.wait_for()
+        page.locator(".views:not(:has-text('Loading…'))").wait_for()
 
 
 def test_a_message_that_nobody_works_on_raises_the_alarm(gateway: Served, visit: Visit) -> None:

@@ -10,9 +10,11 @@ from tests.gate import HELD
 from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
 from tests.web.conftest import Visit, _served
+from tests.web.held import Held
 from tests.web.past import LONGEST, fill, name_of
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_approvals import SUDO
+from tests.web.test_busy import choose
 from tests.web.test_pictures import album, take
 from tests.web.test_roles import offered
 from tests.web.visitor import Visitor
@@ -210,6 +212,18 @@ def test_an_operator_speaks_into_a_chat_of_others_which_gets_the_answer(
     sent = [each["text"] for each in vendor.sent(number + 2)]
     assert sent[-1] == "from the bridge"
     assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
+
+    held = Held(gateway, "bridge")
+    visitor.say(held.asks(last="echo rowed", answer="as you were"))
+    page.locator(".step.running").wait_for()
+    choose(visitor, "Steer")
+    with page.expect_response(lambda got: got.request.method == "POST"):
+        visitor.say("[text turning to port]")
+    held.let_go()
+    visitor.replies.get_by_text("turning to port", exact=True).wait_for()
+    assert vendor.sent(number + 3)[-1]["text"] == "turning to port"
+    assert visitor.said.last.locator(".speaker").inner_text() == "operator of this gateway"
+    page.locator(".standing", has_text="idle").wait_for()
 
     visitor.say(SUDO)
     card = page.get_by_role("form", name="Approval")

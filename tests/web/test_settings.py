@@ -99,6 +99,20 @@ def test_keys_are_found_changed_in_place_and_refused_beside_their_field(
     assert "output_kb" not in str(file_of(gateway))
 
 
+def test_a_section_that_there_is_not_is_told_and_leaves_the_way_to_the_others(
+    gateway: Served, visit: Visit
+) -> None:
+    """Also one whose name means something to the language that the page is written in."""
+    visitor = visit(gateway, viewport=DESKTOP)
+    for section in ("constructor", "nonsense"):
+        page = opened(visitor, f"/{section}")
+        page.get_by_role("alert").get_by_text(section).wait_for()
+        tabs = page.get_by_role("navigation", name="Settings")
+        assert tabs.locator("[aria-current]").count() == 0
+    tabs.get_by_role("link", name="Keys").click()
+    page.get_by_label("Search").wait_for()
+
+
 def test_a_list_of_tables_is_changed_as_a_whole_where_it_stands(
     gateway: Served, visit: Visit
 ) -> None:

@@ -25,10 +25,11 @@ export function View({ page }) {
     ${config ? html`<${Shown} page=${page} part=${part} config=${config} look=${look} />` : !problem && html`<p class="quiet-text">Loading…</p>`}`;
 }
 
-/** One configuration of the history is part of it. */
-const opened = (part) => (Object.hasOwn(TABS, part) ? part : "history");
+/** One configuration of the history is part of it; null: there is no such section. */
+const opened = (part) => (Object.hasOwn(TABS, part) ? part : /^\d+$/.test(part) ? "history" : null);
 
 function Shown({ page, part, config, look }) {
+  if (opened(part) === null) return html`<p class="card teaches" role="alert">Settings have no section “${part}”.</p>`;
   if (part === "prices") return html`<${Prices} page=${page} config=${config} look=${look} />`;
   if (part === "history") return html`<${Past} page=${page} number=${config.number} />`;
   if (part) return html`<${PastOne} key=${part} page=${page} config=${config} number=${part} look=${look} />`;
