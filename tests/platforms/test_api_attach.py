@@ -129,11 +129,17 @@ async def test_a_stream_that_is_joined_late_is_told_from_its_beginning(served: S
         assert second == await first == "one two three four five six seven eight nine ten eleven"
 
 
+def _silent(text: str) -> dict[str, Any]:
+    """The first who asks for this is not answered, however long it takes to cut them off."""
+    return {"match": text, "fault": "silence"}
+
+
 async def test_answers_outlive_kill_9_and_are_given_once(serve: Serve) -> None:
     """G2, H3, H4: a duplicate after the restart attaches to what is stored or resumed."""
     gateway = serve().start()
     first = await ask(gateway, "told before the kill", message_id="m1", session="s")
-    cut_text = "[latency 1] [text told after the kill]"
+    cut_text = "[text told after the kill]"
+    gateway.model.script(_silent("told after the kill"))
     cut = asyncio.create_task(ask(gateway, cut_text, message_id="m2", session="s"))
     await until(lambda: gateway.asked("told after the kill"))
     gateway.end(signal.SIGKILL)
@@ -163,8 +169,9 @@ async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(serve: Serve)
                 )
             )
 
-        named = say("[latency 1] [text carried over]", **{"X-Holdfast-Message-Id": "carried"})
-        nameless = say("[latency 1] [text told the name]")
+        gateway.model.script(_silent("carried over"), _silent("told the name"))
+        named = say("[text carried over]", **{"X-Holdfast-Message-Id": "carried"})
+        nameless = say("[text told the name]")
         await until(lambda: gateway.asked("carried over") and gateway.asked("told the name"))
         assert await asyncio.to_thread(gateway.end) == 0
         with pytest.raises(openai.InternalServerError, match="X-Holdfast-Message-Id: ") as caught:
@@ -172,6 +179,6 @@ async def test_a_stop_in_the_middle_of_a_turn_carries_clients_over(serve: Serve)
         await asyncio.to_thread(gateway.start)
         assert (await named).choices[0].message.content == "carried over"
     message_id = caught.value.message.rpartition(" ")[2]
-    late = await ask(gateway, "[latency 1] [text told the name]", message_id=message_id)
+    late = await ask(gateway, "[text told the name]", message_id=message_id)
     assert text_of(late) == "told the name"
     assert gateway.ledger()["accepted"] == 2

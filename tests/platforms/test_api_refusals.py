@@ -2,19 +2,20 @@
 
 import asyncio
 import io
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
-from tests.platforms.served import Served
+from tests.platforms.served import Served, until
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"
 HI = [{"role": "user", "content": "hi"}]
 
 
 @pytest.fixture(autouse=True)
-def nothing_accepted(served: Served) -> Iterator[None]:
+async def nothing_accepted(served: Served) -> AsyncIterator[None]:
+    await until(lambda: served.status()["in_flight"] == 0)  # of the tests before
     before = served.ledger()
     yield
     assert served.ledger() == before
