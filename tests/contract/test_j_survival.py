@@ -137,8 +137,9 @@ async def test_a_command_cut_by_the_gateways_death_tells_the_successor_its_true_
 async def test_a_command_that_ended_while_nobody_was_there_is_known(tmp_path, successor):
     """H2: the result was recorded by the runner, not by the gateway."""
     work = """
-    running = asyncio.create_task(bench.run("c", "sleep 0.5; echo done; exit 4", limit=60))
-    await bench.run("look", "true", limit=20)
+    script = "touch began; sleep 0.5; echo done; exit 4"
+    running = asyncio.create_task(bench.run("c", script, limit=60))
+    await bench.run("look", "until [ -e began ]; do sleep 0.02; done", limit=20)
     print("ready", flush=True)
     await running
     """
