@@ -88,6 +88,7 @@ class Pointed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     previous: SessionId | None = None  # the one whose place it took then
     note_owed: bool = False  # it was marked, and no turn of it has been told so
     resume_reason: str | None = None
+    busy_mode: BusyMode | None = None  # what /busy chose for it
 
     @property
     def goes_on(self) -> bool:
@@ -101,7 +102,12 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: bool
     route_session: SessionId | None  # where the route points now; None: a new route
     pointed: Pointed | None = None  # the same, also where it cannot go on there
-    busy_mode: BusyMode | None = None  # what /busy chose for that session
+
+    @property
+    def busy_mode(self) -> BusyMode | None:
+        """What /busy chose for the session that it goes on in."""
+        pointed = self.pointed
+        return pointed.busy_mode if pointed is not None and pointed.goes_on else None
 
 
 class InboxRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -87,7 +87,7 @@ class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
     route: SessionKey
     inbox_ids: tuple[InboxId, ...]
     messages: tuple[Message, ...]
-    prompt: str  # the frozen system prompt; kept if the session has none of its shape yet
+    prompt: str  # the frozen system prompt, kept if the session has none of its shape; "": it has
     prompt_shape: str = ""
     principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
     opening: Opening | None = None  # this turn tells why its session is fresh

@@ -106,7 +106,7 @@ class Agents:
             close=self._close,
             prompt=prompt,
             prompt_shape=shape,
-            prompt_kept=bool(stands),
+            prompt_kept=bool(stands) and row is not None and row.prompt_shape == shape,
             toolbox=toolbox,
             client=outfit.lease(override),
             messages=(record.message for record in records),

@@ -95,7 +95,7 @@ class Beginning:
                 route=rows[0].route,
                 inbox_ids=turn.inbox_ids,
                 messages=_first_messages(agent, rows, opening, recalled, cut),
-                prompt=agent.prompt,
+                prompt="" if agent.prompt_kept else agent.prompt,
                 prompt_shape=agent.prompt_shape,
                 principal=owner_of(rows[0], house.settings.sessions),
                 opening=opening,

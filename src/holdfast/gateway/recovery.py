@@ -170,7 +170,4 @@ class Recovery:
     async def _readmit(self, row: InboxRow) -> None:
         pointed = await self._house.store.pointed(row.route)
         known = pointed.session_id if pointed is not None and pointed.goes_on else None
-        mode = await self._house.store.busy_mode(known) if known else None
-        self._admit(
-            Accepted(row=row, duplicate=False, route_session=known, pointed=pointed, busy_mode=mode)
-        )
+        self._admit(Accepted(row=row, duplicate=False, route_session=known, pointed=pointed))

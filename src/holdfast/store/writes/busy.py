@@ -1,4 +1,4 @@
-"""What /busy chose for a session: kept, cleared, and read when a message is accepted."""
+"""What /busy chose for a session: kept, cleared, and read for whoever asks."""
 
 import apsw
 
@@ -6,9 +6,7 @@ from holdfast.core.ids import SessionId
 from holdfast.core.inbox import BusyMode
 
 
-def mode_of(cursor: apsw.Cursor, session_id: SessionId | None) -> BusyMode | None:
-    if session_id is None:
-        return None
+def mode_of(cursor: apsw.Cursor, session_id: SessionId) -> BusyMode | None:
     found = cursor.execute("SELECT mode FROM busy WHERE session_id = ?", (session_id,)).fetchone()
     return None if found is None else BusyMode(found[0])
 

@@ -10,7 +10,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnI
 from holdfast.core.inbox import ENDS, Accepted, BusyMode, Inbound, InboxEnd, InboxRow, InboxState
 from holdfast.core.source import Author
 from holdfast.store import rows
-from holdfast.store.writes import busy, people_audit, standing
+from holdfast.store.writes import people_audit, standing
 
 
 def accept(
@@ -44,13 +44,7 @@ def accept(
     known = standing.can_go_on(pointed)
     if source.author is Author.OPERATOR:
         people_audit.spoken(cursor, inbound, session_id=known, at=at)
-    return Accepted(
-        row=row,
-        duplicate=False,
-        route_session=known,
-        pointed=pointed,
-        busy_mode=busy.mode_of(cursor, known),
-    )
+    return Accepted(row=row, duplicate=False, route_session=known, pointed=pointed)
 
 
 def _accepted_before(

@@ -4,7 +4,7 @@ import apsw
 
 from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.inbox import Pointed
+from holdfast.core.inbox import BusyMode, Pointed
 from holdfast.core.reset import Opening
 from holdfast.store import rows
 from holdfast.store.writes import sessions
@@ -16,8 +16,9 @@ def pointed(cursor: apsw.Cursor, route: SessionKey) -> Pointed | None:
     """Where a route points, whether or not it can go on there."""
     row = cursor.execute(
         "SELECT s.id, s.active_at, s.suspended, s.ended_at, s.resume_pending, s.auto_reset_told,"
-        " s.auto_reset_reason, s.previous_id, s.note_owed, s.resume_reason"
-        " FROM routes r JOIN sessions s ON s.id = r.session_id WHERE r.key = ?",
+        " s.auto_reset_reason, s.previous_id, s.note_owed, s.resume_reason, b.mode"
+        " FROM routes r JOIN sessions s ON s.id = r.session_id"
+        " LEFT JOIN busy b ON b.session_id = s.id WHERE r.key = ?",
         (route,),
     ).fetchone()
     if row is None:
@@ -32,6 +33,7 @@ def pointed(cursor: apsw.Cursor, route: SessionKey) -> Pointed | None:
         previous=row[7],
         note_owed=bool(row[8]),
         resume_reason=row[9],
+        busy_mode=None if row[10] is None else BusyMode(row[10]),
     )
 
 
