@@ -252,3 +252,37 @@ def test_a_table_within_a_table_is_patched_in_its_place() -> None:
     assert patch_table("", "platforms.telegram", {"token": "env:BOT", "menu": False}) == (
         '[platforms.telegram]\ntoken = "env:BOT"\nmenu = false\n'
     )
+
+
+@pytest.mark.parametrize("password", ["", "correct-horse"])
+def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
+    tmp_path: Path, password: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    ann = Somebody(
+        {
+            "The address of the mailbox": ["bot@example.org"],
+            "Its password": [password],
+            "The address that gives tokens": ["https://example.org/token"],
+            "The id of the app": ["app"],
+            "The secret of the app": [""],
+            "The refresh token": ["r0"],
+            "The scope of tokens": [""],
+            "The IMAP server": ["imap.example.org"],
+            "The SMTP server": ["smtp.example.org"],
+            "Who checks senders": ["mx.example.org"],
+            "Who you are there": ["ann@example.org"],
+        }
+    )
+    install(
+        home, Wish(door="email", account="default", given={}, test=False), person=ann, environ={}
+    )
+    account: Any = load(home, {}).settings.account("email", "default")
+    if password:
+        assert (account.password, account.token_url) == ("env:EMAIL_PASSWORD", "")
+        assert "The refresh token" not in [label for label, _, _ in ann.asked]
+    else:
+        assert (account.password, account.client_id) == ("", "app")
+        assert account.refresh_token == "env:EMAIL_REFRESH_TOKEN"
+        assert read_dotenv(home / ".env").values == {"EMAIL_REFRESH_TOKEN": "r0"}

@@ -32,6 +32,7 @@ ssl_cert = <{dir}/cert.pem
 ssl_key = <{dir}/key.pem
 disable_plaintext_auth = no
 auth_failure_delay = 0
+auth_mechanisms = plain login xoauth2
 default_login_user = nobody
 default_internal_user = nobody
 default_internal_group = nogroup
@@ -41,7 +42,13 @@ mail_location = maildir:{dir}/home/%n/Maildir
 mail_uid = 8
 mail_gid = 8
 passdb {{
+  driver = oauth2
+  mechanisms = xoauth2
+  args = {dir}/oauth2.conf
+}}
+passdb {{
   driver = static
+  mechanisms = plain login
   args = password={password}
 }}
 userdb {{
@@ -84,6 +91,14 @@ protocol lmtp {{
   auth_username_format = %n
 }}
 """
+# Whoever logs in by a token is who the token server of the test says; nobody, where there is none.
+_OAUTH = """
+introspection_mode = post
+introspection_url = http://127.0.0.1:{tokens}/introspect
+username_attribute = username
+active_attribute = active
+active_value = true
+"""
 _SMTPD = """
 listen on 127.0.0.1 port {smtp}
 action "local" lmtp "127.0.0.1:{lmtp}" rcpt-to virtual {{ "@" = "mail" }}
@@ -117,7 +132,7 @@ class PostOffice:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        names = ("imap", "imaps", "lmtp", "smtp")
+        names = ("imap", "imaps", "lmtp", "smtp", "tokens")
         self.ports = dict(zip(names, own_ports(len(names)), strict=True))
         self._numbers = count(1)
 
@@ -132,7 +147,8 @@ class PostOffice:
             running = [subprocess.Popen(each, stdout=errors, stderr=errors) for each in commands]
         try:
             for name, port in self.ports.items():
-                self._await(name, port)
+                if name != "tokens":  # which is the tests' own
+                    self._await(name, port)
             yield self
         finally:
             for process in running:
@@ -193,6 +209,7 @@ class PostOffice:
         facts = {"dir": self.folder, "password": PASSWORD, **self.ports}
         for name, text in (
             ("dovecot.conf", _DOVECOT),
+            ("oauth2.conf", _OAUTH),
             ("smtpd.conf", _SMTPD),
             ("apart.sh", _APART),
         ):

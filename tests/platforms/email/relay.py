@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email import message_from_bytes
@@ -43,11 +43,13 @@ class Relay:
         context: ssl.SSLContext | None = None,
         wrapped: bool = False,
         password: str | None = None,
+        knows: Callable[[str, str], bool] | None = None,
     ) -> None:
         self._upstream = upstream
         self._context = context  # of a secret line: `wrapped` from its first byte, else on demand
         self._wrapped = wrapped
         self.password = password  # None: nobody is asked for one
+        self._knows = knows  # whether somebody has that token
         self.port = 0
         self.faults: list[Fault] = []
         self.taken: list[str] = []  # the names of mails, in the order in which they were said
@@ -84,7 +86,7 @@ class Relay:
         known = b""
         while (line := await ends.reader.readline()).upper().startswith(_GREETINGS):
             if not line.upper().startswith(b"EHLO"):
-                await self._let_in(line, ends.writer)
+                await self._let_in(line, ends)
                 continue
             if not known:
                 ends.back.write(line)
@@ -113,10 +115,15 @@ class Relay:
         """What is said to a greeting, with what we can do ourselves behind its first line."""
         starttls = b"250-STARTTLS\r\n" if self._context and not self._wrapped else b""
         auth = b"250-AUTH PLAIN\r\n" if self.password is not None else b""
+        auth = b"250-AUTH XOAUTH2\r\n" if self._knows is not None else auth
         greeting, end, rest = answer.partition(b"\r\n")
         return greeting + end + starttls + auth + rest
 
-    async def _let_in(self, line: bytes, writer: asyncio.StreamWriter) -> None:
+    async def _let_in(self, line: bytes, ends: _Ends) -> None:
+        writer = ends.writer
+        if self._knows is not None:
+            await self._let_in_by_token(line, ends, self._knows)
+            return
         if line.upper().startswith(b"STARTTLS"):
             writer.write(b"220 2.0.0 Ready to start TLS\r\n")
             assert self._context is not None
@@ -125,6 +132,22 @@ class Relay:
         _, _, password = b64decode(line.split()[2]).split(b"\0")
         known = password.decode() == self.password
         writer.write(b"235 2.7.0 Ok\r\n" if known else b"535 5.7.8 Bad credentials\r\n")
+
+    async def _let_in_by_token(
+        self, line: bytes, ends: _Ends, knows: Callable[[str, str], bool]
+    ) -> None:
+        """https://developers.google.com/workspace/gmail/imap/xoauth2-protocol#smtp_protocol_exchange:
+        `AUTH XOAUTH2` with the user and the token; a token that is not taken is answered with 334
+        and an explanation, which the client answers with an empty line, and then with 535."""
+        said = b64decode(line.split()[2]).decode()
+        user, bearer, *rest = said.split("\1")
+        assert (user[:5], bearer[:12], rest) == ("user=", "auth=Bearer ", ["", ""]), said
+        if knows(user.removeprefix("user="), bearer.removeprefix("auth=Bearer ")):
+            ends.writer.write(b"235 2.7.0 Accepted\r\n")
+            return
+        ends.writer.write(b"334 eyJzdGF0dXMiOiI0MDEiLCJzY2hlbWVzIjoiYmVhcmVyIn0=\r\n")
+        assert await ends.reader.readline() == b"\r\n"
+        ends.writer.write(b"535 5.7.8 Username and Password not accepted\r\n")
 
     def _fault_at(self, line: bytes) -> Fault | None:
         word = line.upper()

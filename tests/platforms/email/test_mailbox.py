@@ -33,6 +33,7 @@ from holdfast.platforms.email import line
 from holdfast.platforms.email.check import check
 from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.guard import Guard
+from holdfast.platforms.email.keys import Key, Password
 from holdfast.platforms.email.mailbox import Mailbox, opened
 from holdfast.platforms.email.platform import EmailPlatform
 from holdfast.platforms.simulated.recorder import RecordingIntake
@@ -281,7 +282,7 @@ async def test_news_that_came_beside_another_answer_is_not_waited_for(box: Box) 
     """G1: a server says once that there is more, and with any answer; a line that idles behind
     that would hear nothing until somebody writes again."""
     await box.gets("one")
-    async with opened(box.settings(), SECRETS["password"], None) as mailbox:
+    async with opened(box.settings(), Password(SECRETS["password"]), None) as mailbox:
         await mailbox.select("INBOX")
         assert await mailbox.since(0) == [1]
         await box.gets("two")
@@ -319,7 +320,7 @@ async def test_a_server_that_says_nothing_by_itself_is_asked(box: Box) -> None:
 
     def enter() -> BaseMailBox:
         made = line.Box(sock, box.settings(), None)
-        line.log_in(made, box.settings(), SECRETS["password"])
+        line.log_in(made, box.settings(), Key(secret=SECRETS["password"]))
         made.client.capabilities = ("IMAP4REV1",)
         return made
 

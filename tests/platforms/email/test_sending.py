@@ -29,6 +29,7 @@ from holdfast.core.errors import (
 from holdfast.core.outbox import SentFile
 from holdfast.platforms.email.composing import compose
 from holdfast.platforms.email.door import Copies, EmailSettings
+from holdfast.platforms.email.keys import Password
 from holdfast.platforms.email.mailbox import opened
 from holdfast.platforms.email.platform import capabilities_of
 from holdfast.platforms.email.sent import Sent
@@ -91,7 +92,7 @@ async def test_doubt_is_settled_in_the_folder_of_sent_mail(office: PostOffice) -
     for source in (kept.source, renamed.replace(b"Delivery: d1", b"Delivery: d2")):
         await asyncio.to_thread(office.keep, source, of=bot)
     sent = Sent(
-        lambda: opened(settings, SECRETS["password"], None),
+        lambda: opened(settings, Password(SECRETS["password"]), None),
         folder="Sent",
         copies=Copies.SERVER,
         sleep=wait,

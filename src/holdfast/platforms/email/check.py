@@ -16,6 +16,6 @@ async def check(opening: Opening[EmailSettings]) -> Known:
             f"the libraries that speak with mail servers are not installed ({error})",
             remedy="pip install 'holdfast[email]'",
         ) from error
-    async with begun(opening, lambda: None):
+    async with begun(opening, lambda: None, keeps=False):
         address = opening.settings.address
     return Known(name=address, at=f"mailto:{address}")

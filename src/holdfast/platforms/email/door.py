@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -39,6 +40,11 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()  # further addresses whose mail comes here
     username: str = ""  # "": the address
     password: str = ""  # a reference
+    token_url: str = ""  # where access tokens are given, in the place of a password
+    client_id: str = ""  # as the provider calls this program
+    client_secret: str = ""  # a reference; "": it has none
+    refresh_token: str = ""  # a reference; "": the program asks in its own name
+    scope: str = ""  # what a token is to be good for; "": what was agreed to
     imap_host: str = ""
     imap_port: Port = 0  # 0: the usual one
     imap_security: Security = Security.TLS
@@ -88,11 +94,7 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
     def _missing(self) -> Iterator[str]:
         if "@" not in self.address:
             yield 'address is missing: the mailbox to be answered from, as "bot@example.org"'
-        if not self.password:
-            yield (
-                'password is missing: write password = "env:EMAIL_PASSWORD" and put it into the '
-                "environment or .env. Many providers want one made for this app alone"
-            )
+        yield from self._keyless()
         for key in ("imap_host", "smtp_host"):
             if not {"imap_host": self.imap_host, "smtp_host": self.smtp_host}[key]:
                 yield f"{key} is missing: your provider's help pages name it"
@@ -101,6 +103,28 @@ class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
                 "authserv_id is missing: anybody can write any From. Set it to the first word of "
                 "the header Authentication-Results that your provider puts on what arrives (as "
                 '"mx.google.com"), or say trust_from = true to believe every From'
+            )
+
+    def _keyless(self) -> Iterator[str]:
+        if not self.password and not self.token_url:
+            yield (
+                'password is missing: write password = "env:EMAIL_PASSWORD" and put it into the '
+                "environment or .env. Many providers want one made for this app alone; where there "
+                "are none any more, as at Microsoft, set token_url"
+            )
+        if not self.token_url:
+            return
+        if self.password:
+            yield "password and token_url are two ways to log in: leave one of them out"
+        url = urlsplit(self.token_url)
+        if url.scheme != "https" and not (url.scheme == "http" and url.hostname in _LOOPBACK):
+            yield "token_url: write the whole address, with https://"
+        if not self.client_id:
+            yield "client_id is missing: the provider shows it where the app is registered"
+        if not (self.refresh_token or self.client_secret):
+            yield (
+                "refresh_token is missing: docs/email.md says how to get one; an app that may read "
+                "the mailbox in its own name has a client_secret instead"
             )
 
     def _unlike_addresses(self) -> Iterator[str]:
@@ -132,6 +156,46 @@ async def _check(opening: Opening[EmailSettings]) -> Known:
     return await check(opening)
 
 
+# Who has said a password is not asked for any of these.
+OAUTH = (
+    Question(
+        key="token_url",
+        label="The address that gives tokens",
+        help="Microsoft: https://login.microsoftonline.com/TENANT/oauth2/v2.0/token; Google: "
+        "https://oauth2.googleapis.com/token. For a password instead, say password=env:NAME.",
+        unless="password",
+    ),
+    Question(
+        key="client_id",
+        label="The id of the app",
+        help="As the provider shows it where the app is registered.",
+        unless="password",
+    ),
+    Question(
+        key="client_secret",
+        label="The secret of the app",
+        help="Empty, where it has none.",
+        variable="EMAIL_CLIENT_SECRET",
+        optional=True,
+        unless="password",
+    ),
+    Question(
+        key="refresh_token",
+        label="The refresh token",
+        help="Empty, where the app may read the mailbox in its own name.",
+        variable="EMAIL_REFRESH_TOKEN",
+        optional=True,
+        unless="password",
+    ),
+    Question(
+        key="scope",
+        label="The scope of tokens",
+        help="In its own name, at Microsoft: https://outlook.office365.com/.default.",
+        optional=True,
+        unless="password",
+    ),
+)
+
 DOOR = Door(
     name="email",
     settings=EmailSettings,
@@ -141,16 +205,19 @@ DOOR = Door(
     guide=(
         "Make a mailbox for the agent alone: it answers every mail there of those whom you allow. "
         "Many providers want a password made for this app (https://myaccount.google.com/"
-        "apppasswords at Gmail)."
+        "apppasswords at Gmail). Microsoft 365 takes none any more: there the agent logs in by "
+        "OAuth, as an app that you register (docs/email.md)."
     ),
     questions=(
         Question(key="address", label="The address of the mailbox", help="As bot@example.org."),
         Question(
             key="password",
             label="Its password",
-            help="One made for this app, where the provider has such.",
+            help="One made for this app, where the provider has such. Empty: OAuth.",
             variable="EMAIL_PASSWORD",
+            optional=True,
         ),
+        *OAUTH,
         Question(key="imap_host", label="The IMAP server", help="As imap.example.org, with TLS."),
         Question(key="smtp_host", label="The SMTP server", help="As smtp.example.org, with TLS."),
         Question(

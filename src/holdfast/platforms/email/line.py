@@ -10,13 +10,22 @@ from imap_tools import BaseMailBox, MailboxLoginError
 from imap_tools.errors import ImapToolsError
 
 from holdfast.core.errors import ConnectError, ConnectRefused, LineLost
-from holdfast.core.secret import Secret
 from holdfast.platforms.email.door import EmailSettings, Security
+from holdfast.platforms.email.keys import Key
 
 PATIENCE = 30.0  # seconds for any one answer
 
 # https://www.rfc-editor.org/rfc/rfc5530: why a login that was right may fail all the same.
 _PASSING = ("[unavailable]", "[limit]", "[inuse]", "[serverbug]", "temporar", "too many")
+
+_NO_PASSWORD = (
+    "check address, username and password; many providers want a password made for this app, and "
+    "IMAP switched on in their settings"
+)
+NO_TOKEN = (
+    "check that the app may read and send the mail of this very mailbox (address, username, "
+    "scope), and that IMAP and SMTP with OAuth are switched on for it at the provider"
+)
 
 BROKEN = (OSError, imaplib.IMAP4.error, ImapToolsError)  # what a call over a line may raise
 
@@ -90,30 +99,47 @@ def hang_up(client: imaplib.IMAP4) -> None:
         client.shutdown()
 
 
-def log_in(box: BaseMailBox, settings: EmailSettings, password: Secret) -> None:
+def log_in(box: BaseMailBox, settings: EmailSettings, key: Key) -> None:
     name = settings.username or settings.address
     try:
-        if name.isascii() and password.reveal().isascii():
-            box.login(name, password.reveal(), initial_folder=None)
+        if key.is_token:
+            _say_token(box.client, name, key)
+        elif name.isascii() and key.secret.reveal().isascii():
+            box.login(name, key.secret.reveal(), initial_folder=None)
         else:
-            box.login_utf8(name, password.reveal(), initial_folder=None)
+            box.login_utf8(name, key.secret.reveal(), initial_folder=None)
     except (MailboxLoginError, imaplib.IMAP4.error) as error:
         if isinstance(error, imaplib.IMAP4.abort):
             raise
-        raise _turned_away(name, error, settings) from error
+        raise _turned_away(name, error, settings, key) from error
     _, data = box.client.capability()  # a server says more to whom it knows
     box.client.capabilities = tuple(data[0].decode("ascii", "replace").upper().split())
 
 
-def _turned_away(name: str, error: Exception, settings: EmailSettings) -> ConnectError:
+def _say_token(client: imaplib.IMAP4, name: str, key: Key) -> None:
+    """https://developers.google.com/workspace/gmail/imap/xoauth2-protocol: a server that does not
+    take it says why before it says no, and waits for an empty answer to that."""
+    said: list[bytes] = []
+
+    def answer(challenge: bytes) -> bytes:
+        said.append(challenge)
+        token = f"user={name}\1auth=Bearer {key.secret.reveal()}\1\1"
+        return token.encode() if len(said) == 1 else b""
+
+    try:
+        client.authenticate("XOAUTH2", answer)
+    except imaplib.IMAP4.error as error:
+        why = b" ".join(said[1:]).decode("utf-8", "replace")
+        if isinstance(error, imaplib.IMAP4.abort) or not why:
+            raise
+        raise imaplib.IMAP4.error(f"{error} {why}") from error
+
+
+def _turned_away(name: str, error: Exception, settings: EmailSettings, key: Key) -> ConnectError:
     told = f"{settings.imap_host} does not let {name} in: {error}"
     if any(word in told.lower() for word in _PASSING):
         return LineLost(told)
-    return ConnectRefused(
-        told,
-        remedy="check address, username and password; many providers want a password made for "
-        "this app, and IMAP switched on in their settings",
-    )
+    return ConnectRefused(told, remedy=NO_TOKEN if key.is_token else _NO_PASSWORD)
 
 
 def trusted(settings: EmailSettings) -> ssl.SSLContext | None:

@@ -17,9 +17,9 @@ import msgspec
 from imap_tools import BaseMailBox, MailboxFolderSelectError
 
 from holdfast.core.errors import ConnectRefused, LineLost
-from holdfast.core.secret import Secret
 from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.idling import begin_idle, end_idle, looked_for
+from holdfast.platforms.email.keys import Keys
 from holdfast.platforms.email.line import BROKEN, Box, hang_up, log_in, reached
 
 _WITHOUT_IDLE = 60.0  # seconds between two looks at a server that says nothing by itself
@@ -176,17 +176,18 @@ class Mailbox:
 @asynccontextmanager
 async def opened(
     settings: EmailSettings,
-    password: Secret,
+    keys: Keys,
     context: ssl.SSLContext | None,
     alive: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Mailbox]:
     """Logged in, and nothing selected. Raises a `ConnectError`."""
+    key = await keys.key()
     sock = await reached(settings.imap_host, settings.port_of_imap())
 
     def enter() -> BaseMailBox:
         box = Box(sock, settings, context)
         try:
-            log_in(box, settings, password)
+            log_in(box, settings, key)
         except BaseException:
             hang_up(box.client)
             raise
@@ -199,6 +200,10 @@ async def opened(
             box = await asyncio.to_thread(enter)
         except BROKEN as error:
             raise LineLost(f"{settings.imap_host}: {_told(error)}") from error
+        except ConnectRefused as error:
+            if keys.refused(key):
+                raise
+            raise LineLost(str(error)) from error
         except asyncio.CancelledError:
             _end(line)
             raise

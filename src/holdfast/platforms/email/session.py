@@ -16,9 +16,11 @@ from holdfast.platforms.email.broken import Broken
 from holdfast.platforms.email.composing import compose
 from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.guard import Guard
+from holdfast.platforms.email.keys import Keys, Password
 from holdfast.platforms.email.line import trusted
 from holdfast.platforms.email.mailbox import Mailbox, opened
 from holdfast.platforms.email.names import digest, name_of
+from holdfast.platforms.email.oauth import Tokens
 from holdfast.platforms.email.reading import PLATFORM, Reader, domain_of
 from holdfast.platforms.email.receiving import Receiving
 from holdfast.platforms.email.record import Mark, Record
@@ -135,23 +137,32 @@ class Session:
 
 @asynccontextmanager
 async def begun(
-    opening: Opening[EmailSettings], alive: Callable[[], None]
+    opening: Opening[EmailSettings], alive: Callable[[], None], *, keeps: bool = True
 ) -> AsyncIterator[Session]:
     """Both servers have let us in. Raises a `ConnectError`."""
-    settings, password = opening.settings, opening.secrets["password"]
+    settings = opening.settings
     context = await asyncio.to_thread(trusted, settings)
+    keys = keys_of(opening, context, keeps=keeps)
 
     def open_box() -> AbstractAsyncContextManager[Mailbox]:
-        return opened(settings, password, context)
+        return opened(settings, keys, context)
 
-    async with opened(settings, password, context, alive) as box:
-        submitting = await _greeted(opening, context)
+    async with opened(settings, keys, context, alive) as box:
+        submitting = await _greeted(opening, Submitting(settings, keys, context))
         sent = await Sent.of(box, open_box, copies=settings.copies)
         yield Session(opening, box, sent=sent, submitting=submitting)
 
 
-async def _greeted(opening: Opening[EmailSettings], context: ssl.SSLContext | None) -> Submitting:
-    submitting = Submitting(opening.settings, opening.secrets["password"], context)
+def keys_of(
+    opening: Opening[EmailSettings], context: ssl.SSLContext | None, *, keeps: bool
+) -> Keys:
+    """`keeps`: a refresh token that follows another is kept."""
+    if not opening.settings.token_url:
+        return Password(opening.secrets["password"])
+    return Tokens(opening, context, file=opening.folder / "tokens.json" if keeps else None)
+
+
+async def _greeted(opening: Opening[EmailSettings], submitting: Submitting) -> Submitting:
     try:
         await submitting.greet()
     except NotLetIn as error:
@@ -162,6 +173,8 @@ async def _greeted(opening: Opening[EmailSettings], context: ssl.SSLContext | No
 
 
 def turned_away(error: NotLetIn, account: str) -> ConnectRefused:
+    if error.remedy:
+        return ConnectRefused(str(error), remedy=error.remedy)
     return ConnectRefused(
         f"{error}: the password is not taken",
         remedy=f"set {table_of(PLATFORM, account)}.password; where the server knows this machine "

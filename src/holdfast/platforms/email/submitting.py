@@ -11,9 +11,18 @@ from aiosmtplib import (
     SMTPResponseException,
 )
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
-from holdfast.core.secret import Secret
+from holdfast.core.errors import (
+    ConnectError,
+    ConnectRefused,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    SendError,
+    Throttled,
+)
 from holdfast.platforms.email.door import EmailSettings, Security
+from holdfast.platforms.email.keys import Key, Keys
+from holdfast.platforms.email.line import NO_TOKEN
 from holdfast.platforms.email.reading import domain_of
 
 _PATIENCE = 30.0  # seconds for any one answer,
@@ -24,17 +33,20 @@ _PROGRAM_ERRORS = (SMTPException, OSError)
 
 
 class NotLetIn(NotConnected):
-    """The password is not taken: nothing will be sent until somebody has mended that."""
+    """The password is not taken, or there is no token: nothing will be sent until somebody has
+    mended that. `remedy`: how, where it is known."""
+
+    def __init__(self, told: str, *, remedy: str = "") -> None:
+        super().__init__(told)
+        self.remedy = remedy
 
 
 class Submitting:
     """Keeps nothing: each mail has a connection of its own, for they are few."""
 
-    def __init__(
-        self, settings: EmailSettings, password: Secret, context: ssl.SSLContext | None
-    ) -> None:
+    def __init__(self, settings: EmailSettings, keys: Keys, context: ssl.SSLContext | None) -> None:
         self._settings = settings
-        self._password = password
+        self._keys = keys
         self._context = context
 
     async def greet(self) -> None:
@@ -74,33 +86,51 @@ class Submitting:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[SMTP]:
-        smtp = self._client()
+        key = await self._key()
+        smtp = self._client(key)
         try:
-            await self._enter(smtp)
+            await self._enter(smtp, key)
             yield smtp
             with suppress(*_PROGRAM_ERRORS):  # it is said and taken: a goodbye changes nothing
                 await smtp.quit(timeout=_PATIENCE)
         finally:
             smtp.close()
 
-    async def _enter(self, smtp: SMTP) -> None:
+    async def _key(self) -> Key | None:
+        if not self._settings.smtp_login:
+            return None
+        try:
+            return await self._keys.key()
+        except ConnectRefused as error:
+            raise NotLetIn(str(error), remedy=error.remedy) from error
+        except ConnectError as error:
+            raise NotConnected(str(error)) from error
+
+    async def _enter(self, smtp: SMTP, key: Key | None) -> None:
         host = self._settings.smtp_host
         try:
             await smtp.connect()
         except SMTPAuthenticationError as error:
-            kind = NotLetIn if error.code >= _REFUSED else NotConnected
-            raise kind(f"{host}: {error.message}") from error
+            told = f"{host}: {error.message}"
+            if error.code < _REFUSED or key is None or not self._keys.refused(key):
+                raise NotConnected(told) from error
+            raise NotLetIn(told, remedy=NO_TOKEN if key.is_token else "") from error
         except (*_PROGRAM_ERRORS, ValueError) as error:
             raise NotConnected(f"{host}: {error}") from error
 
-    def _client(self) -> SMTP:
+    def _client(self, key: Key | None) -> SMTP:
         settings = self._settings
-        known = settings.smtp_login
+
+        async def token() -> str:
+            return "" if key is None else key.secret.reveal()
+
+        by_token = key is not None and key.is_token
         return SMTP(
             hostname=settings.smtp_host,
             port=settings.port_of_smtp(),
-            username=(settings.username or settings.address) if known else None,
-            password=self._password.reveal() if known else None,
+            username=(settings.username or settings.address) if key is not None else None,
+            password=None if key is None or by_token else key.secret.reveal(),
+            oauth_token_generator=token if by_token else None,
             local_hostname=domain_of(settings.address),
             timeout=_PATIENCE,
             use_tls=settings.smtp_security is Security.TLS,
