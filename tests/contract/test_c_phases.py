@@ -51,7 +51,7 @@ async def test_the_phases_have_their_names_and_their_order(world: World, kind: S
     """C1: one list, whatever the reason."""
     assert [phase.name for phase in phases_of(world, kind)] == NAMES
     await leave(world, kind)
-    ran = world.states[world.states.index("running") + 1 :]
+    ran = world.states[world.states.index("connecting") + 1 :]
     assert [state for state in ran if state in NAMES] == NAMES
     await world.start()
 

@@ -38,7 +38,7 @@ async def test_a_phase_that_fails_or_hangs_skips_no_other() -> None:
 async def test_the_phases_of_a_stop_have_a_fixed_order(world: World) -> None:
     """C1, C4: intake closes before turns are cut, tools die before the platforms disconnect."""
     await world.stop()
-    phases = world.states[world.states.index("running") + 1 :]
+    phases = world.states[world.states.index("connecting") + 1 :]
     order = ["close intake", "interrupt", "kill tools", "empty the cache", "disconnect platforms"]
     assert [phase for phase in phases if phase in order] == order
     assert world.runners.all_ended == 1

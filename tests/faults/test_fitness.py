@@ -13,7 +13,7 @@ from holdfast.store.schema import migrations
 from holdfast.store.sqlite import SqliteStore
 
 SOURCE = str(Path(holdfast.__file__).parents[1])
-HANGS = 'for last; do :; done; echo $$ > "$last"; exec sleep 600'
+HANGS = (sys.executable, "-c", "import time; time.sleep(600)")
 
 
 @pytest.fixture
@@ -78,16 +78,21 @@ async def test_a_successor_that_cannot_even_say_so_is_quoted(home: Path) -> None
 async def test_a_successor_that_does_not_answer_is_given_up_and_ended(
     home: Path, tmp_path: Path
 ) -> None:
-    told = tmp_path / "pid"
+    name = str(tmp_path / "the one that hangs")
     with pytest.raises(RestartRefused, match="could not say within 1 s"):
-        await successor.check(
-            home,
-            environ=environ(home),
-            command=("sh", "-c", HANGS),
-            options=(str(told),),
-            within=1,
-        )
-    assert not Path(f"/proc/{told.read_text().strip()}").exists()
+        await successor.check(home, environ=environ(home), command=HANGS, options=(name,), within=1)
+    assert not running(name)
+
+
+def running(argument: str) -> list[str]:
+    """The processes that were started with it: known from their first instant on."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [each.parent.name] if argument in each.read_text() else []
+        except OSError:
+            continue  # it has ended since
+    return found
 
 
 def test_a_successor_gets_the_environment_without_what_was_meant_for_us_alone() -> None:

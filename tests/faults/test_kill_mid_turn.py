@@ -5,7 +5,7 @@ import re
 
 import pytest
 from tests.faults.conftest import Worlds
-from tests.faults.laws import Books, check_laws, effect, plain
+from tests.faults.laws import Books, check_laws, plain
 from tests.faults.world import World
 
 from holdfast.core.crash import CrashPoint
@@ -21,14 +21,19 @@ def notes(books: Books) -> list[NoteMessage]:
     return [m for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
 
 
+def let_go(world: World) -> None:
+    """The command that waits in the only workspace there is goes on."""
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+
+
 async def test_a_turn_killed_while_the_model_speaks_is_answered_by_itself(world: World) -> None:
     """H1, H3, F6: the step that was not committed is asked for again, under one note."""
     await world.start()
     # Slow for the first who asks; whoever asks again is answered at once.
     world.model.script({"match": "slowly", "delay": 0.5, "text": "never heard to its end" * 9})
     await world.people.say("speak slowly [text all of it]")
-    await world.until(lambda: world.model.requests(last=1)["count"] == 1)
-    await asyncio.sleep(0.3)
+    await world.at_work()
     await world.kill()
     await world.start()
     books = await check_laws(world)
@@ -49,8 +54,7 @@ async def test_a_command_that_runs_on_while_the_gateway_is_dead_is_attached_to(
     await world.until(lambda: world.effects() == ["began"])
     await world.kill()
     await world.start()
-    [workspace] = world.paths.workspaces.iterdir()
-    (workspace / "go").touch()
+    let_go(world)
     books = await check_laws(world)
     assert world.effects() == ["began", "ended"]
     [result] = results(books)
@@ -68,8 +72,7 @@ async def test_a_command_that_ended_while_the_gateway_was_dead_reports_its_true_
     await world.people.say(f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]')
     await world.until(lambda: world.effects() == ["began"])
     await world.kill()
-    [workspace] = world.paths.workspaces.iterdir()
-    (workspace / "go").touch()
+    let_go(world)
     await world.until(lambda: world.effects() == ["began", "ended"])
     await asyncio.sleep(0.2)
     await world.start()
@@ -102,7 +105,7 @@ async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_ord
 ) -> None:
     """G4, H5: the queue survives; its messages wait for the resumed turn, and are answered."""
     await world.start()
-    command = "echo a >> effects.log; sleep 1"
+    command = "echo a >> effects.log; until test -e go; do sleep 0.05; done"
     await world.people.say(f'a [tool terminal {{"command": "{command}"}}] [then] [text first]')
     await world.until(lambda: world.effects() == ["a"])
     for name in ("b", "c"):
@@ -112,6 +115,7 @@ async def test_messages_queued_behind_a_killed_turn_are_answered_after_it_in_ord
         await asyncio.sleep(0.02)
     await world.kill()
     await world.start()
+    let_go(world)
     books = await check_laws(world)
     home = [s.outgoing.text for s in books.ledger.sent if s.outgoing.chat_id == "home"]
     assert home[0] == "first"
@@ -147,11 +151,14 @@ async def test_an_answer_committed_and_not_yet_sent_goes_out_unmarked(world: Wor
 async def test_a_kill_while_the_platform_is_away_loses_no_answer(world: World) -> None:
     """G1, H3, I2: the answer waits for its platform, over a kill and a start without it."""
     await world.start()
-    await world.people.say(effect("a"))
+    command = "echo a >> effects.log; until test -e go; do sleep 0.05; done"
+    text = f'do a [tool terminal {{"command": "{command}"}}] [then] [text answer to a]'
+    await world.people.say(text)
     await world.until(lambda: world.effects() == ["a"])
     await world.people.set_faults(Faults(disconnected=True))
     await world.kill()
     await world.start()
+    let_go(world)
     while (await world.status())["ledger"]["answered"] == 0:
         await asyncio.sleep(0.05)
     await world.kill()
@@ -169,7 +176,7 @@ async def test_the_successor_goes_on_although_the_next_message_interrupts_it(
     async with worlds(busy_mode="interrupt") as world:
         await world.start()
         await world.people.say("a [latency 30] [text too late]")
-        await world.until(lambda: world.model.requests(last=1)["count"] == 1)
+        await world.at_work()
         await world.kill()
         await world.people.say(plain("b"))
         await world.start()

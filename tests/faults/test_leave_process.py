@@ -37,13 +37,6 @@ async def leaves(world: World, by: signal.Signals) -> None:
     await world.ends(exits.GATEWAY_SERVICE_RESTART_EXIT_CODE if restarts else exits.OK)
 
 
-async def runs(world: World, requests: int) -> None:
-    """Until the model was asked so often, and the turn is in the log."""
-    await world.until(lambda: world.model.requests(last=1)["count"] >= requests)
-    while (await world.status())["ledger"]["running"] != 1:
-        await asyncio.sleep(0.02)
-
-
 def notes(books: Books) -> list[str]:
     return [m.text for ms in books.transcripts.values() for m in ms if isinstance(m, NoteMessage)]
 
@@ -94,7 +87,7 @@ async def test_a_process_killed_between_the_mark_and_the_cut_is_told_of_once(
     await world.start(CrashPoint.TURN_MARKED)
     world.model.script({"match": "slowly", "latency": 60, "text": "never heard"})
     await world.people.say("speak slowly [text all of it]")
-    await runs(world, 1)
+    await world.at_work()
     assert world._gateway is not None
     world._gateway.send_signal(by)
     await world.dies()
@@ -116,7 +109,7 @@ async def test_a_turn_cut_by_three_lives_in_a_row_is_given_up(
     await world.start()
     await world.people.say(THINKS)
     for life, by in enumerate(signals, 1):
-        await runs(world, life)
+        await world.at_work(life)
         if life == 3:
             await world.people.say(plain("waiting"))
             while (await world.status())["ledger"]["queued"] != 1:

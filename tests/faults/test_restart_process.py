@@ -183,6 +183,10 @@ def test_the_supervisor_hears_that_it_is_ready_turns_and_stops(lone: Lone) -> No
         assert lone.process is not None
         assert f"MAINPID={lone.process.pid}" in ear.heard
         assert ear.heard.index("STATUS=opening the store") < ear.heard.index("READY=1")
+        before = ear.heard[: ear.heard.index("READY=1")]
+        told = [each for each in before if each.startswith("STATUS=")]
+        assert told[-2:] == ["STATUS=telling who waits", "STATUS=running"]
+        assert told.count("STATUS=running") == 1, "it said so before it took messages"
         assert "STOPPING=1" not in ear.heard
         lone.tell()
         lone.until(lambda: "STATUS=leaving (signal): drain" in ear.heard)

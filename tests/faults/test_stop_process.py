@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 from tests.faults.lone import Lone
+from tests.looking import looking_into
 
 from holdfast.config import load
 from holdfast.core.stopping import AskedBy, StopKind, StopRow
@@ -72,11 +72,8 @@ def lone(lones: Lones) -> Lone:
 
 def stops(lone: Lone) -> list[StopRow]:
     """The ends of this home's processes, the last first."""
-    db = apsw.Connection(str(lone.paths.db), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        return stopping.last(db.cursor(), 50)
-    finally:
-        db.close()
+    with looking_into(lone.paths.db) as db:
+        return stopping.last(db, 50)
 
 
 def test_the_phases_come_in_their_order_and_a_signal_is_a_reason(lone: Lone) -> None:

@@ -191,10 +191,16 @@ async def test_a_log_that_cannot_be_folded_in_stops_nobody(
     disk: Disk, tmp_path: Path, caplog: pytest.LogCaptureFixture, fault: str, says: str
 ) -> None:
     """K2: a checkpoint that fails is told to the operator, and tried again later."""
-    async with SqliteStore(tmp_path / "state.db", vfs=disk.name) as store:
+    armed: list[str] = []
+
+    def crash(point: CrashPoint) -> None:
+        if point is CrashPoint.AFTER_COMMIT and armed:  # before the writer is idle, and folds
+            disk.fault = armed.pop()
+
+    async with SqliteStore(tmp_path / "state.db", vfs=disk.name, crash=crash) as store:
+        armed.append(fault)
         await store.set_meta("big", "x" * 5_000_000)
-        disk.fault = fault
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while "could not be folded" not in caplog.text:
                 await asyncio.sleep(0.01)
         disk.fault = ""

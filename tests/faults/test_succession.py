@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -51,18 +52,21 @@ def listener_inode(port: int) -> str:
 
 
 def open_files(pid: int) -> set[str]:
+    """Nothing where it has ended: a command that waits begins one `sleep` after the other."""
     folder = Path(f"/proc/{pid}/fd")
     found = set()
-    for each in os.listdir(folder):
-        try:
-            found.add(os.readlink(folder / each))
-        except FileNotFoundError:
-            continue  # closed meanwhile
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for each in os.listdir(folder):
+            with suppress(FileNotFoundError):  # closed meanwhile
+                found.add(os.readlink(folder / each))
     return found
 
 
 def tree_of(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # it has ended since it was named
     return [pid, *(each for child in children for each in tree_of(int(child)))]
 
 

@@ -63,7 +63,7 @@ async def test_a_restart_is_told_to_whom_it_concerns_once(worlds: Worlds) -> Non
         slowly = {"match": "slowly", "delay": 0.2, "text": "word " * 500}
         world.model.script(slowly, {"match": "slowly", "text": "there it is"})
         await world.people.say("slowly", chat="work")
-        await world.until(lambda: world.model.requests()["count"] > 0)
+        await world.at_work()
         await restart_by_hand(world)
         first = told(await heard(world, 4))
         working = [text for chat, text, _ in first if chat == "work"]

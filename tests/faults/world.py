@@ -187,6 +187,14 @@ class World:
             )
             return found.fetchone() is not None
 
+    async def at_work(self, requests: int = 1) -> None:
+        """Until the model was asked so often, and its turn is in the store: it may be asked a
+        moment before that, and who is killed then has begun nothing."""
+        await self.until(lambda: self.model.requests(last=1)["count"] >= requests)
+        async with asyncio.timeout(SETTLES_WITHIN):
+            while (await self.status())["ledger"]["running"] != 1:
+                await asyncio.sleep(0.02)
+
     async def until(self, fact: Callable[[], bool], *, within: float = 30.0) -> None:
         """Until a fact about the world, a plain function, holds."""
         async with asyncio.timeout(within):

@@ -282,8 +282,9 @@ class Gateway:
         return None if failure is None else Broken(failure)
 
     async def start(self) -> None:
-        """Returns when it has recovered and takes messages. May be cancelled anywhere, and is by a
-        stop: its phases end what was begun, and skip what was not."""
+        """Returns when it has recovered and takes messages; that it runs is said by who has more
+        to open. May be cancelled anywhere, and is by a stop: its phases end what was begun, and
+        skip what was not."""
         self._starting = asyncio.create_task(self._start(), name="start")
         await self._starting
 
@@ -316,7 +317,6 @@ class Gateway:
         await self.accounts.open()
         self._household.stay(self.expiry.run(), name="expiry")
         self._household.stay(self.scheduler.run(), name="scheduler")
-        self._parts.progress("running")
 
     async def stop(
         self, order: StopOrder | None = None, *, hurried: asyncio.Event | None = None

@@ -10,6 +10,7 @@ from enum import StrEnum
 from holdfast.core.errors import HoldfastError
 
 _FOREVER = 86_400
+_A_MOMENT = 0.05
 
 
 class How(StrEnum):
@@ -58,6 +59,12 @@ def stall_at(order: str) -> Stall:
     return Stall(phases, patience=patience)
 
 
+def _block() -> None:
+    """In short sleeps: a signal that comes as one begins would be slept through to its end."""
+    while True:
+        time.sleep(_A_MOMENT)
+
+
 def _freeze() -> None:
     import ctypes  # noqa: PLC0415 - for these tests alone
 
@@ -65,7 +72,7 @@ def _freeze() -> None:
 
 
 _AT_ONCE: dict[How | None, Callable[[], object]] = {
-    How.BLOCK: lambda: time.sleep(_FOREVER),
+    How.BLOCK: _block,
     How.FREEZE: _freeze,
     How.TERM: lambda: os.kill(os.getpid(), signal.SIGTERM),
 }
