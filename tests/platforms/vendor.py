@@ -31,6 +31,17 @@ class Vendor:
         self._process.terminate()
         self._process.communicate(timeout=_PATIENCE)
 
+    @property
+    def settings(self) -> str:
+        """The table of holdfast.toml that leads here; more of its keys may follow."""
+        return f'[platforms.simulated]\nbase_url = "{self.base_url}"\n'
+
+    def have(self, **faults: Any) -> None:
+        """These faults from now on, and no others."""
+        body = json.dumps({"faults": faults}).encode()
+        with urlopen(f"{self.base_url}/faults", body, timeout=_PATIENCE):
+            pass
+
     def say(self, text: str, *, user: str, **more: Any) -> None:
         """Somebody writes to the bot in a chat of two, unless it is said otherwise."""
         body = {"chat": user, "user": user, "text": text, **more}

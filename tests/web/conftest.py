@@ -1,19 +1,23 @@
 """A real browser on a real gateway; what a page must never do fails whichever test saw it."""
 
 import asyncio
+import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.platforms.served import Served
+from tests.platforms.vendor import Vendor
 from tests.ports import own_port
 from tests.web.visitor import Visitor
 
 from holdfast.models.misbehaving.process import ModelProcess
 
 CHROMIUM = "/usr/bin/chromium"
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 OPTIONS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -39,9 +43,26 @@ def one_chromium() -> Iterator[tuple[Any, asyncio.AbstractEventLoop]]:
 
 
 @pytest.fixture(scope="module")
-def chromium(one_chromium: tuple[Any, asyncio.AbstractEventLoop]) -> Iterator[Any]:
+def vendor() -> Iterator[Vendor]:
+    """A pretend chat service, for a file that wants one."""
+    with Vendor() as vendor:
+        yield vendor
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the gateway of a file is at home. A file that wants settings or a past there puts
+    them in by a fixture of this name."""
+    home = tmp_path_factory.mktemp("page") / "home"
+    home.mkdir(mode=0o700)
+    return home
+
+
+@pytest.fixture(scope="module")
+def chromium(home: Path, one_chromium: tuple[Any, asyncio.AbstractEventLoop]) -> Iterator[Any]:
     """The browser, for a file that needs one: between its calls playwright's loop passes for one
-    that runs in this thread, and files without a browser want a loop of their own."""
+    that runs in this thread, and files without a browser want a loop of their own. So does a past
+    that is written into a home, which is why that comes first."""
     browser, loop = one_chromium
     asyncio._set_running_loop(loop)
     yield browser
@@ -62,11 +83,9 @@ def model(one_model: ModelProcess) -> ModelProcess:
 
 
 @pytest.fixture(scope="module")
-def gateway(
-    chromium: Any, tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
-) -> Iterator[Served]:
+def gateway(chromium: Any, home: Path, model: ModelProcess) -> Iterator[Served]:
     """One gateway for the tests of a file; each has chats of its own."""
-    with _served(tmp_path_factory.mktemp("page") / "home", model) as served:
+    with serving(home, model) as served:
         yield served
 
 
@@ -74,29 +93,34 @@ def gateway(
 def demo_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
     """A gateway as a newcomer meets it: nothing set up, a demo answers."""
     demo = {"HOLDFAST_MODEL_PROVIDER": "demo", "HOLDFAST_MODEL_NAME": ""}
-    with _served(tmp_path / "home", model, HOLDFAST_MODEL_BASE_URL="", **demo) as served:
+    with serving(tmp_path / "home", model, HOLDFAST_MODEL_BASE_URL="", **demo) as served:
         yield served
 
 
 @pytest.fixture
 def lone_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator[Served]:
     """A gateway for a test that kills it. It keeps its port: the page knows no other."""
-    with _served(tmp_path / "home", model) as served:
+    with serving(tmp_path / "home", model) as served:
         yield served
 
 
-class _served:
+@contextmanager
+def serving(home: Path, model: ModelProcess, **variables: str) -> Iterator[Served]:
     """A gateway on a port that is its own for good, for as long as the context is open."""
+    served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=str(own_port()), **variables)
+    try:
+        yield served.start()
+    finally:
+        served.end()
 
-    def __init__(self, home: Path, model: ModelProcess, **variables: str) -> None:
-        port = str(own_port())
-        self._served = Served(home, model=model, HOLDFAST_GATEWAY_PORT=port, **variables)
 
-    def __enter__(self) -> Served:
-        return self._served.start()
-
-    def __exit__(self, *exc: object) -> None:
-        self._served.end()
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    """Where pictures go: a run of the tests leaves those of the documentation alone."""
+    if os.environ.get("HOLDFAST_PICTURES") != "1":
+        return tmp_path
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    return PICTURES
 
 
 Visit = Callable[..., Visitor]

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,16 @@ import pytest
 from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
 from tests.web import test_roles
-from tests.web.conftest import Visit, _served
+from tests.web.conftest import Visit
 from tests.web.test_access import DESKTOP, PHONE, serious
-from tests.web.test_pictures import VIEWS, album, take
+from tests.web.test_pictures import VIEWS, take
 from tests.web.visitor import Visitor
 
 from holdfast.core.minute import MINUTE, Minute, Spread
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
 from holdfast.core.turn import Usage
-from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service.paths import Paths
 from holdfast.store.sqlite import SqliteStore
-
-__all__ = ["album"]
 
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3), ("failed", 2)]
@@ -75,28 +71,10 @@ async def lived(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def vendor() -> Iterator[Vendor]:
-    with Vendor() as vendor:
-        yield vendor
-
-
-@pytest.fixture(scope="module")
-def gateway(
-    tmp_path_factory: pytest.TempPathFactory, model: ModelProcess, vendor: Vendor
-) -> Iterator[Served]:
-    home = tmp_path_factory.mktemp("board") / "home"
-    home.mkdir(mode=0o700)
-    (home / "holdfast.toml").write_text(PRICES)
+def home(home: Path, vendor: Vendor) -> Path:
+    (home / "holdfast.toml").write_text(PRICES + vendor.settings)
     asyncio.run(lived(home))
-    where = {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": vendor.base_url}
-    with _served(home, model, **where) as served:
-        yield served
-
-
-# After the gateway: while playwright is there, an event loop of its own runs in this thread.
-@pytest.fixture(scope="module")
-def chromium(gateway: Served, chromium: Any) -> Any:
-    return chromium
+    return home
 
 
 def show(visitor: Visitor, view: str) -> None:

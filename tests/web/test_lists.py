@@ -5,7 +5,6 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,17 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
-from tests.web.conftest import Visit, _served
+from tests.web.conftest import Visit
 from tests.web.test_access import DESKTOP, PHONE, serious
-from tests.web.test_pictures import FLAT, album, take
+from tests.web.test_pictures import FLAT, take
 from tests.web.visitor import Visitor
 
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.models.misbehaving.process import ModelProcess
 from holdfast.service.paths import Paths
 from holdfast.store.sqlite import SqliteStore
-
-__all__ = ["album"]
 
 RESTARTS = 25  # more than one page
 LINES = 4_500  # more than the page holds
@@ -43,27 +39,10 @@ async def lived(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def vendor() -> Iterator[Vendor]:
-    with Vendor() as vendor:
-        yield vendor
-
-
-@pytest.fixture(scope="module")
-def gateway(
-    tmp_path_factory: pytest.TempPathFactory, model: ModelProcess, vendor: Vendor
-) -> Iterator[Served]:
-    home = tmp_path_factory.mktemp("lists") / "home"
-    home.mkdir(mode=0o700)
+def home(home: Path, vendor: Vendor) -> Path:
+    (home / "holdfast.toml").write_text(vendor.settings)
     asyncio.run(lived(home))
-    where = {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": vendor.base_url}
-    with _served(home, model, **where) as served:
-        yield served
-
-
-# After the gateway: while playwright is there, an event loop of its own runs in this thread.
-@pytest.fixture(scope="module")
-def chromium(gateway: Served, chromium: Any) -> Any:
-    return chromium
+    return home
 
 
 def show(visitor: Visitor, view: str) -> Any:
@@ -72,12 +51,6 @@ def show(visitor: Visitor, view: str) -> Any:
     visitor.page.locator(".views > *").first.wait_for()
     visitor.page.locator(".views .quiet-text", has_text="Loading").first.wait_for(state="detached")
     return visitor.page
-
-
-def set_faults(vendor: Vendor, **faults: Any) -> None:
-    body = json.dumps({"faults": faults}).encode()
-    with urllib.request.urlopen(f"{vendor.base_url}/faults", data=body) as answer:
-        assert answer.status == 200
 
 
 def send(visitor: Visitor, text: str, state: str) -> None:
@@ -97,11 +70,11 @@ def test_what_did_not_arrive_is_told_with_a_remedy_and_sent_again(
 ) -> None:
     """I2: one that may have arrived is asked about first, and goes out with its mark."""
     visitor = visit(gateway, **FLAT)
-    set_faults(vendor, refusals=1)
+    vendor.have(refusals=1)
     send(visitor, "refused words", "failed")
-    set_faults(vendor, lost_receipts=2)
+    vendor.have(lost_receipts=2)
     send(visitor, "words in doubt", "unknown")
-    set_faults(vendor)
+    vendor.have()
     page = show(visitor, "overview")
     owed = page.locator(".figures").filter(has=page.get_by_role("link", name="1 unknown"))
     owed.get_by_role("link", name="1 failed").click()

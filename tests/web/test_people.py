@@ -1,29 +1,17 @@
 """Who is let in, on the page: by the code that they tell; denied, and sent away again."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
 from tests.web.conftest import Visit
 
-from holdfast.models.misbehaving.process import ModelProcess
 
-
-@pytest.fixture
-def vendor() -> Iterator[Vendor]:
-    with Vendor() as vendor:
-        yield vendor
-
-
-@pytest.fixture
-def gateway(chromium: Any, tmp_path: Path, model: ModelProcess, vendor: Vendor) -> Iterator[Served]:
-    where = {"HOLDFAST_PLATFORMS_SIMULATED_BASE_URL": vendor.base_url}
-    served = Served(tmp_path / "home", model=model, **where).start()
-    yield served
-    served.end()
+@pytest.fixture(scope="module")
+def home(home: Path, vendor: Vendor) -> Path:
+    (home / "holdfast.toml").write_text(vendor.settings)
+    return home
 
 
 def test_people_are_let_in_denied_and_sent_away_on_the_page(

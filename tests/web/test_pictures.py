@@ -1,15 +1,12 @@
 """The pictures of docs/pictures, taken of the page as it is; HOLDFAST_PICTURES=1 keeps them."""
 
-import os
 from pathlib import Path
 
-import pytest
 from tests.platforms.served import Served
 from tests.web import showcase
 from tests.web.conftest import Visit
 from tests.web.visitor import Visitor
 
-DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 VIEWS = {
     "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 1000}},
     "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 1000}},
@@ -22,15 +19,6 @@ VIEWS = {
     },
 }
 FLAT = {"color_scheme": "light", "viewport": {"width": 1280, "height": 640}}  # of what is short
-
-
-@pytest.fixture
-def album(tmp_path: Path) -> Path:
-    """Where pictures go: a run of the tests leaves those of the documentation alone."""
-    if os.environ.get("HOLDFAST_PICTURES") != "1":
-        return tmp_path
-    DOCS.mkdir(parents=True, exist_ok=True)
-    return DOCS
 
 
 def take(visitor: Visitor, path: Path) -> None:

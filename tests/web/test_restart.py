@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.platforms.served import Served
-from tests.web.conftest import Visit, _served
+from tests.web.conftest import Visit, serving
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_reconnecting import answered, said
 from tests.web.visitor import Visitor
@@ -23,7 +23,7 @@ def kept_gateway(chromium: Any, tmp_path: Path, model: ModelProcess) -> Iterator
     """A gateway whose supervisor is the test: it leaves with 75, and is started again."""
     model.reset()
     wanted = {"HOLDFAST_GATEWAY_SUPERVISOR": "s6", "HOLDFAST_GATEWAY_PARK_TIMEOUT": "120"}
-    with _served(tmp_path / "home", model, **wanted) as served:
+    with serving(tmp_path / "home", model, **wanted) as served:
         yield served
 
 

@@ -1,7 +1,6 @@
 """The sessions on the dashboard: found, read with what they took, followed, and acted on."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,55 +8,29 @@ import pytest
 from tests.gate import HELD
 from tests.platforms.served import Served
 from tests.platforms.vendor import Vendor
-from tests.web.conftest import Visit, _served
+from tests.web.conftest import Visit
 from tests.web.held import Held
 from tests.web.past import LONGEST, fill, name_of
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_approvals import SUDO
 from tests.web.test_busy import choose
-from tests.web.test_pictures import album, take
+from tests.web.test_pictures import take
 from tests.web.test_roles import offered
 from tests.web.visitor import Visitor
 
 from holdfast.control.client import ControlClient
-from holdfast.models.misbehaving.process import ModelProcess
-
-__all__ = ["album"]
 
 MANY = 350
 STEPS = 150
-CONFIG = """
-[prices."scripted"]
-input = 2.0
-output = 8.0
-
-[platforms.simulated]
-base_url = "{vendor}"
-allow = ["ann", "ben"]
-"""
+PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
+ALLOWED = 'allow = ["ann", "ben"]\n'
 
 
 @pytest.fixture(scope="module")
-def vendor() -> Iterator[Vendor]:
-    with Vendor() as vendor:
-        yield vendor
-
-
-@pytest.fixture(scope="module")
-def gateway(
-    tmp_path_factory: pytest.TempPathFactory, model: ModelProcess, vendor: Vendor
-) -> Iterator[Served]:
-    home = tmp_path_factory.mktemp("sessions") / "home"
+def home(home: Path, vendor: Vendor) -> Path:
     fill(home, sessions=MANY, steps=STEPS)
-    (home / "holdfast.toml").write_text(CONFIG.format(vendor=vendor.base_url))
-    with _served(home, model) as served:
-        yield served
-
-
-# After the gateway: while playwright is there, an event loop of its own runs in this thread.
-@pytest.fixture(scope="module")
-def chromium(gateway: Served, chromium: Any) -> Any:
-    return chromium
+    (home / "holdfast.toml").write_text(PRICES + vendor.settings + ALLOWED)
+    return home
 
 
 def listed(visitor: Visitor, asked: str = "") -> Any:

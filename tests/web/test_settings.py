@@ -2,17 +2,17 @@
 
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.platforms.served import Served
-from tests.web.conftest import Visit, _served
+from tests.web.conftest import Visit
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.visitor import Visitor
 
 from holdfast.control.client import ControlClient, ControlRefused
-from holdfast.models.misbehaving.process import ModelProcess
 
 FILE = """\
 # mine
@@ -26,15 +26,16 @@ output = 8
 
 
 @pytest.fixture(scope="module")
-def gateway(
-    chromium: Any, tmp_path_factory: pytest.TempPathFactory, model: ModelProcess
-) -> Iterator[Served]:
-    home = tmp_path_factory.mktemp("settings") / "home"
-    home.mkdir(mode=0o700)
+def home(home: Path) -> Path:
     (home / "holdfast.toml").write_text(FILE)
-    with _served(home, model) as served:
-        _until(lambda: ControlClient(served.paths).get("/config")["number"] > 0)
-        yield served
+    return home
+
+
+@pytest.fixture(scope="module")
+def gateway(gateway: Served) -> Served:
+    """Once it has kept the file under a number."""
+    _until(lambda: ControlClient(gateway.paths).get("/config")["number"] > 0)
+    return gateway
 
 
 def _until(true: Callable[[], object]) -> None:

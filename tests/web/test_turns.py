@@ -3,7 +3,6 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,12 @@ from typing import Any
 import pytest
 from tests.platforms.served import Served
 from tests.web import past_turns
-from tests.web.conftest import Visit, _served
+from tests.web.conftest import Visit
 from tests.web.past_turns import CUT, LONG, NEXT, STEPS
 from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_approvals import SUDO
-from tests.web.test_pictures import FLAT, album, take
+from tests.web.test_pictures import FLAT, take
 from tests.web.visitor import Visitor
-
-from holdfast.models.misbehaving.process import ModelProcess
-
-__all__ = ["album"]
 
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 TICKS = (
@@ -31,19 +26,10 @@ SLEEPS = '[tool terminal {"command": "echo begun; sleep 60"}] [then] [text over]
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory, model: ModelProcess) -> Iterator[Served]:
-    home = tmp_path_factory.mktemp("turns") / "home"
-    home.mkdir(mode=0o700)
+def home(home: Path) -> Path:
     (home / "holdfast.toml").write_text(PRICES)
     asyncio.run(past_turns.lived(home, now=time.time()))
-    with _served(home, model) as served:
-        yield served
-
-
-# After the gateway: while playwright is there, an event loop of its own runs in this thread.
-@pytest.fixture(scope="module")
-def chromium(gateway: Served, chromium: Any) -> Any:
-    return chromium
+    return home
 
 
 def show(visitor: Visitor, address: str) -> None:
