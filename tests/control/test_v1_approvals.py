@@ -1,6 +1,5 @@
 """Approvals over HTTP: listed, shown live, answered once."""
 
-import asyncio
 from typing import Any
 
 from tests.control.v1 import V1
@@ -9,12 +8,17 @@ SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text th
 
 
 async def asked(v1: V1, session: str) -> dict[str, Any]:
-    """The pending approval of a session, once the stream shows it."""
-    async with asyncio.timeout(20), v1.events(f"/sessions/{session}/events") as events:
+    """The pending approval of a session, once the stream shows it and the turn waits for it: the
+    question is there a moment before."""
+    found, state = None, ""
+    async with v1.events(f"/sessions/{session}/events") as events:
         async for event in events:
             if event.name == "live" and event.data and event.data["approvals"]:
-                (approval,) = event.data["approvals"]
-                return dict(approval)
+                (found,) = event.data["approvals"]
+            if event.name == "session":
+                state = event.data["state"]
+            if found is not None and state == "waiting":
+                return dict(found)
     raise AssertionError("nothing was asked")
 
 

@@ -19,6 +19,17 @@ STEPS = (
 )
 
 
+# Each of the words is a moment, and what is printed is held until it was seen: whoever stands still
+# for a while is told of pieces together, and of the step that has ended since as a whole.
+SEEN = (
+    "[delay 0.1] [reasoning let me see now and think it over once more]"
+    ' [tool terminal {"command": "echo 1; until test -e go; do sleep 0.05; done; echo 2;'
+    ' until test -e on; do sleep 0.05; done; echo 3"}]'
+    " [then] [text all is well here and everywhere else too] [delay 0.1]"
+)
+GATES = {"go": "1\n", "on": "1\n2\n"}  # files, each to be there once that was seen
+
+
 class Screen:
     """A client as `docs/http.md` wants it: what it shows after each event."""
 
@@ -71,19 +82,22 @@ class Screen:
 async def test_a_turn_is_followed_from_its_first_piece_to_its_end(v1: V1) -> None:
     session, screen, heard = await v1.open(), Screen(), []
     async with v1.events(f"/sessions/{session}/events") as events:
-        message = await v1.say(session, STEPS)
+        message = await v1.say(session, SEEN)
         async for event in events:
             screen.take(event)
             if event.name in ("text", "tool", "live") and screen.live:
-                heard.append((screen.live["text"], [c["output"] for c in screen.live["calls"]]))
+                outputs = [c["output"] for c in screen.live["calls"]]
+                heard.append((screen.live["text"], outputs))
+                for gate in [gate for gate in GATES if outputs == [GATES[gate]]]:
+                    (v1.served.paths.workspaces / session / gate).touch()
             if message in screen.ended:
                 break
     kinds = [record["message"]["type"] for record in screen.records]
     assert kinds == ["user", "assistant", "tool", "assistant"]
-    outputs = [calls[0] for _, calls in heard if calls]
-    assert "1\n" in outputs and outputs[-1].startswith("1\n2\n"), outputs
+    printed = [calls[0] for _, calls in heard if calls]
+    assert "1\n" in printed and printed[-1].startswith("1\n2\n"), printed
     texts = [text for text, _ in heard]
-    assert any(text and "all is well here".startswith(text) for text in texts)
+    assert any(text and "all is well here and everywhere".startswith(text) for text in texts)
     assert {"reasoning", "text", "tool"} <= set(screen.names)
     assert screen.live is None
     assert screen.records == (await v1.get(f"/sessions/{session}/transcript"))["records"]
@@ -91,7 +105,7 @@ async def test_a_turn_is_followed_from_its_first_piece_to_its_end(v1: V1) -> Non
 
 async def test_who_comes_late_sees_what_the_others_see(v1: V1) -> None:
     session = await v1.open()
-    message = await v1.say(session, "[delay 0.25] one two three four five six seven eight nine")
+    message = await v1.say(session, f"[delay 0.25] [text one two three four {'and on ' * 99}]")
     early, late = Screen(), Screen()
     async with v1.events(f"/sessions/{session}/events") as events:
         async for event in events:
@@ -105,10 +119,12 @@ async def test_who_comes_late_sees_what_the_others_see(v1: V1) -> None:
                     break
             assert late.live and "one two three four" in late.live["text"]
             assert late.records == early.records
+            await v1.ask("POST", f"/sessions/{session}/stop")
             await asyncio.gather(
                 early.follow(events, until_ended=message), late.follow(more, until_ended=message)
             )
-    assert early.records == late.records and len(early.records) == 2
+    assert early.records == late.records
+    assert early.records == (await v1.get(f"/sessions/{session}/transcript"))["records"]
 
 
 async def test_a_reconnect_gets_exactly_what_was_missed(v1: V1) -> None:
@@ -167,15 +183,16 @@ async def test_steers_and_what_waits_are_told(v1: V1) -> None:
 async def test_every_session_that_changes_is_told_to_who_looks_at_all(v1: V1) -> None:
     async with v1.events("/events") as events:
         session = await v1.open()
-        message = await v1.say(session, "hello all")
-        states, titles = [], set()
+        message = await v1.say(session, f"hello all {HELD} [then] [text done]")
+        titles = set()
         async for event in events:
             if event.name == "session" and event.data["id"] == session:
-                states.append(event.data["state"])
-                titles.add(event.data["title"])
-                if states[-1] == "idle" and event.data["messages"] == 2:
+                titles.add(event.data["title"][:9])
+                if event.data["state"] == "running":  # as long as it takes until that was seen
+                    open_gate(v1.served.paths, session)
+                elif event.data["state"] == "idle" and event.data["messages"] == 4:
                     break
-        assert "running" in states and "hello all" in titles
+        assert "hello all" in titles
         await v1.end(message)
         await v1.ask("PATCH", f"/sessions/{session}", json={"title": "renamed"})
         async for event in events:

@@ -49,12 +49,12 @@ class V1:
         return int((await self.ask("POST", f"/sessions/{session}/messages", json=body))["id"])
 
     async def end(self, message: int) -> dict[str, Any]:
-        found: dict[str, Any] = await self.get(f"/messages/{message}", wait=20)
+        found: dict[str, Any] = await self.get(f"/messages/{message}", wait=45)
         return found
 
     @asynccontextmanager
     async def events(self, path: str, **options: Any) -> AsyncIterator[AsyncIterator[SentEvent]]:
-        async with asyncio.timeout(30), self.http.get(PREFIX + path, **options) as response:
+        async with asyncio.timeout(50), self.http.get(PREFIX + path, **options) as response:
             assert response.status == 200, await response.text()
             yield read(response)
 
