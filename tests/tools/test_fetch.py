@@ -100,16 +100,16 @@ async def test_a_long_page_is_read_in_parts_and_a_huge_one_is_cut(site, context)
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "seconds", "says"),
     [
-        ("loop", "more than 5 redirects"),
-        ("binary", "image/png, which is no text"),
-        ("slow", "no answer within"),
+        ("loop", 20, "more than 5 redirects"),
+        ("binary", 20, "image/png, which is no text"),
+        ("slow", 0.5, "no answer within"),
     ],
 )
-async def test_what_cannot_be_had_is_refused(site, context, path, says):
+async def test_what_cannot_be_had_is_refused(site, context, path, seconds, says):
     with pytest.raises(ToolFailed, match=says):
-        await Fetch(permits=only_loopback, seconds=0.5).run(
+        await Fetch(permits=only_loopback, seconds=seconds).run(
             context, {"url": f"{site.address}/{path}"}
         )
 
