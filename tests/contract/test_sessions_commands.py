@@ -490,11 +490,11 @@ async def test_a_route_is_not_remembered_by_a_lane_that_only_stood_shut(
     """G4: a command in the session that /new is about to begin leaves the route to the log."""
     lanes, route = world.gateway.lanes, SessionKey("simulated:default:dm:home:")
     settled = lanes.point(route, SessionId("s_fresh"))
-    gate = lanes.shut(SessionId("s_fresh"))
-    assert gate is not None
-    await gate.rests()
+    barrier = lanes.shut(SessionId("s_fresh"))
+    assert barrier is not None
+    await barrier.rests()
     settled(undo=undo)
-    gate.open()
+    barrier.lift()
     await until(lambda: len(lanes) == 0)
     assert lanes.session_of(route) is None
 

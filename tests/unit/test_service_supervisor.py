@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.core.settings import SupervisorChoice as S
-from holdfast.service.supervisor import Unheard, Unit, ask_systemd, supervisor, unit
+from holdfast.service.supervisor import OwnUnit, Unheard, ask_systemd, supervisor, unit
 
 
 @pytest.mark.parametrize(
@@ -35,29 +35,29 @@ def test_it_is_found_out(environ: dict[str, str], pid: int, parent: str, who: S)
         (
             {"HOLDFAST_UNIT": "holdfast.service", "HOLDFAST_SCOPE": "user"},
             "",
-            Unit(name="holdfast.service", user=True),
+            OwnUnit(name="holdfast.service", user=True),
         ),
         (
             {"HOLDFAST_UNIT": "holdfast-b.service", "HOLDFAST_SCOPE": "system"},
             "",
-            Unit(name="holdfast-b.service", user=False),
+            OwnUnit(name="holdfast-b.service", user=False),
         ),
         (
             {},
             "0::/system.slice/holdfast.service\n",
-            Unit(name="holdfast.service", user=False),
+            OwnUnit(name="holdfast.service", user=False),
         ),
         (
             {},
             "0::/user.slice/user-1000.slice/user@1000.service/app.slice/hf.service\n",
-            Unit(name="hf.service", user=True),
+            OwnUnit(name="hf.service", user=True),
         ),
         ({}, "0::/user.slice/user-1000.slice/session-2.scope\n", None),
         ({}, "", None),
     ],
 )
 def test_its_unit_is_known_by_its_own_word_or_by_the_kernels(
-    environ: dict[str, str], cgroup: str, found: Unit | None
+    environ: dict[str, str], cgroup: str, found: OwnUnit | None
 ) -> None:
     assert unit(environ, cgroup=cgroup) == found
 
@@ -66,4 +66,4 @@ async def test_a_systemd_that_cannot_be_asked_says_why() -> None:
     with pytest.raises(Unheard, match="name of its unit is not known"):
         await ask_systemd(None, {})
     with pytest.raises(Unheard, match=r"`systemctl --no-block restart x.service` cannot be start"):
-        await ask_systemd(Unit(name="x.service", user=False), {"PATH": "/nowhere"})
+        await ask_systemd(OwnUnit(name="x.service", user=False), {"PATH": "/nowhere"})

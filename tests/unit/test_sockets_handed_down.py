@@ -13,7 +13,7 @@ import pytest
 from holdfast.control.places import PortTaken, listening
 from holdfast.core.settings import GatewaySettings
 from holdfast.service import sockets
-from holdfast.service.handover import NotHanded, Reception, give, note_of
+from holdfast.service.handover import NotHandedOver, Reception, give, note_of
 from holdfast.service.offspring import Nest
 from holdfast.service.paths import Paths
 from holdfast.service.process import gone
@@ -164,7 +164,7 @@ def test_nothing_is_handed_to_a_socket_outside_of_the_home(
     paths, theirs = Paths(tmp_path / "mine"), Paths(tmp_path / "theirs")
     paths.home.mkdir()
     theirs.home.mkdir()
-    with Reception(theirs) as reception, pytest.raises(NotHanded, match="is not in"):
+    with Reception(theirs) as reception, pytest.raises(NotHandedOver, match="is not in"):
         give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
 
 
@@ -173,7 +173,7 @@ def test_nothing_is_handed_to_a_socket_that_others_may_open(
 ) -> None:
     with Reception(paths) as reception:
         reception.path.chmod(0o666)
-        with pytest.raises(NotHanded, match="not a socket of this user alone"):
+        with pytest.raises(NotHandedOver, match="not a socket of this user alone"):
             give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
 
 
@@ -181,7 +181,7 @@ def test_a_link_to_a_socket_is_not_dialled(paths: Paths, bound: socket.socket) -
     with Reception(paths) as reception:
         link = paths.run / "1.next"
         link.symlink_to(reception.path)
-        with pytest.raises(NotHanded, match="not a socket"):
+        with pytest.raises(NotHandedOver, match="not a socket"):
             give(link, note_of(paths.home, address=""), [bound], paths=paths)
 
 
@@ -190,9 +190,9 @@ def test_a_successor_takes_nothing_from_a_process_that_does_not_hold_the_home(
 ) -> None:
     with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
         taking = beside.submit(reception.receive, giver=1, within=10)
-        with pytest.raises(NotHanded):
+        with pytest.raises(NotHandedOver):
             give(reception.path, note_of(paths.home, address=""), [bound], paths=paths)
-        with pytest.raises(NotHanded, match=f"process {os.getpid()} dialled, and not 1"):
+        with pytest.raises(NotHandedOver, match=f"process {os.getpid()} dialled, and not 1"):
             taking.result()
 
 
@@ -200,7 +200,7 @@ def test_a_successor_that_gives_up_waits_no_longer(paths: Paths) -> None:
     with Reception(paths) as reception, ThreadPoolExecutor(1) as beside:
         taking = beside.submit(reception.receive, giver=1, within=60)
         reception.give_up()
-        with pytest.raises(NotHanded):
+        with pytest.raises(NotHandedOver):
             taking.result()
 
 

@@ -12,7 +12,7 @@ from holdfast.config import Config
 from holdfast.control.client import ControlClient, GatewayDown
 from holdfast.core.errors import HoldfastError
 from holdfast.core.settings import GatewaySettings
-from holdfast.service.handover import Note, NotHanded, Reception
+from holdfast.service.handover import Note, NotHandedOver, Reception
 from holdfast.service.lock import Holder, HomeInUse, HomeLock, read_holder
 from holdfast.service.owner import end, prove
 from holdfast.service.paths import Paths
@@ -76,7 +76,7 @@ class Replacement:
         why, patience = "its stop has taken too long", self._stops_within
         try:
             sockets = self._handed(holder)
-        except (GatewayDown, NotHanded) as error:
+        except (GatewayDown, NotHandedOver) as error:
             why, patience = str(error), self._answers_within  # it may be on its way out already
         # Not before it was asked: where a supervisor starts another, the lock is that one's.
         with LockWait(self._lock) as waiting:

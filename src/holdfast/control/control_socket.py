@@ -14,7 +14,7 @@ from holdfast.core.errors import RestartRefused, StoreError
 from holdfast.core.facts import Snapshot
 from holdfast.core.ids import SessionId
 from holdfast.core.library import Library
-from holdfast.service.handover import NotHanded
+from holdfast.service.handover import NotHandedOver
 from holdfast.service.paths import Paths, private_dir
 
 _MOST = 1000
@@ -120,7 +120,7 @@ async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
     except web.HTTPError as error:
         return _json({"error": error.text}, status=error.status)
-    except (RestartRefused, NotHanded) as error:
+    except (RestartRefused, NotHandedOver) as error:
         return _json({"error": str(error)}, status=409)
     except StoreError as error:
         return _json({"error": f"the store cannot be read: {error}"}, status=503)

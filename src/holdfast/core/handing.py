@@ -14,7 +14,7 @@ class NotHanded(HoldfastError):
     """Nothing will reach anybody; the text says why, to the agent."""
 
 
-class Errand(msgspec.Struct, frozen=True, kw_only=True):
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
     """A message to be brought to a chat; `path` names a file of the workspace to go with it."""
 
     to: str  # `here`, `home`, or platform:chat
@@ -31,7 +31,7 @@ class Handing(Protocol):
         is sent: until then it had better stay. Raises `NotHanded`."""
         ...
 
-    async def run_errand(self, call_id: CallId, errand: Errand) -> str:
+    async def bring(self, call_id: CallId, letter: Letter) -> str:
         """Returns once it is owed, durably, and says to which chat. Raises `NotHanded`."""
         ...
 

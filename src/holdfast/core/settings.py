@@ -141,7 +141,7 @@ class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     keep: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.25
 
 
-class Reasoning(StrEnum):
+class Effort(StrEnum):
     NONE = "none"
     MINIMAL = "minimal"
     LOW = "low"
@@ -151,7 +151,7 @@ class Reasoning(StrEnum):
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_steps: Count = 90
-    reasoning: Reasoning = Reasoning.MEDIUM
+    reasoning: Effort = Effort.MEDIUM
     toolsets: tuple[str, ...] = TOOLSETS
     instructions: str = ""
 

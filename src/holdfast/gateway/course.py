@@ -43,9 +43,9 @@ class Course:
         """Answer until there is nothing to answer. A store that fails delays, and loses nothing."""
         lane, wait = self._lane, FIRST_WAIT
         while self._has_more:
-            if lane.gate is not None:
-                await lane.gate.rest()
-                lane.gate = None
+            if lane.barrier is not None:
+                await lane.barrier.rest()
+                lane.barrier = None
                 continue
             try:
                 await self._do_next()
@@ -66,7 +66,7 @@ class Course:
         """Who waits for a person waits on while the gateway stops: only a person ends that."""
         lane = self._lane
         waits = lane.aside is not None and lane.aside.open_turn.waits
-        return waits if lane.held else bool(lane.gate or lane.aside or lane.mailbox)
+        return waits if lane.held else bool(lane.barrier or lane.aside or lane.mailbox)
 
     async def _do_next(self) -> None:
         """Wait for whom the turn set aside waits for; then end it, or run what is next."""

@@ -3,7 +3,7 @@
 from hashlib import sha256
 
 from holdfast.core.errors import NotAllowed, Refused
-from holdfast.core.handing import Errand, NotHanded
+from holdfast.core.handing import Letter, NotHanded
 from holdfast.core.ids import CallId, DeliveryId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.outbox import Address, DeliveryKind, OwedFile
@@ -48,18 +48,18 @@ class TurnHanding:
             raise NotHanded(_NO_FILES)
         await self._bring(call_id, address, caption, path=path, kind=DeliveryKind.FILE)
 
-    async def run_errand(self, call_id: CallId, errand: Errand) -> str:
+    async def bring(self, call_id: CallId, letter: Letter) -> str:
         self._check_asker()
-        if not errand.text.strip() and not errand.path:
+        if not letter.text.strip() and not letter.path:
             raise NotHanded("there is nothing to send: give a text, a file, or both")
         try:
-            address = self._house.outreach.place(errand.to, self._row)
+            address = self._house.outreach.place(letter.to, self._row)
             self._house.outreach.authorise(address, self._row)
         except (NoSuchChat, NotAllowed) as error:
             raise NotHanded(str(error)) from None
         if self._house.doors.capabilities(address).fetchable:
             raise NotHanded(_FETCHED)
-        await self._bring(call_id, address, errand.text, path=errand.path)
+        await self._bring(call_id, address, letter.text, path=letter.path)
         return shown_chat(address)
 
     async def owed(self, call_id: CallId) -> bool:

@@ -12,9 +12,9 @@ from holdfast.core.reset import Opening
 from holdfast.core.turn import LaneState, OpenTurn, move
 from holdfast.gateway.admitting import act_on
 from holdfast.gateway.aside import Aside
+from holdfast.gateway.barrier import Barrier
 from holdfast.gateway.closing_write import ClosingWrite
 from holdfast.gateway.endings import stopped
-from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.mailbox import Mailbox
 from holdfast.gateway.turn import Turn
@@ -34,7 +34,7 @@ class Lane:
         self.state = LaneState.IDLE
         self.routes: set[SessionKey] = set()  # those that brought it work
         self.task: asyncio.Task[None] | None = None  # what runs it
-        self.gate: Gate | None = None  # shut by who must have the session to themselves
+        self.barrier: Barrier | None = None  # put down by who must have the session to themselves
         self.opening: Opening | None = None  # why it is fresh, until its people were told
         self.note_owed: NoteMessage | None = None  # of a cut, until a turn was told of it
         self.approvals = TurnApprovals()  # what the present turn has asked people for

@@ -10,8 +10,8 @@ from holdfast.core.reset import Opening
 from holdfast.core.stopping import LeftAs
 from holdfast.core.turn import LaneState, OpenTurn
 from holdfast.gateway import parting
+from holdfast.gateway.barrier import Barrier
 from holdfast.gateway.course import Course
-from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lane import Lane
 
@@ -97,15 +97,15 @@ class Lanes:
         self._hold(row.route, lane)
         lane.admit(row)
 
-    def shut(self, session_id: SessionId) -> Gate | None:
-        """From this instant no turn of the session begins, until the gate is opened; what is said
-        to it waits. None: a turn runs or is owed, or somebody else has shut it."""
+    def shut(self, session_id: SessionId) -> Barrier | None:
+        """From this instant no turn of the session begins, until the barrier is lifted; what is
+        said to it waits. None: a turn runs or is owed, or somebody else has shut it."""
         lane = self._lanes.get(session_id)
-        if self._closed or (lane is not None and (lane.busy or lane.gate is not None)):
+        if self._closed or (lane is not None and (lane.busy or lane.barrier is not None)):
             return None
         lane = lane or self._open(session_id, fresh=False)
-        lane.gate = Gate()
-        return lane.gate
+        lane.barrier = Barrier()
+        return lane.barrier
 
     def take_back(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
         """What that route has waiting there, which is the caller's to admit elsewhere: the route
@@ -209,8 +209,8 @@ class Lanes:
         finally:
             # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
             del self._lanes[lane.session_id]
-            if lane.gate is not None:
-                lane.gate.open()
+            if lane.barrier is not None:
+                lane.barrier.lift()
             for route in lane.routes:
                 if self._routes.get(route) == lane.session_id:
                     del self._routes[route]

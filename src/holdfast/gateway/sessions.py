@@ -16,9 +16,9 @@ from holdfast.core.session import ProcessRow, SessionRow
 from holdfast.core.settings import SessionSettings, Settings
 from holdfast.core.source import Source, build_session_key, is_shared
 from holdfast.gateway.authorise import principal_of
+from holdfast.gateway.barrier import Barrier
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.cut_notes import cut_note
-from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 
@@ -107,15 +107,15 @@ class SessionStore:
 
     def _admit_if_idle(self, row: InboxRow, due: Opening) -> None:
         """The message waits in the lane of its old session until it is known to be idle."""
-        gate = self._lanes.shut(due.previous)
+        barrier = self._lanes.shut(due.previous)
         self._lanes.admit(row, known=due.previous)
-        if gate is not None:
+        if barrier is not None:
             name = f"placing {row.route}"
-            self._tasks.create_task(self._place(row.route, due, gate), name=name)
+            self._tasks.create_task(self._place(row.route, due, barrier), name=name)
 
-    async def _place(self, route: SessionKey, due: Opening, gate: Gate) -> None:
+    async def _place(self, route: SessionKey, due: Opening, barrier: Barrier) -> None:
         try:
-            await gate.rests()
+            await barrier.rests()
             if await self._in_use(due.previous) or not self._only(route, due.previous):
                 return
             rows = self._lanes.take_back(due.previous, route)
@@ -124,7 +124,7 @@ class SessionStore:
             for row in rows:
                 self._lanes.admit(row, known=None, opening=due)
         finally:
-            gate.open()
+            barrier.lift()
 
     def _only(self, route: SessionKey, session_id: SessionId) -> bool:
         """Whether nobody else goes on there at this instant."""

@@ -96,7 +96,7 @@ class Heritage:
             raise RestartRefused(f"the successor cannot even be asked: {error}.") from None
 
     async def give(self, to: Path, listening: Sequence[socket.socket], *, address: str) -> None:
-        """Give the listening sockets to a process that waits for them. Raises `NotHanded`."""
+        """Give the listening sockets to a process that waits for them. Raises `NotHandedOver`."""
         home = self._config.home
         note = handover.note_of(home, address=address)
         self._waiting = await asyncio.to_thread(

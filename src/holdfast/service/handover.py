@@ -26,7 +26,7 @@ _MOST_BYTES = 16 * 1024
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
-class NotHanded(HoldfastError):
+class NotHandedOver(HoldfastError):
     """The sockets did not pass, for this reason; whoever had them has them still."""
 
 
@@ -60,12 +60,12 @@ def give(to: Path, note: Note, sockets: Sequence[socket.socket], *, paths: Paths
             # While it is connected its pid is its own, and cannot have been given out again.
             successor = os.pidfd_open(_check_peer(connection))
         except OSError as error:
-            raise NotHanded(f"{to} cannot be dialled: {error}") from None
+            raise NotHandedOver(f"{to} cannot be dialled: {error}") from None
         try:
             _pass_on(connection, note, sockets)
-        except (OSError, NotHanded) as error:
+        except (OSError, NotHandedOver) as error:
             os.close(successor)
-            raise NotHanded(f"{to} did not take the sockets: {error}") from None
+            raise NotHandedOver(f"{to} did not take the sockets: {error}") from None
     return successor
 
 
@@ -73,18 +73,18 @@ def _pass_on(connection: socket.socket, note: Note, sockets: Sequence[socket.soc
     fds = [sock.fileno() for sock in sockets]
     socket.send_fds(connection, [msgspec.json.encode(note)], fds)
     if connection.recv(1) != _TAKEN:
-        raise NotHanded("whoever waited there has gone")
+        raise NotHandedOver("whoever waited there has gone")
 
 
 def _check(to: Path, paths: Paths) -> None:
     if to.parent != paths.run:
-        raise NotHanded(f"{to} is not in {paths.run}, where a successor of this home waits")
+        raise NotHandedOver(f"{to} is not in {paths.run}, where a successor of this home waits")
     try:
         found = to.lstat()
     except OSError as error:
-        raise NotHanded(f"{to}: {error.strerror}") from None
+        raise NotHandedOver(f"{to}: {error.strerror}") from None
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise NotHanded(f"{to} is not a socket of this user alone (mode 0600)")
+        raise NotHandedOver(f"{to} is not a socket of this user alone (mode 0600)")
 
 
 def _check_peer(connection: socket.socket) -> int:
@@ -92,7 +92,7 @@ def _check_peer(connection: socket.socket) -> int:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(raw)
     if uid != os.getuid():
-        raise NotHanded(f"process {pid} of another user (uid {uid}) is at the other end")
+        raise NotHandedOver(f"process {pid} of another user (uid {uid}) is at the other end")
     return int(pid)
 
 
@@ -125,31 +125,31 @@ class Reception:
             nobody.connect_ex(str(self.path))
 
     def receive(self, *, giver: int, within: float) -> tuple[Note, list[socket.socket]]:
-        """What the process `giver` hands over. Blocks. Raises `NotHanded` where it does not, or
+        """What the process `giver` hands over. Blocks. Raises `NotHandedOver` where it does not, or
         where it is somebody else who does."""
         self._listener.settimeout(within)
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
-            raise NotHanded(f"process {giver} did not hand its sockets over: {error}") from None
+            raise NotHandedOver(f"process {giver} did not hand its sockets over: {error}") from None
         with connection:
             connection.settimeout(within)
             if (pid := _check_peer(connection)) != giver:
-                raise NotHanded(f"process {pid} dialled, and not {giver}, which holds the home")
+                raise NotHandedOver(f"process {pid} dialled, and not {giver}, which holds the home")
             return self._take(connection)
 
     def _take(self, connection: socket.socket) -> tuple[Note, list[socket.socket]]:
         try:
             body, sockets = received(connection, _MOST_BYTES)
         except OSError as error:
-            raise NotHanded(f"the sockets did not arrive: {error}") from None
+            raise NotHandedOver(f"the sockets did not arrive: {error}") from None
         try:
             note = msgspec.json.decode(body, type=Note)
             if note.home != str(self._home):
-                raise NotHanded(f"the sockets are of a gateway of {note.home}")
+                raise NotHandedOver(f"the sockets are of a gateway of {note.home}")
             connection.sendall(_TAKEN)
-        except (OSError, msgspec.MsgspecError, NotHanded) as error:
+        except (OSError, msgspec.MsgspecError, NotHandedOver) as error:
             for sock in sockets:
                 sock.close()
-            raise NotHanded(f"the handover was not understood: {error}") from None
+            raise NotHandedOver(f"the handover was not understood: {error}") from None
         return note, sockets

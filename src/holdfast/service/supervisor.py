@@ -21,8 +21,8 @@ class Unheard(HoldfastError):
     """The supervisor could not be asked."""
 
 
-class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """A unit of systemd, and whose it is."""
+class OwnUnit(msgspec.Struct, frozen=True, kw_only=True):
+    """The unit of systemd that a process is, and whose that is."""
 
     name: str
     user: bool
@@ -65,15 +65,15 @@ def parent_name(pid: int | None = None) -> str:
         return ""
 
 
-def unit(environ: Mapping[str, str], *, cgroup: str) -> Unit | None:
+def unit(environ: Mapping[str, str], *, cgroup: str) -> OwnUnit | None:
     """The unit that this process is: named by itself, else by where the kernel has put us."""
     if name := environ.get(UNIT):
-        return Unit(name=name, user=environ.get(SCOPE) == "user")
+        return OwnUnit(name=name, user=environ.get(SCOPE) == "user")
     places = cgroup.strip().rpartition("::")[2].split("/")
     if not places[-1].endswith(".service"):
         return None
     above = places[:-1]
-    return Unit(name=places[-1], user=any(place.startswith("user@") for place in above))
+    return OwnUnit(name=places[-1], user=any(place.startswith("user@") for place in above))
 
 
 def own_cgroup() -> str:
@@ -83,7 +83,7 @@ def own_cgroup() -> str:
         return ""
 
 
-async def ask_systemd(unit: Unit | None, environ: Mapping[str, str]) -> None:
+async def ask_systemd(unit: OwnUnit | None, environ: Mapping[str, str]) -> None:
     """Ask for a restart of the unit and do not wait for it: it waits for our own end.
 
     Raises `Unheard`.

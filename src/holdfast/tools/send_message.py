@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.handing import HERE, Errand, NotHanded
+from holdfast.core.handing import HERE, Letter, NotHanded
 from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
@@ -46,9 +46,9 @@ class SendMessage:
         asked = decode(SendMessageArguments, arguments)
         if context.handing is None:
             raise ToolFailed("nothing can be sent from here")
-        errand = Errand(to=asked.to, text=asked.text, path=asked.file)
+        letter = Letter(to=asked.to, text=asked.text, path=asked.file)
         try:
-            chat = await context.handing.run_errand(context.call_id, errand)
+            chat = await context.handing.bring(context.call_id, letter)
         except NotHanded as error:
             raise ToolFailed(str(error)) from None
         return ToolOutput(text=f"On its way to {chat}.")

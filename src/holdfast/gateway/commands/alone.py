@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.ids import SessionId
+from holdfast.gateway.barrier import Barrier
 from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.gate import Gate
 from holdfast.gateway.house import House
 from holdfast.gateway.lanes import Lanes
 
@@ -23,15 +23,17 @@ def alone(house: House, lanes: Lanes, asked: Asked, carry_out: CarryOut) -> Awai
     what is said from this instant on waits until it is done."""
     if asked.session_id is None:
         return answer(house, asked.row, NOTHING_YET)
-    gate = lanes.shut(asked.session_id)
-    if gate is None:
+    barrier = lanes.shut(asked.session_id)
+    if barrier is None:
         return answer(house, asked.row, BUSY)
-    return _behind(gate, asked, asked.session_id, carry_out)
+    return _behind(barrier, asked, asked.session_id, carry_out)
 
 
-async def _behind(gate: Gate, asked: Asked, session_id: SessionId, carry_out: CarryOut) -> None:
+async def _behind(
+    barrier: Barrier, asked: Asked, session_id: SessionId, carry_out: CarryOut
+) -> None:
     try:
-        await gate.rests()
+        await barrier.rests()
         await carry_out(asked, session_id)
     finally:
-        gate.open()
+        barrier.lift()
