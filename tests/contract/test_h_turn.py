@@ -1,7 +1,9 @@
 """Chapter H: a turn is a row, its steps are committed as they happen, and it is finished."""
 
 import asyncio
+import gc
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 import pytest
@@ -18,6 +20,7 @@ from holdfast.core.secret import Secret
 from holdfast.core.settings import AgentSettings
 from holdfast.core.tool import Replay
 from holdfast.core.turn import StepKind
+from holdfast.gateway.turn import Turn
 from holdfast.platforms.simulated.wire import Faults
 
 World = Any
@@ -343,3 +346,26 @@ async def test_a_cut_turn_whose_agent_cannot_be_built_is_told_to_have_failed(
 
 def _no_model(override: str | None = None) -> Any:
     raise ValueError("no such model")
+
+
+async def test_a_turn_that_has_ended_is_gone_without_a_collection(
+    world: World, call: Any, until: Any
+) -> None:
+    """Memory is proportional to running turns: what held itself would stay by the thousand, and
+    to look for it was a thirtieth of what a turn costs."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    elsewhere = WeakSet(_turns())
+    try:
+        world.model.say([call("safe")], "done", "and again")
+        for text in ("with a tool", "without"):
+            await world.end_of(await world.accept(text))
+        await until(lambda: elsewhere.issuperset(_turns()))
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _turns() -> list[Turn]:
+    return [each for each in gc.get_objects() if type(each) is Turn]

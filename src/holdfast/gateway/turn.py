@@ -56,13 +56,7 @@ class Turn:
         last = self.inbox_ids[-1]
         self._house = house
         self._approvals = approvals
-        self._log = log = TurnLog(
-            turn_id,
-            agent,
-            house=house,
-            resumed=resumed,
-            when_ended=self._when_ended,
-        )
+        self._log = log = TurnLog(turn_id, agent, house=house, resumed=resumed)
         self.steers = Steers(log, agent, house=house, into=last)
         self._stream = house.streaming.of(
             self.rows[-1],
@@ -234,7 +228,7 @@ class Turn:
         if self._stream is not None:
             self._stream.close()
             end = ended(end, self._stream.as_begun, self.rows[-1])
-        self._log.end(self._house.memory.owed(self.rows, end))
+        self._log.end(self._house.memory.owed(self.rows, end), then=self._when_ended)
         self._approvals.withdraw(at=end.at)
         self._screen.clear()
 

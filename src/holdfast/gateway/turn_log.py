@@ -47,7 +47,6 @@ class TurnLog:
         *,
         house: House,
         resumed: OpenTurn | None,
-        when_ended: Callable[[EndTurn], None],
     ) -> None:
         self.turn_id = turn_id
         self.usage = resumed.usage if resumed else Usage()
@@ -57,7 +56,7 @@ class TurnLog:
         self.ending: EndTurn | None = None
         self._agent = agent
         self._house = house
-        self._when_ended = when_ended  # called by the commit of the end
+        self._when_ended: Callable[[EndTurn], None] | None = None  # until its commit has called it
         self.left: LeftAs | None = None  # how this process leaves it, where it does
         self.leaving: asyncio.Future[None] | None = None  # that on its way to the log
         self._cut = False
@@ -149,10 +148,11 @@ class TurnLog:
             lambda: self.started_calls.add(message.call_id),  # as far as the log knows, it runs
         )
 
-    def end(self, end: EndTurn) -> None:
-        """Close the turn: `end` is on its way to the log, and joins the buffer at once."""
+    def end(self, end: EndTurn, *, then: Callable[[EndTurn], None]) -> None:
+        """Close the turn: `end` is on its way to the log, and joins the buffer at once. `then` is
+        called by its commit."""
         self.must_be_open()
-        self.ending = end
+        self.ending, self._when_ended = end, then
         self._house.crash(CrashPoint.END_SUBMITTED)
         for message in end.messages:
             self._agent.remember(message)
@@ -187,7 +187,10 @@ class TurnLog:
             if worked(done):
                 self._house.crash(CrashPoint.END_COMMITTED)
                 self._house.announcer.turn(end)
-                self._when_ended(end)
+                # Let go of: a turn that its log held would stay until garbage is collected.
+                then, self._when_ended = self._when_ended, None
+                if then is not None:
+                    then(end)
 
         return self._told(self._house.store.end_turn(end), then=announce)
 
