@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Sessions = frozenset[SessionId]
+_NEWS: Sessions = frozenset()  # in the queue: that something was told
 
 # Seconds in which what is said is gathered, so that one transaction takes it. Nobody waits for
 # them: whoever asks has what is owed taken first.
@@ -51,6 +53,8 @@ class SearchIndex:
         self._db: apsw.Connection | None = None
         self._due = 0.0  # when what is owed has been gathered for long enough
         self._pending: dict[SessionId, None] = {}  # in the order in which they are owed
+        self._told: deque[Sessions] = deque()  # and not looked at by the thread yet
+        self._asleep = True  # until somebody wakes it: nothing is owed
 
     async def __aenter__(self) -> "SearchIndex":
         self._loop = asyncio.get_running_loop()
@@ -63,8 +67,11 @@ class SearchIndex:
         await self._worker.join()
 
     def touched(self, sessions: Sessions) -> None:
-        """These have changed in the store. From any thread; it never waits."""
-        self._queue.put(sessions)
+        """These have changed in the store. From any thread; it never waits. A thread that gathers
+        looks by itself when it is time, and is not woken for each commit until then."""
+        self._told.append(sessions)
+        if self._asleep:
+            self._queue.put(_NEWS)
 
     async def search(self, query: SearchQuery) -> list[FoundRecord]:
         def ask(cursor: apsw.Cursor) -> list[FoundRecord]:
@@ -105,6 +112,7 @@ class SearchIndex:
         """Until the close. What is owed is taken when it has been gathered for a while, or when
         somebody asks."""
         while True:
+            self._look()
             try:
                 item = self._queue.get(timeout=self._wait())
             except Empty:
@@ -114,8 +122,14 @@ class SearchIndex:
                 return
             if isinstance(item, Job):
                 self._answer(item)
-            else:
-                self._owe(item)
+
+    def _look(self) -> None:
+        """What was told is owed. In this order: whoever tells something after the last look finds
+        the thread asleep, and wakes it."""
+        self._asleep = True
+        while self._told:
+            self._owe(self._told.popleft())
+        self._asleep = not self._pending
 
     def _wait(self) -> float | None:
         """From the first that is owed: a stream that never pauses is followed all the same."""
@@ -176,6 +190,7 @@ class SearchIndex:
         """What is owed, session by session; with `until`, as much as can be done by then. The
         close waits for no more than one piece of it: the next opening finds the rest."""
         db = self._opened()
+        self._look()
         while self._pending and self._loop is not None:
             if until is not None and time.monotonic() >= until:
                 return
