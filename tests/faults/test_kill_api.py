@@ -67,7 +67,7 @@ async def test_a_request_repeated_while_its_turn_is_resumed_waits_for_that_turn(
 ) -> None:
     """G2, H2: attached to a turn that is attached to its command."""
     await world.start()
-    command = "echo a >> effects.log; sleep 1.5"
+    command = "echo a >> effects.log; until test -e go; do sleep 0.05; done"
     text = f'run [tool terminal {{"command": "{command}"}}] [then] [text ran]'
     asking = asyncio.create_task(ask(world, text, stream=False, message_id="m-1"))
     await world.until(lambda: world.effects() == ["a"])
@@ -76,6 +76,11 @@ async def test_a_request_repeated_while_its_turn_is_resumed_waits_for_that_turn(
         await asking
     await world.start()
     both = [ask(world, text, stream=stream, message_id="m-1") for stream in (False, True)]
-    assert await asyncio.gather(*both) == ["ran", "ran"]
+    asking_again = asyncio.gather(*both)
+    await asyncio.wait([asking_again], timeout=0.3)  # by which they are attached, mostly
+    assert not asking_again.done()
+    [workspace] = world.paths.workspaces.iterdir()
+    (workspace / "go").touch()
+    assert await asking_again == ["ran", "ran"]
     await check_laws(world)
     assert world.effects() == ["a"]
