@@ -9,11 +9,12 @@ from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.core.inbox import BusyMode
 from holdfast.core.model import Fault, ModelFailed
-from holdfast.core.outbox import DeliveryState
+from holdfast.core.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.secret import Secret
 from holdfast.core.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.tool import Replay
 from holdfast.models.scripted import Dictation
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.service import ChatService
 from holdfast.platforms.simulated.wire import Faults, Verdict
 
@@ -363,6 +364,7 @@ async def test_a_last_edit_that_is_never_taken_is_a_failure_to_be_seen(world: Wo
     await ended(world, DeliveryState.FAILED)
     (answer,) = await world.store.answers(1)
     assert "not to be edited" in answer.error
+    world.service.set_faults(Faults())  # or they would hold of what grows next, too
     world.say("and now?")
     await shown(world, "next", message=1)
 
@@ -418,6 +420,45 @@ async def test_a_stopped_reply_says_in_its_own_place_that_it_was_stopped(world: 
     await shown(world, "Once upon\n\n(stopped by its user)")
     await ended(world, DeliveryState.SENT, 2)
     assert len(world.service.ledger().sent) == 2
+
+
+class Unheard(SimulatedPlatform):
+    """A door whose receipts are on their way for as long as a test likes."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service, account="slow")
+        self.heard = asyncio.Event()
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        receipt = await super().send(outbound)
+        await self.heard.wait()
+        return receipt
+
+
+async def test_a_reply_that_is_stopped_while_its_first_words_are_on_their_way_keeps_them(
+    world: World, until: Any
+) -> None:
+    """I4, F9: people read them, though the platform has not said so yet."""
+    await world.stop()
+    world.service = ChatService(edit=True, edit_interval=0.01)
+    allowed = PlatformSettings(allow=("ann",))
+    accounts = msgspec.structs.replace(allowed, accounts={"slow": allowed})
+    world.settings = Settings(platforms={"simulated": accounts})
+    world.more_doors = [door := Unheard(world.service)]
+    await world.start()
+    reply = Dictation()
+    world.model.say(reply)
+    world.say("tell me", account="slow")
+    reply.say("Once upon")
+    await shown(world, "Once upon")
+    world.say("/stop", account="slow")
+
+    async def is_stopped() -> bool:
+        return (await world.ledger()).get("superseded") == 1
+
+    await until(is_stopped)
+    door.heard.set()
+    await shown(world, "Once upon\n\n(stopped by its user)")
 
 
 async def test_what_is_owed_to_a_chat_does_not_wait_for_the_reply_that_grows_there(

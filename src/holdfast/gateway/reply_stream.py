@@ -165,12 +165,15 @@ class ReplyStream:
         post = Post(delivery_id=self.id, address=self.address, text=first, final=False)
         sending = self.part.platform_message_id is None
         self._attempted = True
+        # A turn that ends while they are on their way keeps them: people may read them already.
+        before, self._words_shown = self._words_shown, words
         try:
             self.part = await posting.put(post, self.part, platform)
             self.shown = "" if sending and self.part.doubtful else first
             self._words_shown = words if self.shown else ""
             self._full = more
         except SendError as error:
+            self._words_shown = before
             self._not_taken(error, sending=sending, way=way)
         self._next_at = self._clock.monotonic() + self._interval
         if self._timer is None and self._grows and self._news():
