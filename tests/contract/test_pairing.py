@@ -55,7 +55,9 @@ async def door(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def given_code(door: World, user: str = "eve", *, sent: int = 1, **more: Any) -> str:
-    door.say("let me in, my secret is 42", chat=user, user=user, user_name=user.title(), **more)
+    door.say(
+        "let me in, my secret is mackerel", chat=user, user=user, user_name=user.title(), **more
+    )
     return code_in((await door.sent(sent))[-1])
 
 
@@ -101,7 +103,7 @@ async def test_neither_the_words_nor_the_code_are_kept(door: World) -> None:
         ]
         ((state, text),) = cursor.execute("SELECT state, text FROM outbox").fetchall()
     assert {"pairing_requests", "principals", "pairing_tries"} <= set(tables)
-    assert not any(code in row or code.replace("-", "") in row or "42" in row for row in rows)
+    assert not any(code in row or code.replace("-", "") in row or "mackerel" in row for row in rows)
     assert (state, text) == (DeliveryState.SENT, "")
 
 

@@ -11,7 +11,7 @@ from tests.machine.lives import Lives
 
 from holdfast.store.opening import open_writer
 
-settings.register_profile("unshrunk", phases=(Phase.generate,), database=None)
+settings.register_profile("unshrunk", phases=(Phase.generate,), database=None, derandomize=False)
 
 
 @pytest.fixture

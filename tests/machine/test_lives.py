@@ -1,6 +1,7 @@
 """Drive a real gateway through random lives; nothing that was accepted may be lost."""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -8,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.machine.lives import Lives
 
 
-def _run(machine: type[Lives], *, examples: int, steps: int) -> None:
+def _run(machine: type[Lives], *, examples: int, steps: int, **more: Any) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
@@ -17,6 +18,7 @@ def _run(machine: type[Lives], *, examples: int, steps: int) -> None:
             deadline=None,
             print_blob=True,
             suppress_health_check=list(HealthCheck),
+            **more,
         ),
     )
 
@@ -36,5 +38,6 @@ def test_nothing_is_lost_in_any_life(machine: type[Lives]) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_nothing_is_lost_in_thousands_of_lives(machine: type[Lives]) -> None:
-    """As above, longer. `HOLDFAST_SOAK` above 1 is a factor."""
-    _run(machine, examples=2000 * int(os.environ.get("HOLDFAST_SOAK", "1")), steps=60)
+    """As above, longer, and others each time. `HOLDFAST_SOAK` above 1 is a factor."""
+    times = int(os.environ.get("HOLDFAST_SOAK", "1"))
+    _run(machine, examples=2000 * times, steps=60, derandomize=False)
