@@ -95,7 +95,7 @@ def test_help_teaches_with_examples(cli: Cli) -> None:
 def test_an_unknown_command_is_a_usage_error(cli: Cli) -> None:
     refused = cli("rnu")
     assert refused.returncode == exits.USAGE
-    assert "No such command" in refused.stderr
+    assert "No such command 'rnu'. Did you mean 'run'?" in refused.stderr
 
 
 @pytest.mark.parametrize("command", [["run"], ["config", "check"], ["config", "show"], ["token"]])

@@ -91,6 +91,10 @@ def test_a_home_without_a_store_has_no_sessions(cli: Cli, tmp_path: Path) -> Non
     assert not (tmp_path / "home").exists()
 
 
+def test_a_home_without_accounts_says_how_one_is_added(cli: Cli) -> None:
+    assert "`holdfast setup --door telegram`" in cli("platforms", "list").stdout
+
+
 def test_a_file_that_is_no_database_is_refused_in_a_sentence(cli: Cli, paths: Paths) -> None:
     for file in paths.home.glob("state.db*"):
         file.unlink()

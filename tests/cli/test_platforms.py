@@ -119,6 +119,7 @@ async def test_accounts_are_listed_checked_paused_over_a_restart_and_resumed(
         assert [sent.text[:12] for sent in ledger.sent] == ["I am the dem"]
         unknown = await shell.platforms("pause", "pigeon")
         assert unknown.returncode == exits.FAILED and "no account pigeon:default" in unknown.stderr
+        assert "Did you mean" not in unknown.stderr
         await asyncio.to_thread(shell.gateway.stop)
 
 

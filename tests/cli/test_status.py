@@ -351,6 +351,8 @@ def test_a_gateway_of_another_version_is_not_guessed_at(cli: Cli, paths: Paths) 
 def test_what_was_done_in_the_last_hour_is_told_where_something_was() -> None:
     quiet = click.unstyle(shown(document(pace=PaceFacts(turns=(0,) * 60)), now=NOW))
     assert "pace" not in quiet and "latency" not in quiet and "tokens" not in quiet
+    once = click.unstyle(shown(document(pace=PaceFacts(turns=(1, 0, 0))), now=NOW))
+    assert "1 turn in the last hour; 0 in" in once
     pace = PaceFacts(
         turns=(*[0] * 57, 4, 2, 1),
         failed=1,

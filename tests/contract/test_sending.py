@@ -138,7 +138,7 @@ async def test_where_answers_are_fetched_nothing_is_sent_to_whoever_asks(world: 
     ("to", "told"),
     [
         ("nowhere", "names no chat"),
-        ("icq:1", "Nothing can be sent to a platform 'icq'; to these: post, simulated."),
+        ("icq:1", "Nothing can be sent to a platform 'icq': to these it can: post, simulated."),
         ("api:one", "Nothing can be sent to a platform 'api'"),
         ("house:jobs", "Nothing can be sent to a platform 'house'"),
     ],

@@ -158,7 +158,7 @@ def _holder(home: Path) -> Iterator[tuple[Holder, int]]:
     holder = read_holder(home)
     fd = opened(holder.pid, started=holder.start_time) if holder is not None else None
     if holder is None or fd is None or holder.purpose != "gateway":
-        raise GatewayDown(f"No gateway is running for {home}.")
+        raise GatewayDown(f"No gateway is running for {home}; `holdfast run` starts one.")
     try:
         yield holder, fd
     finally:

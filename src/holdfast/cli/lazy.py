@@ -30,6 +30,19 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """One that there is not is told with the one that may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib  # noqa: PLC0415 - for an error alone
+
+            for near in difflib.get_close_matches(args[0], self._lazy, n=1):
+                error.message += f" Did you mean {near!r}?"
+            raise
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names of the commands, without importing any of them."""
         if incomplete.startswith("-"):

@@ -47,7 +47,7 @@ def add(owner: str | None, about: str, text: str) -> None:
     keep(api_of(chosen_home()), owner=owner, text=text, about=about)
 
 
-@command.command("edit")
+@command.command("edit", short_help="Change what a note says.")
 @home_option
 @_owner_option
 @click.argument("number", type=click.IntRange(1))

@@ -26,7 +26,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@command.command("list", short_help="The model that answers, and those that stand in for it.")
 @home_option
 @json_option
 def list_models(as_json: bool) -> None:

@@ -24,6 +24,7 @@ from holdfast.service import exits
 from holdfast.service.paths import Paths
 
 _DOWN = "The gateway does not run; these are the accounts of the configuration."
+_NONE = "No account of a platform is set up: `holdfast setup --door telegram` is one way."
 _TAKEN_OVER = (
     "What you change in the settings is taken over when it is saved; a secret in a file of its own "
     "by: holdfast config reload"
@@ -122,6 +123,10 @@ def _print_configured(home: Path, *, as_json: bool) -> None:
     ]
     if as_json:
         print_json(found)
+        return
+    if not found:
+        click.echo(_NONE)
+        _print_outdone()
         return
     click.echo(_DOWN, err=True)
     rows = [[f"{each['name']}:{each['account']}", _configured(each)] for each in found]

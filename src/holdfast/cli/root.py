@@ -11,7 +11,7 @@ from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
     "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
-    "gateway": Lazy("holdfast.cli.gateway_group", "Stop or restart the gateway, or look at it."),
+    "gateway": Lazy("holdfast.cli.gateway_group", "Start, stop, restart or install the gateway."),
     "chat": Lazy("holdfast.cli.chat", "Talk to the agent in this terminal."),
     "ask": Lazy("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "send": Lazy("holdfast.cli.send", "Send a message or a file to a chat."),

@@ -70,7 +70,7 @@ def export_session(name: str, output: str | None) -> None:
     export(api_of(chosen_home()), name, output=output)
 
 
-@command.command("import")
+@command.command("import", short_help="Take in what `export` wrote, as a session of its own.")
 @home_option
 @json_option
 @click.argument("file", type=click.File("rb"), default="-")

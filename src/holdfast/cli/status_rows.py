@@ -85,7 +85,8 @@ def _pace(pace: PaceFacts) -> str:
         return ""
     failed = f", {pace.failed} failed" if pace.failed else ""
     minute = pace.turns[-2] if len(pace.turns) > 1 else 0
-    return f"{sum(pace.turns)} turns in the last hour{failed}; {minute} in the last whole minute"
+    turns = "1 turn" if sum(pace.turns) == 1 else f"{sum(pace.turns)} turns"
+    return f"{turns} in the last hour{failed}; {minute} in the last whole minute"
 
 
 def _latency(pace: PaceFacts) -> str:

@@ -1,7 +1,7 @@
 """Accounts: the lines of every platform account, opened, paused, looked at and closed."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
 from holdfast.config.error import nearest
@@ -161,7 +161,7 @@ class Accounts:
         line = self._lines.get((name, account))
         if line is None or line.platform.name == HOUSE:
             known = list(self._names())
-            near = nearest(f"{name}:{account}", known)
+            near = _near(name, account, known)
             meant = f" Did you mean {near}?" if near else ""
             raise NoSuchAccount(
                 f"there is no account {name}:{account} that is switched on; there are: "
@@ -176,3 +176,10 @@ class Accounts:
 def _inside(platform: Platform) -> bool:
     """Whether nothing lies between it and this process."""
     return platform.capabilities.fetchable or platform.name == HOUSE
+
+
+def _near(name: str, account: str, known: Sequence[str]) -> str | None:
+    """First by the platform: every account that has no name is called alike."""
+    platform = nearest(name, [each.partition(":")[0] for each in known])
+    of_it = [each for each in known if each.partition(":")[0] == platform]
+    return nearest(f"{platform}:{account}", of_it) if of_it else None

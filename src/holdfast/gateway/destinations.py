@@ -93,10 +93,10 @@ class Destinations:
         }
         door = doors.get(platform)
         if door is None or not chat:
-            known = ", ".join(sorted(doors)) or "none that sends"
+            names = ", ".join(sorted(doors))
             raise JobRefused(
-                f"{to!r} is no place to tell it: say origin, home, nowhere, or platform:chat "
-                f"with one of these platforms: {known}."
+                f"{to!r} is no place to tell it: say origin, home, nowhere, or platform:chat, "
+                + (f"where platform is one of {names}." if names else "once a platform is set up.")
             )
         return Address(
             platform=platform, account=door.account, chat_id=chat, thread_id=thread or None

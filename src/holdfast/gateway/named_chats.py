@@ -1,6 +1,7 @@
 """Named chats: what people write for a place, found among the doors that send."""
 
 import re
+from collections.abc import Sequence
 
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import HoldfastError
@@ -45,8 +46,7 @@ class NamedChats:
         sending = [d for d in self._doors if not d.capabilities.fetchable and d.name != HOUSE]
         accounts = {door.account: door for door in sending if door.name == name}
         if not accounts:
-            known = ", ".join(sorted({door.name for door in sending})) or "there is none"
-            raise NoSuchChat(f"Nothing can be sent to a platform {name!r}; to these: {known}.")
+            raise NoSuchChat(f"Nothing can be sent to a platform {name!r}: {_known(sending)}.")
         found = accounts.get(account or DEFAULT_ACCOUNT)
         if found is None and not account and len(accounts) == 1:
             (found,) = accounts.values()
@@ -63,6 +63,11 @@ def shown_chat(address: Address) -> str:
     """A chat as people write it."""
     thread = f"/{address.thread_id}" if address.thread_id else ""
     return f"{address.platform}:{address.chat_id}{thread}"
+
+
+def _known(sending: Sequence[Platform]) -> str:
+    names = ", ".join(sorted({door.name for door in sending}))
+    return f"to these it can: {names}" if names else "no platform is set up that sends"
 
 
 def _parted(place: str) -> tuple[str, str]:

@@ -99,7 +99,7 @@ async def test_the_owner_sends_words_and_files_from_the_shell(
     for words, why in (
         (("telegram:bob", "x"), "'bob' is no chat of telegram: one is written as 12345."),
         (("telegram", "x"), "'telegram' names no chat"),
-        (("icq:1", "x"), "Nothing can be sent to a platform 'icq'; to these: telegram."),
+        (("icq:1", "x"), "Nothing can be sent to a platform 'icq': to these it can: telegram."),
         ((chat, "x", "--account", "work"), "telegram has no account 'work'"),
         ((chat, "--wait"), "There is nothing to send"),
         ((chat, "bye", "--key", "k1"), "key 'k1' was used for another message"),
