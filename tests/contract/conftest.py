@@ -23,7 +23,7 @@ from holdfast.core.crash import never
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import CallId, SessionId
 from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.judgement import TRUSTING, Judge
+from holdfast.core.judgement import HARMLESS, Judge, Judgement
 from holdfast.core.memory import MemoryProvider
 from holdfast.core.message import Message, ToolCall
 from holdfast.core.model import ModelChoice, ToolSchema
@@ -151,6 +151,13 @@ class Fetched:
         raise AssertionError("a fetched reply is never sent")
 
 
+class Trusting:
+    """Finds nothing wrong with any command."""
+
+    def judge(self, command: str) -> Judgement:
+        return HARMLESS
+
+
 class World:
     """One home with its gateway: started, stopped and started again on the same file."""
 
@@ -164,7 +171,7 @@ class World:
         self.open_store: Callable[[Path], SqliteStore] = SqliteStore
         self.more_doors: list[Platform] = []
         self.more_tools: list[Tool] = []
-        self.judge: Judge = TRUSTING
+        self.judge: Judge = Trusting()
         self.lifecycle: Lifecycle | None = None  # the process, as far as the house sees it
         self.secrets: list[Secret] = []
         self.states: list[str] = []

@@ -27,13 +27,3 @@ class Judge(Protocol):
         """The worst thing that the command, as a shell would read it, may do. Never raises:
         what cannot be read is dangerous, and says so."""
         ...
-
-
-class Trusting:
-    """Finds nothing wrong with any command: for a gateway whose tools run none."""
-
-    def judge(self, command: str) -> Judgement:
-        return HARMLESS
-
-
-TRUSTING = Trusting()

@@ -1,13 +1,13 @@
 """The providers that the settings name: the built-in one, and those that other packages bring."""
 
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.agent.memory.builtin import NotesProvider
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.errors import HoldfastError
-from holdfast.core.memory import MemoryProvider, ProviderContext
+from holdfast.core.memory import MemoryProvider, ProviderContext, ProviderFactory
 
 GROUP = "holdfast.memory_providers"
 BUILT_IN = NotesProvider.name
@@ -41,14 +41,14 @@ def _brought(name: str, home: Path) -> MemoryProvider:
         raise _unmade(name, error) from error
 
 
-def _package(name: str) -> Callable[[ProviderContext], MemoryProvider]:
+def _package(name: str) -> ProviderFactory:
     from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and most need none
 
     found = {point.name: point for point in entry_points(group=GROUP)}
     if name not in found:
         raise BadProvider(_unknown(name, [BUILT_IN, *sorted(found)]))
     try:
-        make: Callable[[ProviderContext], MemoryProvider] = found[name].load()
+        make: ProviderFactory = found[name].load()
     except Exception as error:  # the edge of somebody else's package
         raise _unmade(f"{name} ({found[name].value})", error) from error
     return make

@@ -125,10 +125,6 @@ class Message(msgspec.Struct, frozen=True):
     content: Content = Content()
 
 
-class Members(msgspec.Struct, frozen=True):
-    joined: dict[str, Json]
-
-
 class Timeline(msgspec.Struct, frozen=True):
     events: tuple[Json, ...] = ()
     limited: bool = False
