@@ -1,5 +1,6 @@
 """What a bot hears: read in our words, each channel in its order, and the line that brings it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from tests.platforms.discord.vendor import (
     person,
 )
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.errors import ConnectRefused, LineLost, StoreError
-from holdfast.core.inbox import Inbound
+from holdfast.core.inbox import Accepted, Inbound
 from holdfast.core.source import Author, ChatType
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
@@ -129,13 +131,21 @@ async def test_a_file_is_handed_in_also_without_words(vendor: Vendor, tmp_path: 
     assert intake.attached == [("plan.txt", b"the plan")]
 
 
+class Jammed(RecordingIntake):
+    """Keeps nothing of a channel before something of a thread was kept."""
+
+    async def accept(self, inbound: Inbound, attached: Sequence[Attachment] = ()) -> Accepted:
+        if inbound.source.thread_id is None and not self.accepted:
+            raise StoreError("disk full")
+        return await super().accept(inbound, attached)
+
+
 async def test_a_channel_that_cannot_be_kept_holds_up_no_other(
     vendor: Vendor, tmp_path: Path
 ) -> None:
     """I3: order is kept within a chat, and chats do not wait for each other."""
-    intake = RecordingIntake()
+    intake = Jammed()
     async with door_to(vendor, tmp_path).connect(intake):
-        intake.fail_next(StoreError("disk full"))
         for text in ("one", "two"):
             vendor.say(text, channel=TEXT)
         vendor.say("elsewhere", channel=THREAD)

@@ -36,7 +36,7 @@ async def test_a_reply_grows_in_one_message_and_its_event_is_acknowledged(
     vendor.say("tell me")
     reply.say("Once upon")
     await office.read("Once upon")
-    assert not vendor.waiting
+    await until(lambda: not vendor.waiting)
     reply.say(" a *time*.")
     reply.end()
     await office.read("Once upon a _time_.")

@@ -87,6 +87,7 @@ async def test_an_update_that_comes_again_after_a_crash_is_answered_once(
     update = vendor.say("hi")
     await bot.read("once")
     await bot.settled(DeliveryState.SENT, 1)
+    await until(lambda: vendor.updates.confirmed)
     await bot.die()
     vendor.updates.waiting.insert(0, {"update_id": vendor.updates.confirmed[0], "message": update})
     vendor.say("and now?")
