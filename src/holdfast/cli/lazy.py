@@ -40,7 +40,8 @@ class LazyGroup(click.Group):
             import difflib  # noqa: PLC0415 - for an error alone
 
             for near in difflib.get_close_matches(args[0], self._lazy, n=1):
-                error.message += f" Did you mean {near!r}?"
+                told = f"{error.message} Did you mean {near!r}?"
+                raise click.UsageError(told, ctx=error.ctx) from None
             raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

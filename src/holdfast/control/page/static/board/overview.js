@@ -38,7 +38,7 @@ function Head({ page, status }) {
       ? html`, ${to("sessions", { state: "waiting" }, `${count(turns.waiting)} wait for a person`)}` : ""}`],
     ["Queue", to("sessions", { state: "queued" }, status.queued ? `${count(status.queued)} wait` : "empty")],
     ["Deliveries", html`${to("outbox", {}, status.outbox ? `${count(status.outbox)} owed` : "none owed")}${UNARRIVED.map((state) => outbox?.counts[state]
-      ? html`, ${to("outbox", { state }, `${count(outbox.counts[state])} ${state}`)}` : "")}`],
+      ? html`, ${to("outbox", { state }, `${count(outbox.counts[state])}\u00a0${state}`)}` : "")}`],
     ["Agents kept", `${count(status.agents.cached)} of ${count(status.agents.most)}`],
     ["Memory", machine.memory === null ? "unknown" : size(machine.memory)],
   ];
