@@ -212,6 +212,16 @@ class Rendering(Protocol):
 
 
 @runtime_checkable
+class Spells(Protocol):
+    """A platform whose chats may be written in more than one way."""
+
+    def spelled(self, chat: str) -> str:
+        """The id that the messages of that chat come with, whoever writes it how. A text that is no
+        chat stays as it is."""
+        ...
+
+
+@runtime_checkable
 class LooksUp(Protocol):
     """A platform that declares `Capabilities.lookup`."""
 

@@ -7,7 +7,7 @@ from holdfast.core.ids import PrincipalId
 from holdfast.core.job import HOME, NOWHERE, ORIGIN, JobRefused, JobSpec, RunsIn
 from holdfast.core.outbox import Address
 from holdfast.core.source import Source
-from holdfast.gateway.doors import Doors
+from holdfast.gateway.doors import Doors, spelled
 from holdfast.gateway.homes import Homes
 
 
@@ -99,7 +99,10 @@ class Destinations:
                 + (f"where platform is one of {names}." if names else "once a platform is set up.")
             )
         return Address(
-            platform=platform, account=door.account, chat_id=chat, thread_id=thread or None
+            platform=platform,
+            account=door.account,
+            chat_id=spelled(door, chat),
+            thread_id=thread or None,
         )
 
     def _home(self, platform: str) -> Address | None:

@@ -8,10 +8,15 @@ from holdfast.core.child import HOUSE
 from holdfast.core.errors import ConnectError
 from holdfast.core.facts import PlatformFacts
 from holdfast.core.outbox import Address
-from holdfast.core.ports import Clock, Platform
+from holdfast.core.ports import Clock, Platform, Spells
 
 _GONE = Capabilities()
 _UNTRIED = Standing()
+
+
+def spelled(door: Platform, chat: str) -> str:
+    """The id of the chat that somebody calls so."""
+    return door.spelled(chat) if isinstance(door, Spells) else chat
 
 
 class Doors:

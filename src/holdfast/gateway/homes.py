@@ -2,8 +2,9 @@
 
 from holdfast.core.library import Library
 from holdfast.core.outbox import Address
+from holdfast.core.ports import Platform
 from holdfast.core.stopping import HomeChannel
-from holdfast.gateway.doors import Doors
+from holdfast.gateway.doors import Doors, spelled
 from holdfast.gateway.in_force import InForce
 
 
@@ -21,7 +22,7 @@ class Homes:
     def _configured(self) -> dict[tuple[str, str], HomeChannel]:
         settings = self._in_force.settings
         return {
-            (door.name, door.account): _configured(wanted.home, door.name, door.account)
+            (door.name, door.account): _configured(wanted.home, door)
             for door in self._doors
             if (wanted := settings.account(door.name, door.account)) is not None and wanted.home
         }
@@ -50,9 +51,14 @@ def shown(address: Address) -> str:
     return f"{address.chat_id}/{address.thread_id}" if address.thread_id else address.chat_id
 
 
-def _configured(home: str, platform: str, account: str) -> HomeChannel:
+def _configured(home: str, door: Platform) -> HomeChannel:
     chat, _, thread = home.partition("/")
-    address = Address(platform=platform, account=account, chat_id=chat, thread_id=thread or None)
+    address = Address(
+        platform=door.name,
+        account=door.account,
+        chat_id=spelled(door, chat),
+        thread_id=thread or None,
+    )
     return HomeChannel(address=address)
 
 

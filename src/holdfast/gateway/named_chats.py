@@ -8,7 +8,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.outbox import Address
 from holdfast.core.ports import Platform
 from holdfast.core.settings import DEFAULT_ACCOUNT
-from holdfast.gateway.doors import Doors
+from holdfast.gateway.doors import Doors, spelled
 
 _LONGEST = 512  # characters of an id; no platform has longer ones
 
@@ -39,7 +39,10 @@ class NamedChats:
         if within and not _plain(within):
             raise NoSuchChat(f"{within!r} is no thread.", param="thread")
         return Address(
-            platform=door.name, account=door.account, chat_id=chat, thread_id=within or None
+            platform=door.name,
+            account=door.account,
+            chat_id=spelled(door, chat),
+            thread_id=within or None,
         )
 
     def _door(self, name: str, account: str) -> Platform:

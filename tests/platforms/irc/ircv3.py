@@ -90,6 +90,11 @@ class Server:
             self.session.tell(kept)
         return known["msgid"]
 
+    def fold(self, name: str) -> str:
+        """https://modern.ircdocs.horse/#casemapping-parameter"""
+        old = str.maketrans("[]\\~", "{}|^" if "=rfc1459 " in self.features else "{}|~")
+        return name.lower().translate(old if "=rfc1459" in self.features else {})
+
     def texts(self) -> list[str]:
         return [heard.last for heard in self.said]
 
@@ -174,7 +179,7 @@ class Session:
         self.write(f"{tags}:irc.test {verb} {' '.join(words)}")
 
     def tell(self, kept: Kept) -> None:
-        if kept.target.startswith("#") and kept.target not in self.channels:
+        if kept.target.startswith("#") and self._server.fold(kept.target) not in self.channels:
             return
         dropped = {"msgid": "message-tags", "time": "server-time", "account": "account-tag"}
         tags = {
@@ -235,7 +240,7 @@ class Session:
 
     def _join(self, heard: Heard) -> None:
         for channel in heard.last.split(","):
-            self.channels.add(channel)
+            self.channels.add(self._server.fold(channel))
             self.write(f":{self.nick}!~holdfast@bot.example JOIN {channel}")
             self.number("366", self.nick, channel, ":End of NAMES list")
 

@@ -18,6 +18,7 @@ from holdfast.core.errors import (
     Refused,
     Throttled,
 )
+from holdfast.core.settings import ChatSettings
 from holdfast.core.source import Author
 from holdfast.platforms.irc.platform import IrcPlatform
 from holdfast.platforms.simulated.recorder import RecordingIntake
@@ -41,6 +42,30 @@ async def test_it_logs_in_by_sasl_before_it_is_let_in(server: Server, opened: Op
         assert server.session is not None
         pieces = [each for each in server.session.lines if each.verb == "AUTHENTICATE"]
         assert len(pieces) == 4  # the mechanism, and three of at most 400
+
+
+@pytest.mark.parametrize(
+    ("mapping", "chat"),
+    [("rfc1459", "#ops[1]"), ("rfc1459-strict", "#ops[1]"), ("ascii", "#ops{1}")],
+)
+async def test_a_channel_is_one_chat_however_the_server_writes_it(
+    server: Server, tmp_path: Path, mapping: str, chat: str
+) -> None:
+    """https://modern.ircdocs.horse/#casemapping-parameter: the chat is called as the configuration
+    calls it, if it does; and so is one that somebody sends something to."""
+    server.features = f"CASEMAPPING={mapping} CHANTYPES=#"
+    settings = settings_for(
+        server.port, channels=("#Team", "#ops[1]", "#ops{1}"), chats={"#Ops[1]": ChatSettings()}
+    )
+    door, intake = door_to(settings, tmp_path, password=PASSWORD), RecordingIntake()
+    assert (door.spelled("#TEAM"), door.spelled("Ann")) == ("#team", "Ann")
+    async with door.connect(intake):
+        for channel in ("#TEAM", "#team", "#OPS{1}", "#oPs[1]"):
+            server.say("holdfast: hello", to=channel)
+        heard = await intake.wait_for_tries(4)
+        assert [door.spelled(each) for each in ("#OPS{1}", "#Ops[1]")] == [chat, "#ops[1]"]
+        await door.send(outbound("hi", door.spelled("#OPS{1}")))
+    assert [each.source.chat_id for each in heard] == ["#team", "#team", chat, "#ops[1]"]
 
 
 async def test_credentials_that_do_not_hold_are_refused_for_good(opened: Opened) -> None:

@@ -10,7 +10,16 @@ from tests.platforms.stage import opened, written
 from holdfast.config import ConfigError, load
 from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectRefused
+from holdfast.core.ids import PrincipalId
+from holdfast.core.job import RunsIn
 from holdfast.core.secret import Secret
+from holdfast.core.settings import Settings
+from holdfast.core.source import Source
+from holdfast.gateway.destinations import Destinations, Person
+from holdfast.gateway.doors import Doors
+from holdfast.gateway.homes import Homes
+from holdfast.gateway.in_force import InForce
+from holdfast.gateway.named_chats import NamedChats
 from holdfast.platforms.irc.door import DOOR, IrcSettings
 from holdfast.process.doors import identities
 from holdfast.service.clock import SystemClock
@@ -33,13 +42,43 @@ TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
         (f'{TABLE}people = "anybody"\n', "people"),
         (f'{TABLE}allow = ["Ann!~a@Host"]\n', "write 'ann!~a@host' instead"),
         (f'{TABLE}people = "nicks"\noperators = ["Ann"]\n', "operators: write 'ann'"),
-        (f'{TABLE}[platforms.irc.chats."#Team"]\n', "write '#team' instead"),
+        (
+            f'{TABLE}[platforms.irc.chats."#Team"]\n[platforms.irc.chats."#team"]\n',
+            "'#Team' is there twice",
+        ),
         (f'{TABLE}chanels = ["#a"]\n', "channels"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_to_do(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         load(written(tmp_path / "home", text), {"PW": "x"})
+
+
+def test_a_channel_may_be_written_in_large_letters(tmp_path: Path) -> None:
+    """`#Team` and `#team` are one on every network; on the wire they come as either."""
+    text = f'{TABLE}home = "#Ops"\n[platforms.irc.chats."#Team"]\nanswers = "all"\n'
+    settings = load(written(tmp_path / "home", text), {}).settings.platforms["irc"]
+    assert (list(settings.chats), settings.home) == (["#team"], "#ops")
+
+
+def test_what_is_sent_to_a_channel_belongs_to_its_chat_however_it_is_written(
+    tmp_path: Path,
+) -> None:
+    """One chat has one queue and one session, whoever names it: a person, a job or the file."""
+    (door,) = opened(tmp_path / "home", TABLE, {})
+    doors = Doors([door], clock=SystemClock())
+    chats = NamedChats(doors)
+    assert [chats.find(f"irc:{each}").chat_id for each in ("#TEAM", "Ann")] == ["#team", "Ann"]
+    settings = Settings(platforms={"irc": IrcSettings(host="irc.example.org", home="#Team")})
+    homes = Homes(InForce(settings), doors, library=None)  # type: ignore[arg-type]  # it asks nobody
+    assert [each.address.chat_id for each in homes.all()] == ["#team"]
+    person = Person(
+        source=Source(platform="irc", account="default", chat_id="ann", user_id="ann"),
+        principal=PrincipalId("ann"),
+        operates=True,
+    )
+    told = Destinations(doors, homes).check("irc:#Team", RunsIn.FRESH, person)
+    assert told is not None and told.chat_id == "#team"
 
 
 def test_an_account_is_written_as_it_was_registered(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import force_setattr as set_attribute
 
 from holdfast.core.door import Door, Known, Opening
 from holdfast.core.ports import Platform
@@ -68,19 +69,27 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
                 "tls = true"
             )
         self._check_letters()
+        self._write_small()
 
     def _check_letters(self) -> None:
-        """Servers take large letters for small ones, and tell of names in either; here they are
+        """Servers take large letters for small ones, and tell of names in either; people are
         compared sign by sign, as small ones. An account is told as it was registered."""
-        for key, names in (
-            ("allow", self.allow),
-            ("operators", self.operators),
-            ("chats", tuple(self.chats)),
-        ):
+        people = {"allow": self.allow, "operators": self.operators, "chats": tuple(self.chats)}
+        for key, names in people.items():
             for name in names:
-                folds = self.people is KnownBy.NICKS or "!" in name or _CHANNEL.fullmatch(name)
-                if folds and name != (small := _small(name)):
+                folds = self.people is KnownBy.NICKS or "!" in name
+                if folds and not _is_channel(name) and name != (small := _small(name)):
                     raise ValueError(f"{key}: write {small!r} instead of {name!r}")
+
+    def _write_small(self) -> None:
+        """`#Team` is `#team` on every network; what else one takes for the same, it says itself."""
+        chats = {_small(name) if _is_channel(name) else name: name for name in self.chats}
+        if len(chats) < len(self.chats):
+            twice = sorted(set(self.chats) - set(chats.values()))
+            raise ValueError(f"chats: {twice[0]!r} is there twice, in large and small letters")
+        set_attribute(self, "chats", {small: self.chats[name] for small, name in chats.items()})
+        if _is_channel(self.home.partition("/")[0]):
+            set_attribute(self, "home", _small(self.home))
 
     @property
     def every_channel(self) -> tuple[str, ...]:
@@ -89,6 +98,10 @@ class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
     @property
     def address(self) -> tuple[str, int]:
         return self.host, self.port or (TLS_PORT if self.tls else PLAIN_PORT)
+
+
+def _is_channel(name: str) -> bool:
+    return bool(_CHANNEL.fullmatch(name))
 
 
 def _small(name: str) -> str:

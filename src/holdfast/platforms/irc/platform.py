@@ -23,10 +23,12 @@ from holdfast.platforms.irc.greeting import Greeting, Welcome
 from holdfast.platforms.irc.history import NEEDED, stamp
 from holdfast.platforms.irc.line import PATIENCE, Line
 from holdfast.platforms.irc.link import Link, linked
+from holdfast.platforms.irc.names import Names
 from holdfast.platforms.irc.pacing import Pace
 from holdfast.platforms.irc.presence import PING, Presence
 from holdfast.platforms.irc.reading import PLATFORM
 from holdfast.platforms.irc.record import Record
+from holdfast.platforms.irc.spelling import Spelling
 from holdfast.platforms.text.irc import render
 
 _LONGEST = 2000  # bytes of a message, which is several lines
@@ -71,6 +73,8 @@ class IrcPlatform:
         self._ping = ping
         self._patience = patience
         self._held = Held[Inbound]()
+        # What is one sign on every network; the rest is known once there is a line.
+        self._spelling = Spelling(Names({"CASEMAPPING": "ascii"}), settings.chats)
         self._presence: Presence | None = None
 
     @asynccontextmanager
@@ -112,6 +116,9 @@ class IrcPlatform:
     async def probe(self) -> None:
         await self._there().round_trip()
 
+    def spelled(self, chat: str) -> str:
+        return self._spelling.of(chat)
+
     def _there(self) -> Presence:
         if self._presence is None:
             raise NotConnected(f"there is no connection to {self._settings.host}")
@@ -126,7 +133,7 @@ class IrcPlatform:
             seconds=self._settings.line_seconds,
             monotonic=self._clock.monotonic,
         )
-        return Presence(
+        presence = Presence(
             Line(link, welcome, pace, patience=self._patience),
             self._settings,
             await self._record(welcome),
@@ -137,6 +144,8 @@ class IrcPlatform:
             clock=self._clock,
             new_id=self._new_id,
         )
+        self._spelling = presence.spelling
+        return presence
 
     def _keys(self) -> Mapping[str, Secret]:
         named = {channel: f"locked.{channel}.key" for channel in self._settings.locked}

@@ -17,6 +17,7 @@ from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.reading import Reader
 from holdfast.platforms.irc.record import Record
 from holdfast.platforms.irc.sending import Sending
+from holdfast.platforms.irc.spelling import Spelling
 from holdfast.platforms.irc.taking import Past, Taking
 
 PING = 30.0  # seconds between two signs of life that are asked for
@@ -40,6 +41,7 @@ class Presence:
     ) -> None:
         self._line = line
         self._settings = settings
+        self.spelling = Spelling(line.names, settings.chats)
         people = People(line, settings.people, monotonic=clock.monotonic)
         self._channels = Channels(line, settings.every_channel, keys, joined=self._joined)
         self.sending = Sending(line, people, self._channels)
@@ -50,6 +52,7 @@ class Presence:
             network=settings.host if record is not None else None,
             new_id=new_id,
             is_ours=self.sending.is_ours,
+            spelling=self.spelling,
         )
         past = None if record is None else Past(history=History(line, now=clock.now), record=record)
         self._taking = Taking(reader, people, account=account, intake=intake, past=past, held=held)

@@ -12,6 +12,7 @@ from holdfast.platforms.irc.formatting import plain
 from holdfast.platforms.irc.history import mark
 from holdfast.platforms.irc.line import Line
 from holdfast.platforms.irc.people import People
+from holdfast.platforms.irc.spelling import Spelling
 from holdfast.platforms.irc.wire import Heard
 
 PLATFORM = "irc"
@@ -30,6 +31,7 @@ class Reader:
         network: str | None,
         new_id: NewId,
         is_ours: Callable[[str], bool],
+        spelling: Spelling,
     ) -> None:
         self._line = line
         self._people = people
@@ -37,6 +39,7 @@ class Reader:
         self._network = network
         self._new_id = new_id
         self._is_ours = is_ours
+        self._spelling = spelling
 
     def said(self, heard: Heard) -> Inbound | None:
         """None: nobody said anything, or only we did, or it is for some of a channel and an answer
@@ -73,7 +76,7 @@ class Reader:
             platform=PLATFORM,
             account=self._account,
             # A chat of two is with a person, and not with whoever has that nick tomorrow.
-            chat_id=person if channel is None else channel,
+            chat_id=person if channel is None else self._spelling.of(channel),
             chat_type=ChatType.DM if channel is None else ChatType.GROUP,
             user_id=person,
             user_name=heard.nick,
