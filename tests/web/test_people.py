@@ -18,6 +18,7 @@ def test_people_are_let_in_denied_and_sent_away_on_the_page(
     gateway: Served, visit: Visit, vendor: Vendor
 ) -> None:
     vendor.say("hello", user="eve", user_name="<b>Eve</b>")
+    vendor.sent(1)  # she was first
     vendor.say("hello", user="mallory")
     codes = {vendor.sent(2)[each]["chat_id"]: vendor.code(each + 1) for each in (0, 1)}
     visitor = visit(gateway)
