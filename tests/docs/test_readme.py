@@ -16,7 +16,11 @@ RUN = "make run\n"
 LINK = re.compile(r"\]\((?!http|#)([^)#]+)")
 CODE = re.compile(r"(`+)[^`].*?\1", re.DOTALL)  # what stands in it leads nowhere
 DOCS = sorted(f"docs/{path.name}" for path in (REPO / "docs").glob("*.md"))
-PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md", *DOCS]
+DECISIONS = "docs/decisions/README.md"
+PAGES = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md", DECISIONS, *DOCS]
+FILE = re.compile(r"`([\w/]+\.py)`")
+# `agent/loop.py` `run_turn`, and `Parked` in `agent/work.py`
+HELD = re.compile(r"`([\w/]+\.py)`\s+`([\w.]+)`|`([\w.]+)`\s+in\s+`([\w/]+\.py)`")
 
 
 class Reader:
@@ -112,3 +116,18 @@ def test_the_links_of_a_page_lead_somewhere(path: str, page: Pages) -> None:
     targets = LINK.findall(CODE.sub("", page(path).text))
     folder = (REPO / path).parent
     assert [target for target in targets if not (folder / target).exists()] == []
+
+
+def test_what_the_architecture_names_is_where_it_says(page: Pages) -> None:
+    """Whoever follows a message through it finds each file, and in a file what it is named for."""
+    text = page("ARCHITECTURE.md").text
+    named = {name for name in FILE.findall(text) if not any(_source(name))}
+    assert named == set()
+    for before, inside, outside, behind in HELD.findall(text):
+        source = "".join(path.read_text() for path in _source(before or behind))
+        for name in (inside or outside).split("."):
+            assert re.search(rf"(class|def) {name}\b", source), (before or behind, name)
+
+
+def _source(name: str) -> Iterator[Path]:
+    return (REPO / "src" / "holdfast").rglob(name)
