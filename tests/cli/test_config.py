@@ -1,5 +1,6 @@
 """`holdfast config set`, `history`, `diff` and `rollback`, with a gateway and without one."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -10,7 +11,9 @@ import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 
 from holdfast.cli.config_completion import offered
+from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
 from holdfast.service import exits
+from holdfast.store.sqlite import SqliteStore
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -104,6 +107,27 @@ def test_a_running_gateway_takes_a_change_over_and_its_history_outlives_it(
     again = cli("config", "rollback", str(newest["number"]), "--yes", **gateway.where)
     assert "it holds from the next start on" in again.stdout
     assert "max_steps = 40" in file.read_text()
+
+
+def test_what_is_put_back_has_its_password_and_shows_it_to_nobody(cli: Cli, home: Path) -> None:
+    text = '[platforms.webhook]\nurl = "https://me:hunter2hunter2@example.org/in"\n'
+    new = NewConfiguration(
+        at=1.0, by="start", source=ConfigurationSource.START, text=text, signature=""
+    )
+
+    async def keep() -> int:
+        async with SqliteStore(home / "state.db") as store:
+            return await store.keep_configuration(new)
+
+    home.mkdir(mode=0o700)
+    number = str(asyncio.run(keep()))
+    shown = cli("config", "diff", number, "--json")
+    done = cli("config", "rollback", number, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert (home / "holdfast.toml").read_text() == text
+    for told in (shown, done):
+        assert "https://me:***@example.org/in" in told.stdout
+        assert "hunter2" not in told.stdout + told.stderr
 
 
 def refused_to(typist: Callable[..., Typist], file: Path, number: str, why: str) -> None:

@@ -124,6 +124,18 @@ async def test_who_has_looked_at_another_file_changes_nothing(
     assert (home / "holdfast.toml").read_text() == f"{FILE}# by hand\n"
 
 
+async def test_what_is_put_back_has_the_password_that_nobody_is_shown(
+    desk: Configuring, home: Path
+) -> None:
+    url = "https://me:hunter2hunter2@example.org/in"
+    await desk.change(ConfigChange(set={"platforms.webhook.url": url}), by="owner")
+    await desk.roll_back(RollbackAsked(to=1), by="owner")
+    done = await desk.roll_back(RollbackAsked(to=2), by="owner")
+    assert url in (home / "holdfast.toml").read_text()
+    told = f"{done}{await desk.one(2, against=1)}{await desk.view()}"
+    assert "https://me:***@example.org/in" in told and "hunter2" not in told
+
+
 async def test_what_is_refused_leaves_the_file_as_it_was(
     desk: Configuring, swapper: Swapper, home: Path
 ) -> None:
