@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from tests.faults.homes import backed_up, left_in_the_log, made_home
 
 from holdfast.core.errors import HoldfastError, StoreDamaged
+from holdfast.core.facts import BackupFacts
 from holdfast.core.settings import BackupSettings
 from holdfast.process.backups import Backups
 from holdfast.process.upkeep import Upkeep
@@ -116,6 +118,30 @@ async def test_one_that_cannot_be_made_is_told_and_tried_again_within_the_hour(
     assert backups.facts.problem == "the disk is full" and "the disk is full" in caplog.text
     assert time.at - maker.made[0] == HOUR
     await task
+
+
+async def test_what_was_seen_of_the_shelf_before_is_not_told_after(tmp_path: Path) -> None:
+    """A look that takes its time, and one that begins when somebody has made a backup."""
+    time, begun, go = Time(), threading.Event(), threading.Event()
+
+    def newest(folder: Path) -> BackupFacts:
+        if begun.is_set():
+            return BackupFacts(name="made.tar.gz", made_at=time.at)
+        begun.set()
+        assert go.wait(60)
+        return BackupFacts()
+
+    settings, maker = BackupSettings(), Maker(time, count=0)
+    backups = Backups(
+        settings, folder=tmp_path, maker=maker, quiet=quiet, clock=time, newest=newest
+    )
+    slow = asyncio.create_task(backups.look())
+    await asyncio.to_thread(begun.wait, 60)
+    quick = asyncio.create_task(backups.look())
+    await asyncio.wait({quick}, timeout=0.3)
+    go.set()
+    await asyncio.gather(slow, quick)
+    assert backups.facts.name == "made.tar.gz"
 
 
 def test_one_that_somebody_else_made_counts(tmp_path: Path) -> None:

@@ -27,6 +27,16 @@ class Maker(Protocol):
     async def make(self) -> dict[str, Any]: ...
 
 
+def _newest(folder: Path) -> BackupFacts:
+    from holdfast.store.backup import shelf  # noqa: PLC0415 - beside the start, not in it
+
+    with suppress(HoldfastError, OSError):
+        for one in shelf.kept(folder):
+            if one.manifest is not None:
+                return BackupFacts(name=one.path.name, made_at=one.made_at, bytes=one.bytes)
+    return BackupFacts()
+
+
 class Backups:
     """Owns the time of the next backup, and the facts of the last, whoever made it."""
 
@@ -39,14 +49,17 @@ class Backups:
         quiet: Callable[[], Awaitable[None]],
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        newest: Callable[[Path], BackupFacts] = _newest,
     ) -> None:
-        """`quiet` returns when no turn runs."""
+        """`quiet` returns when no turn runs; `newest` reads the shelf, and may take its time."""
         self._period = settings.every_hours * _HOUR
         self._folder = folder
         self._maker = maker
         self._quiet = quiet
         self._clock = clock
         self._sleep = sleep
+        self._newest = newest
+        self._looking = asyncio.Lock()
         self.facts = BackupFacts()
 
     async def run(self) -> None:
@@ -65,10 +78,12 @@ class Backups:
     async def look(self) -> None:
         """What is on the shelf now: somebody else may put one there, or take one away. The next is
         due by the newest, as it is after a start."""
-        newest = await asyncio.to_thread(_newest, self._folder)
-        if newest.name != self.facts.name or self.facts.next_at is None:
-            due = self._after(newest) if self._period else None
-            self.facts = msgspec.structs.replace(newest, next_at=due)
+        # One after the other: what was seen before a backup was made must not be told after it.
+        async with self._looking:
+            newest = await asyncio.to_thread(self._newest, self._folder)
+            if newest.name != self.facts.name or self.facts.next_at is None:
+                due = self._after(newest) if self._period else None
+                self.facts = msgspec.structs.replace(newest, next_at=due)
 
     def _put_off(self, seconds: float) -> None:
         self.facts = msgspec.structs.replace(self.facts, next_at=self._clock.now() + seconds)
@@ -93,16 +108,7 @@ class Backups:
             self.facts = msgspec.structs.replace(self.facts, problem=str(error))
             return False
         name, bytes_ = Path(told["path"]).name, told["bytes"]
-        self.facts = BackupFacts(name=name, made_at=told["made_at"], bytes=bytes_)
+        async with self._looking:
+            self.facts = BackupFacts(name=name, made_at=told["made_at"], bytes=bytes_)
         log.info("Backed up: %s, %d bytes.", name, bytes_, extra={"action": "backed_up"})
         return True
-
-
-def _newest(folder: Path) -> BackupFacts:
-    from holdfast.store.backup import shelf  # noqa: PLC0415 - beside the start, not in it
-
-    with suppress(HoldfastError, OSError):
-        for one in shelf.kept(folder):
-            if one.manifest is not None:
-                return BackupFacts(name=one.path.name, made_at=one.made_at, bytes=one.bytes)
-    return BackupFacts()
