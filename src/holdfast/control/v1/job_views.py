@@ -77,7 +77,8 @@ class JobPaused(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 class JobChanged(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is to be another of a job; what is left out stays. `zone`: the one that `when` is read
-    in, where that names none; it is told with `when` alone. What runs goes on as it began."""
+    in, where that names none; it is told with `when` alone. `name` "": the beginning of the text.
+    What runs goes on as it began."""
 
     paused: bool | None = None
     when: Words | None = None
