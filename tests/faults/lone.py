@@ -127,7 +127,7 @@ class Lone:
 
     def status(self) -> dict[str, Any]:
         try:
-            return read_status(self.paths)
+            return read_status(self.paths, timeout=WITHIN)
         except GatewayDown:
             return {"state": "down", "snapshot": {"phase": "", "turns": {}}}
 
