@@ -8,12 +8,14 @@ import msgspec
 
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_json, print_table
-from holdfast.control.v1.pairing_views import PairingView
+from holdfast.control.v1.pairing_views import PairingView, PersonView, RequestView
 
 _NOBODY = (
     "Nobody waits to be let in. Whoever writes to a bot privately and is not in its allow list "
     "gets a code."
 )
+_WAITING = ["WAITS", "CALLS THEMSELVES", "SINCE", "LEFT"]
+_LET_IN = ["LET IN", "CALLS THEMSELVES", "SINCE", "BY"]
 
 
 def print_pairing(document: Any, *, as_json: bool) -> None:
@@ -25,34 +27,22 @@ def print_pairing(document: Any, *, as_json: bool) -> None:
         left = duration(max(0.0, pairing.locked_until - time.time()))
         click.echo(f"No code is taken for {left}: too many wrong ones were tried.")
     if pairing.requests:
-        print_table(
-            ["WAITS", "CALLS THEMSELVES", "SINCE", "LEFT"],
-            [
-                [
-                    safe(each.principal),
-                    safe(each.user_name or ""),
-                    moment(each.asked_at),
-                    duration(max(0.0, each.expires_at - time.time())),
-                ]
-                for each in pairing.requests
-            ],
-        )
+        print_table(_WAITING, [_waiting(each) for each in pairing.requests])
         click.echo("`holdfast pairing approve CODE` lets in whose code it is: ask them for it.")
     else:
         click.echo(_NOBODY)
     if pairing.people:
-        print_table(
-            ["LET IN", "CALLS THEMSELVES", "SINCE", "BY"],
-            [
-                [
-                    safe(each.principal),
-                    safe(each.user_name or ""),
-                    moment(each.since),
-                    safe(each.let_in_by),
-                ]
-                for each in pairing.people
-            ],
-        )
+        print_table(_LET_IN, [_let_in(each) for each in pairing.people])
+
+
+def _waiting(each: RequestView) -> list[str]:
+    left = duration(max(0.0, each.expires_at - time.time()))
+    return [safe(each.principal), safe(each.user_name or ""), moment(each.asked_at), left]
+
+
+def _let_in(each: PersonView) -> list[str]:
+    by = safe(each.let_in_by)
+    return [safe(each.principal), safe(each.user_name or ""), moment(each.since), by]
 
 
 def print_decided(told: Any, *, as_json: bool) -> None:

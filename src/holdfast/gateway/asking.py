@@ -8,7 +8,7 @@ import msgspec
 from holdfast.agent.work import Waiting, Wish
 from holdfast.core.approval import REQUESTER, Approval, ApprovalState, Ask, StandingRule
 from holdfast.core.crash import CrashPoint
-from holdfast.core.ids import ApprovalId, PrincipalId, SessionId, TurnId
+from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, SessionId, TurnId
 from holdfast.core.inbox import InboxRow
 from holdfast.core.judgement import Judgement, Level
 from holdfast.core.message import Outcome
@@ -132,24 +132,7 @@ class Permission:
             self._people, None, kind=DeliveryKind.QUESTION, session_id=self._session_id
         )
         approvals = tuple(
-            Approval(
-                id=ApprovalId(house.new_id("ap")),
-                session_id=self._session_id,
-                asked_in=self._asked_in,
-                turn_id=self._turn_id,
-                call_id=wish.call_id,
-                number=number,
-                tool=wish.tool,
-                # Here already: cut short, as a question shows it, half a secret is still one.
-                command=seen(house.redact(wish.command)),
-                rule=judgement.rule,
-                why=judgement.why,
-                requester=self._requester,
-                approvers=self._approvers(settings.approvers),
-                delivery_id=message.id,
-                asked_at=at,
-                deadline=at + settings.timeout,
-            )
+            self._approval(number, wish, judgement, asked_by=message.id, at=at)
             for number, (wish, judgement) in enumerate(wanted, len(self._approvals) + 1)
         )
         message = msgspec.structs.replace(
@@ -166,6 +149,29 @@ class Permission:
             approvals=approvals,
             deliveries=(message,),
             at=at,
+        )
+
+    def _approval(
+        self, number: int, wish: Wish, judgement: Judgement, *, asked_by: DeliveryId, at: float
+    ) -> Approval:
+        settings = self._settings
+        return Approval(
+            id=ApprovalId(self._house.new_id("ap")),
+            session_id=self._session_id,
+            asked_in=self._asked_in,
+            turn_id=self._turn_id,
+            call_id=wish.call_id,
+            number=number,
+            tool=wish.tool,
+            # Here already: cut short, as a question shows it, half a secret is still one.
+            command=seen(self._house.redact(wish.command)),
+            rule=judgement.rule,
+            why=judgement.why,
+            requester=self._requester,
+            approvers=self._approvers(settings.approvers),
+            delivery_id=asked_by,
+            asked_at=at,
+            deadline=at + settings.timeout,
         )
 
     @property

@@ -12,21 +12,14 @@ from holdfast.core.crash import Crash
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
-from holdfast.core.outbox import (
-    Begun,
-    DeliveryKind,
-    DeliveryRow,
-    DeliveryState,
-    NewDelivery,
-    Prospect,
-)
+from holdfast.core.outbox import Begun, DeliveryRow, DeliveryState, NewDelivery, Prospect
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.attempts import FIRST_WAIT, Attempts
 from holdfast.gateway.completing import Completing
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.outgoing import OutgoingFiles
 from holdfast.gateway.pacing import Gate
-from holdfast.gateway.parcel import Parcel
+from holdfast.gateway.parcel import Parcel, parcel_left, parcel_of
 from holdfast.gateway.passing import Passing
 from holdfast.gateway.posting import Posting, restored
 from holdfast.gateway.reach import Reach
@@ -116,41 +109,12 @@ class Delivery:
             if new.begun is not None and new.state is not DeliveryState.PENDING:
                 self._streams.pop(new.id, None)
             if new.state is DeliveryState.PENDING:
-                text = final if new.text is None else new.text
-                self._enqueue(
-                    Parcel(
-                        id=new.id,
-                        address=new.address,
-                        text=text,
-                        expires_at=new.expires_at,
-                        choices=new.choices,
-                        file=new.file,
-                        begun=new.begun,
-                        session_id=new.session_id,
-                        inbox_id=new.inbox_id,
-                    )
-                )
+                self._enqueue(parcel_of(new, final=final))
 
     def recover(self, rows: Iterable[DeliveryRow]) -> None:
         """Go on with what an earlier process owed, in the order in which it came to owe it."""
         for row in rows:
-            self._enqueue(
-                Parcel(
-                    id=row.id,
-                    address=row.address,
-                    text=row.text,
-                    expires_at=row.expires_at,
-                    choices=row.choices,
-                    stale=row.kind is DeliveryKind.FAREWELL,
-                    # An attempt without an outcome was cut between the send and its receipt.
-                    doubtful=row.doubtful or row.state is DeliveryState.SENDING,
-                    repeated=row.resends > 0,
-                    begun=Begun(id=row.id, parts=row.parts) if row.parts else None,
-                    file=row.file,
-                    session_id=row.session_id,
-                    inbox_id=row.inbox_id,
-                )
-            )
+            self._enqueue(parcel_left(row))
 
     def holds(self, delivery_id: DeliveryId) -> bool:
         """Whether it is on its way here, or waits to be."""
@@ -350,9 +314,7 @@ class Delivery:
             return parcel
         except NotConnected as error:
             self._reach.lost(parcel.address)
-            if self._reach.line(
-                parcel.address
-            ).is_set():  # else it is waited for, and not guessed at
+            if self._reach.line(parcel.address).is_set():  # else it is waited for, not guessed at
                 gate.hold(min(FIRST_WAIT * 2**parcel.failures, _LONGEST_WAIT))
             await self._attempts.settle(parcel, DeliveryState.PENDING, error=str(error))
             return msgspec.structs.replace(parcel, failures=parcel.failures + 1)
