@@ -154,6 +154,8 @@ def test_a_list_of_tables_is_turned_round_begun_and_taken_out() -> None:
     assert 'name = "opus"  # dear' in turned and "# when the first is away" in turned
     none = patch(LISTED, {path: None})
     assert "[[model" not in none and "[gateway]\nport = 1\n" in none
+    empty = patch(LISTED, {path: []})
+    assert '[model]\nprovider = "openai"\nfallbacks = []\n' in empty and "[[model" not in empty
     begun = patch("[model]\nname = 'x'\n[gateway]\nport = 1\n", {path: [OPUS]})
     assert begun == (
         '[model]\nname = \'x\'\n\n[[model.fallbacks]]\nprovider = "anthropic"\nname = "opus"\n\n'

@@ -167,13 +167,14 @@ def diff(number: int, other: int | None, as_json: bool) -> None:
 @command.command("rollback")
 @home_option
 @json_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.argument("number", type=click.IntRange(min=1), shell_complete=configuration_numbered)
 def rollback(number: int, yes: bool, as_json: bool) -> None:
     """Put the holdfast.toml of an earlier configuration back.
 
     It is checked by the rules of today first, and gets a number of its own: nothing of the
-    history is lost, and this can be undone the same way.
+    history is lost, and this can be undone the same way. If the file was changed after you were
+    shown what would differ, nothing is done.
     """
     from holdfast.cli.config_change import roll_back  # noqa: PLC0415 - not for --help
 

@@ -37,7 +37,13 @@ def show(as_json: bool, owner: str | None) -> None:
 @command.command("add")
 @home_option
 @_owner_option
-@click.option("--about", type=click.Choice(["person", "world"]), default="person")
+@click.option(
+    "--about",
+    type=click.Choice(["person", "world"]),
+    default="person",
+    show_default=True,
+    help="What the note is about: whoever owns it, or anything else.",
+)
 @click.argument("text")
 def add(owner: str | None, about: str, text: str) -> None:
     """Add a note."""

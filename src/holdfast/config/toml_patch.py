@@ -78,6 +78,9 @@ def _put(text: str, path: Path, value: Value) -> str:
             return _replaced(text, each, path[len(each.path) :], value)
     if is_tables(value):
         return _put_tables(text, items, path, [*value])  # type: ignore[misc]
+    if value == [] and any(isinstance(each, Header) and each.path == path for each in items):
+        text = _taken_out(text, path)  # a list of tables has no way to say that there are none
+        items = scan(text)
     return _added(text, items, path, value)
 
 
