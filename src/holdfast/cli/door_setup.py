@@ -70,6 +70,8 @@ def install(home: Path, wish: Wish, *, person: Person | None, environ: Mapping[s
     known = _tried(draft, person) if wish.test and door.check is not None else None
     if known is not None and not wish.as_json:
         click.echo(f"It is {known.name}.")
+        for lack in known.lacks:
+            click.echo(click.style(f"It lacks {lack}.", fg="yellow"))
     shown = not wish.as_json and show_change(home / CONFIG_FILE, draft.before, draft.after)
     if shown and person is not None and not person.agrees("Write this?"):
         raise click.Abort
@@ -88,6 +90,7 @@ def tell(done: SetUp, *, as_json: bool) -> None:
                 "variables": sorted(draft.variables),
                 "name": known.name if known is not None else None,
                 "address": known.at if known is not None else None,
+                "lacks": list(known.lacks) if known is not None else [],
                 "owners": list(done.owners),
             }
         )

@@ -89,6 +89,8 @@ def _print(accounts: Sequence[AccountView]) -> None:
     for each in accounts:  # below the table: a terminal would cut a reason where its line ends
         if each.error:
             click.echo(f"{click.style(_name(each), bold=True)}: {safe(each.error)}")
+        for lack in each.lacks:
+            click.echo(f"{click.style(_name(each), bold=True)} lacks {safe(lack)}.")
         _hint(each)
     _tell_of_settings(accounts)
 

@@ -61,6 +61,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     attachments_in: bool = False  # it hands in files that people send
     attachments_out: bool = False  # it takes files from us
     max_file: int | None = None  # bytes of one of those; None: what the gateway sends at the most
+    # What its vendor has not granted, each in words that go behind "it lacks": what is missing
+    # without it, and what to do. Known once there was an answer.
+    lacks: tuple[str, ...] = ()
     chat_form: ChatForm | None = None  # None: anything may be the id of a chat
     # Seconds within which a line that lives has told `Intake.proven`, whatever people do. One that
     # is silent for longer is taken for half-open and replaced. 0: silence means nothing here.

@@ -52,6 +52,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str  # as people there call it: "@my_bot", "bot@example.org"
     at: str = ""  # a link that opens a chat with it
+    # What it was not granted and could use, each with what is missing without it and what to do.
+    lacks: tuple[str, ...] = ()
 
 
 class Door(msgspec.Struct, Generic[S], frozen=True, kw_only=True):

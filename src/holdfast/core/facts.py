@@ -41,6 +41,7 @@ class PlatformFacts(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""  # what a person can do about that
     next_try: float | None = None  # when it is tried again by itself
     failures: int = 0  # in a row
+    lacks: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
 
     def connected(self, now: float) -> bool:
         if self.state is not AccountState.CONNECTED or self.error:

@@ -95,6 +95,7 @@ class Doors:
             remedy=standing.remedy,
             next_try=standing.next_try,
             failures=standing.failures,
+            lacks=platform.capabilities.lacks,
         )
 
     def capabilities(self, address: Address) -> Capabilities:

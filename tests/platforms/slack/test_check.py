@@ -1,15 +1,22 @@
 """Slack says whose tokens those are, and which of them is wrong."""
 
+import re
 from pathlib import Path
 
 import pytest
-from tests.platforms.slack.vendor import Vendor
+from tests.platforms.slack.doors import door_to
+from tests.platforms.slack.vendor import SCOPES, Vendor
 
 from holdfast.core.door import Opening
-from holdfast.core.errors import SendError
+from holdfast.core.errors import ConnectRefused, SendError
 from holdfast.core.secret import Secret
+from holdfast.gateway.doors import Doors
+from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.slack import scopes
 from holdfast.platforms.slack.door import DOOR, SlackSettings
 from holdfast.service.clock import SystemClock
+
+DOCS = Path(__file__).parents[3] / "docs"
 
 
 def opening(base_url: str, **secrets: str) -> Opening[SlackSettings]:
@@ -31,3 +38,41 @@ async def test_both_tokens_are_tried_and_no_socket_is_opened(vendor: Vendor, bas
         await DOOR.check(opening(base_url, token=vendor.token, app_token="xapp-wrong"))
     with pytest.raises(SendError):
         await DOOR.check(opening(base_url, token="xoxb-wrong", app_token=vendor.app_token))
+
+
+async def test_what_the_app_was_not_granted_is_named_with_what_does_not_work(
+    vendor: Vendor, base_url: str
+) -> None:
+    """By what Slack says in the headers of its answers."""
+    assert DOOR.check is not None
+    right = opening(base_url, token=vendor.token, app_token=vendor.app_token)
+    assert (await DOOR.check(right)).lacks == ()
+    vendor.scopes = SCOPES.replace("files:write,", "").replace(",users:read", "")
+    files, names = (await DOOR.check(right)).lacks
+    assert files.startswith("the scope files:write: files of the agent are not sent; add it under")
+    assert "users:read" in names
+    vendor.scopes = "im:history"
+    with pytest.raises(ConnectRefused, match="chat:write"):
+        await DOOR.check(right)
+
+
+async def test_a_check_of_an_account_that_runs_says_what_it_lacks_now(
+    vendor: Vendor, base_url: str
+) -> None:
+    door = door_to(vendor, base_url)
+    doors = Doors([door], clock=SystemClock())
+    async with door.connect(RecordingIntake()):
+        assert doors.facts_of(door).lacks == ()
+        vendor.scopes = SCOPES.replace("commands,", "")
+        await door.probe()
+        (lack,) = doors.facts_of(door).lacks
+        assert "the scope commands: there is no /holdfast" in lack
+        vendor.scopes = SCOPES  # somebody has installed the app again
+        await door.probe()
+        assert doors.facts_of(door).lacks == ()
+
+
+def test_the_manifest_asks_for_what_is_needed_and_for_nothing_else() -> None:
+    page = (DOCS / "slack.md").read_text()
+    bot = page.partition("    bot:\n")[2].partition("settings:")[0]
+    assert set(re.findall(r"- (\S+)", bot)) == scopes.SCOPES == set(SCOPES.split(","))

@@ -23,6 +23,7 @@ class AccountView(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str  # what a person can do about that
     next_try: float | None  # when it is tried again by itself
     failures: int  # in a row
+    lacks: tuple[str, ...] = ()  # what its vendor has not granted, with what to do
 
 
 class AccountList(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,7 @@ def account_view(facts: PlatformFacts, *, now: float) -> AccountView:
         remedy=facts.remedy,
         next_try=facts.next_try,
         failures=facts.failures,
+        lacks=facts.lacks,
     )
 
 

@@ -10,7 +10,6 @@ from holdfast.platforms.slack.marks import carries
 from holdfast.platforms.slack.wire import History
 
 # Without these, there is a kind of chat whose history the app is not given.
-SCOPES = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
 
 _SETTLED = 2.0  # seconds after which what Slack was given shows in the history, or never will
 _PAGES = 10

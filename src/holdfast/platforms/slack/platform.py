@@ -19,13 +19,13 @@ from holdfast.core.settings import table_of
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.backlog import Backlog as PastEvents
 from holdfast.platforms.slack.door import SlackSettings
-from holdfast.platforms.slack.finding import SCOPES as HISTORY
 from holdfast.platforms.slack.finding import Finding
 from holdfast.platforms.slack.people import People
 from holdfast.platforms.slack.posted import Posted
 from holdfast.platforms.slack.reading import PLATFORM, Reader
 from holdfast.platforms.slack.record import Record
 from holdfast.platforms.slack.refusals import BadToken, NoScope
+from holdfast.platforms.slack.scopes import HISTORY, PAGE, WRITE, lacking, refused_without
 from holdfast.platforms.slack.sending import LONGEST_MARK, Sending
 from holdfast.platforms.slack.socket import PING, Socket
 from holdfast.platforms.slack.taking import Taking
@@ -35,9 +35,7 @@ from holdfast.platforms.text.slack import LONGEST, fits
 log = logging.getLogger(__name__)
 
 _SIGN_OF_LIFE = 60.0  # seconds between two questions, where events are posted
-_NEEDED = "chat:write"
 _RECORD = "heard.json"
-_PAGE = "https://api.slack.com/apps"
 
 
 def capabilities_of(settings: SlackSettings) -> Capabilities:
@@ -124,6 +122,7 @@ class SlackPlatform:
             await self._api.ask("auth.test", Identity)
         except BadToken as error:
             raise self._ended_by(error) from error
+        self._declare()
 
     async def _greeted(self, intake: Intake, record: Record) -> Taking:
         """Who we are, and what we may do here."""
@@ -140,17 +139,23 @@ class SlackPlatform:
         return Taking(self._api, reader, people, intake=intake, most=most, record=record)
 
     def _look_into_scopes(self) -> None:
-        scopes = self._api.scopes
-        self.capabilities = msgspec.structs.replace(self.capabilities, lookup=scopes >= HISTORY)
-        if scopes and _NEEDED not in scopes:
-            raise self._lacking(_NEEDED)
-        if not scopes >= HISTORY:
+        self._declare()
+        if self._api.scopes and WRITE not in self._api.scopes:
+            raise refused_without(WRITE)
+        for each in self.capabilities.lacks:
+            log.warning("The Slack app lacks %s.", each, extra={"action": "scopes_missing"})
+        if not self.capabilities.lookup:
             log.warning(
-                "The Slack app lacks the scopes %s: whether a message without a receipt has "
-                "arrived cannot be looked up, and it may be read twice.",
-                ", ".join(sorted(HISTORY - scopes)),
+                "Whether a message to Slack without a receipt has arrived cannot be looked up, and "
+                "it may be read twice.",
                 extra={"action": "scopes_missing"},
             )
+
+    def _declare(self) -> None:
+        scopes = self._api.scopes
+        self.capabilities = msgspec.structs.replace(
+            self.capabilities, lookup=scopes >= HISTORY, lacks=lacking(scopes)
+        )
 
     @asynccontextmanager
     async def _by_socket(
@@ -249,19 +254,11 @@ class SlackPlatform:
     def _ended_by(self, error: SendError, *, key: str = "token") -> ConnectError:
         """What a broken line means for the account."""
         if isinstance(error, NoScope):
-            return self._lacking(error.needed)
+            return refused_without(error.needed)
         if isinstance(error, BadToken):
             where = f"{table_of(self.name, self.account)}.{key}"
             return ConnectRefused(
                 f"{error}: it is wrong, was revoked, or its app was removed",
-                remedy=f"take the token from {_PAGE} and set {where}",
+                remedy=f"take the token from {PAGE} and set {where}",
             )
         return LineLost(str(error))
-
-    def _lacking(self, scope: str) -> ConnectRefused:
-        where = "Basic Information > App-Level Tokens" if scope.startswith("connections:") else ""
-        return ConnectRefused(
-            f"the Slack app lacks the scope {scope}",
-            remedy=f"add it under {where or 'OAuth & Permissions'} at {_PAGE}, and install the app "
-            "into the workspace again",
-        )

@@ -1,0 +1,48 @@
+"""Scopes: what an app must have been granted in its workspace, and what is missing without it.
+
+https://docs.slack.dev/reference/scopes. The manifest in docs/slack.md asks for all of them; an app
+that was made by hand, or installed before one was added, may have fewer.
+"""
+
+from collections.abc import Set
+
+from holdfast.core.errors import ConnectRefused
+
+PAGE = "https://api.slack.com/apps"
+WRITE = "chat:write"  # without it there is no door
+HISTORY = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
+
+_AGAIN = "nor looked up after a gap"
+_WITHOUT = {
+    "app_mentions:read": "who names the app in a channel is not heard",
+    "channels:history": f"what is said in channels is not heard, {_AGAIN}",
+    WRITE: "nothing can be said",
+    "commands": "there is no /holdfast",
+    "files:read": "files of people are not fetched",
+    "files:write": "files of the agent are not sent",
+    "groups:history": f"what is said in private channels is not heard, {_AGAIN}",
+    "im:history": f"what is said to the app alone is not heard, {_AGAIN}",
+    "mpim:history": f"what is said in groups of people is not heard, {_AGAIN}",
+    "users:read": "the agent does not know who speaks by their name",
+}
+SCOPES = frozenset(_WITHOUT)
+
+
+def lacking(granted: Set[str]) -> tuple[str, ...]:
+    """What the app has not been granted, in sentences. None, where Slack does not say what was
+    (`X-OAuth-Scopes`)."""
+    missing = sorted(SCOPES - granted) if granted else []
+    return tuple(
+        f"the scope {scope}: {_WITHOUT[scope]}; add it under OAuth & Permissions at {PAGE}, and "
+        "install the app into the workspace again"
+        for scope in missing
+    )
+
+
+def refused_without(scope: str) -> ConnectRefused:
+    where = "Basic Information > App-Level Tokens" if scope.startswith("connections:") else ""
+    return ConnectRefused(
+        f"the Slack app lacks the scope {scope}",
+        remedy=f"add it under {where or 'OAuth & Permissions'} at {PAGE}, and install the app "
+        "into the workspace again",
+    )
