@@ -32,7 +32,7 @@ class LastWord:
         self._answered = threading.Event()  # no question is open
         self._answered.set()
         self._answered_at = -_YOUNG
-        self._answering: asyncio.Task[Snapshot] | None = None
+        self._answering: asyncio.Task[None] | None = None
 
     def say(self, snapshot: Snapshot) -> None:
         """Replace what is served where the loop does not answer."""
@@ -66,13 +66,15 @@ class LastWord:
         self._answered.wait(max(0.0, until - self._clock.monotonic()))
 
     def _begin(self, loop: asyncio.AbstractEventLoop, fresh: Fresh) -> None:
-        self._answering = loop.create_task(fresh(), name="status")
+        self._answering = loop.create_task(self._answer(fresh), name="status")
         self._answering.add_done_callback(self._done)
 
-    def _done(self, answer: asyncio.Task[Snapshot]) -> None:
+    async def _answer(self, fresh: Fresh) -> None:
+        """In the breath in which it is known: what is said since must not be taken back by it."""
+        self.say(await fresh())
+
+    def _done(self, answer: asyncio.Task[None]) -> None:
         if not answer.cancelled() and (error := answer.exception()) is not None:
             log.error("Status is not known: %r", error, extra={"action": "status_failed"})
-        elif not answer.cancelled():
-            self.say(answer.result())
         self._answered_at = self._clock.monotonic()
         self._answered.set()
