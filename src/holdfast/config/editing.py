@@ -89,6 +89,7 @@ def edited(
     try:
         for name, value in values.items():
             wanted.update(_leaves_wanted(find_key(name), value, tree))
+        _refuse_hidden(wanted)
         after = patch(before or "", wanted)
     except RecursionError:
         raise explain(str(path), "tables within tables to no end are no value of a key") from None
@@ -160,12 +161,6 @@ def _leaves_wanted(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names,
     """A table is made of its keys: those that it has now and is not to have are taken out."""
     if value is None:
         raise explain(key.name, "is given no value", fix="unset it to have its default again")
-    if isinstance(value, str) and is_hidden_in(value):
-        raise explain(
-            key.name,
-            "is given an address whose password is hidden",
-            fix=f"write the password in the place of {HIDDEN}, or leave the key as it is",
-        )
     if not key.is_table:
         return {key.path: value}
     if not isinstance(value, Mapping):
@@ -177,6 +172,21 @@ def _leaves_wanted(key: Key, value: Any, tree: Mapping[str, Any]) -> dict[Names,
         standing = standing.get(name, {}) if isinstance(standing, dict) else {}
     gone = {(*key.path, *path): None for path, _ in _leaves(standing, ())}
     return {**gone, **{(*key.path, *path): each for path, each in _leaves(value, ())}}
+
+
+def _refuse_hidden(wanted: Mapping[Names, Any]) -> None:
+    """Whoever saves what they were shown is not to lose a password by it."""
+    for path, value in wanted.items():
+        if any(isinstance(each, str) and is_hidden_in(each) for each in _each(value)):
+            raise explain(
+                dotted(path),
+                "is given an address whose password is hidden",
+                fix=f"write the password in the place of {HIDDEN}, or leave the key as it is",
+            )
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
 
 
 def _leaves(node: Mapping[str, Any], path: Names) -> Iterator[tuple[Names, Any]]:

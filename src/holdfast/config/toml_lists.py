@@ -29,7 +29,7 @@ def new_tables(header: str, path: Path, tables: Sequence[Table], patch: Patch) -
 
 
 class TableList:
-    """The tables of one list in a text, each with its lines and with the comment right above it.
+    """Owns where the tables of one list stand in a text, each with the comment right above it.
     Raises `ValueError` where something else stands between them."""
 
     def __init__(self, text: str, path: Path, *, stood: Sequence[Table], patch: Patch) -> None:

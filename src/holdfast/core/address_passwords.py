@@ -4,7 +4,10 @@ import re
 from collections.abc import Iterator
 
 HIDDEN = "***"
-_ADDRESS = re.compile(r"""(?P<user>[A-Za-z][\w+.-]*://[^\s/?#@:"']*):(?P<password>[^\s/?#"']+)@""")
+# What stands before it keeps a long word without an address from being tried at each letter.
+_ADDRESS = re.compile(
+    r"""(?<![\w+.-])(?P<user>[A-Za-z][\w+.-]*://[^\s/?#@:"']*):(?P<password>[^\s/?#"']+)@"""
+)
 
 
 def without_passwords(text: str) -> str:

@@ -110,12 +110,14 @@ def test_the_password_of_an_address_is_shown_nowhere_and_still_used(tmp_path: Pa
     other = text.replace("hunter2hunter2", "hunter3hunter3")
     assert changed_keys(text, other) == (key,)
 
-    def saved(value: str) -> Edited:
+    def saved(value: object, key: str = key) -> Edited:
         check = partial(load, config.home, ENVIRON)
         return edited(config.home, values={key: value}, check=lambda text: check(text=text))
 
     with pytest.raises(ConfigError, match="whose password is hidden"):
         saved(hidden)
+    with pytest.raises(ConfigError, match=r"webhook\.url: .* whose password is hidden"):
+        saved({"url": hidden}, "platforms.webhook")
     with pytest.raises(ConfigError) as refused:
         saved(url.replace("https:", "ftp:"))
     assert "ftp://me:***@example.org" in str(refused.value)
