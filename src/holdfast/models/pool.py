@@ -115,20 +115,9 @@ class ModelPool:
             patience.finish()
             self._running.discard(patience)
 
-    def _attempt(
+    async def _attempt(
         self, request: ModelRequest, *, lease: "Lease", patience: Patience
     ) -> AsyncGenerator[ModelEvent, None]:
-        if self._transport is None or lease.child is not None:
-            return self._prepared_attempt(request, lease=lease, patience=patience)
-        # Nearly every one: what only hands events on would cost each of them a stop on its way.
-        return self._transport.attempt(
-            request, codec=lease.codec, target=lease.target, patience=patience
-        )
-
-    async def _prepared_attempt(
-        self, request: ModelRequest, *, lease: "Lease", patience: Patience
-    ) -> AsyncGenerator[ModelEvent, None]:
-        """One that has to wait first: for the connections, or for a server of our own."""
         transport, target = self._transport or await self._opened(), lease.target
         if lease.child is not None:
             # Anew for each attempt: one that died and was started again listens elsewhere.
