@@ -28,6 +28,7 @@ from holdfast.process.footing import Begun, Footing
 from holdfast.process.heritage import Heritage
 from holdfast.process.start import Start
 from holdfast.process.stop import Stop
+from holdfast.process.window import Window
 from holdfast.process.wiring import Wiring
 from holdfast.service import exits
 from holdfast.service.clock import SystemClock
@@ -98,6 +99,7 @@ class Life:
     async def _begin(self, lives: Lives, started: Callable[[], None]) -> None:
         start = Start(
             wiring=self._wiring(),
+            window=self._window(),
             footing=self._footing,
             begun=self._begun,
             lives=lives,
@@ -252,12 +254,20 @@ class Life:
             clock=self._clock,
             new_id=self._new_id,
             crash=crash_at(self._config.crash_at),
+            lifecycle=self._lifecycle,
+            progress=self._enter,
+            redact=self._footing.redact,
+            spans=self._footing.spans,
+        )
+
+    def _window(self) -> Window:
+        return Window(
+            config=self._config,
+            clock=self._clock,
+            new_id=self._new_id,
             facts=self._facts,
             status=self._footing.status,
             lifecycle=self._lifecycle,
-            progress=self._enter,
             login=self._login(),
-            redact=self._footing.redact,
             log=self._footing.log,
-            spans=self._footing.spans,
         )

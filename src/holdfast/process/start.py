@@ -16,7 +16,8 @@ from holdfast.models.choice import Chosen
 from holdfast.models.pool import ModelPool
 from holdfast.process.footing import Begun, Footing
 from holdfast.process.upkeep import Upkeep
-from holdfast.process.wiring import Wiring, bench_facts
+from holdfast.process.window import Window, bench_facts
+from holdfast.process.wiring import Wiring
 from holdfast.runner.runners import Runners
 from holdfast.service.notify import Notifier
 from holdfast.service.stalling import Stall
@@ -30,6 +31,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     """One start. It may be cancelled anywhere: what it had entered by then is in `begun`."""
 
     wiring: Wiring
+    window: Window
     footing: Footing
     begun: Begun
     lives: Lives
@@ -60,7 +62,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     async def _open_store(self) -> SqliteStore:
         await self._come_to("opening the store")
         store = self.begun.store = await self.wiring.store().__aenter__()
-        self.wiring.facts.read(store)
+        self.window.facts.read(store)
         await self._come_to("looking back")
         await self.lives.look_back(store, ran=self.footing.ran)
         return store
@@ -74,22 +76,22 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         self, store: SqliteStore, pool: ModelPool, *, model: Chosen, runners: Runners
     ) -> Room:
         """Both listeners. Until the gateway has started, whoever asks is told to wait."""
-        wiring = self.wiring
+        wiring, window = self.wiring, self.window
         api = wiring.api(store)
         gateway, reloader = wiring.gateway(store, pool, model=model, runners=runners, api=api)
         self.begun.reloader = reloader
         gateway.house.in_force.tell(*self.footing.followers)
-        desk = wiring.config_desk(gateway, store, reloader)
-        room = wiring.room(gateway, store, runners, config_desk=desk)
-        wiring.facts.add(gateway.snapshot, lambda: bench_facts(store, runners))
-        wiring.facts.add(lambda: {"configuration": reloader.facts})
-        wiring.facts.weigh(gateway.owned)
+        desk = window.config_desk(gateway, store, reloader)
+        room = window.room(gateway, store, runners, config_desk=desk)
+        window.facts.add(gateway.snapshot, lambda: bench_facts(store, runners))
+        window.facts.add(lambda: {"configuration": reloader.facts})
+        window.facts.weigh(gateway.owned)
         await self._come_to("opening the listeners")
-        listener = wiring.listener(room, api, inherited=self.footing.ground.sockets)
+        listener = window.listener(room, api, inherited=self.footing.ground.sockets)
         self.begun.listener = await listener.__aenter__()
-        wiring.facts.add(lambda: {"address": listener.address})
+        window.facts.add(lambda: {"address": listener.address})
         self.footing.ground.lock.announce(listener.address)
-        control = wiring.control_socket(
+        control = window.control_socket(
             gateway,
             store,
             link=self._link,
@@ -112,7 +114,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         self.wiring.progress("running")
         self.notifier.tell("READY=1", f"MAINPID={os.getpid()}", patience=1.0)
         log.info("Ready at %s.", self.begun.listener.address, extra={"action": "ready"})
-        self.begun.upkeep = self.wiring.upkeep(store, room)
+        backups = self.wiring.backups(room.gateway)
+        self.window.show_course(room, backups)
+        self.begun.upkeep = Upkeep(store, backups=backups, minutes=room.minutes)
         self.begun.upkeep.begin()
         self._follow_file(self.begun.upkeep, room.gateway)
 
@@ -159,5 +163,5 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         """One that opens on this machine, also where the gateway listens on every address; for
         the owner, or as who has that viewer's token."""
         here = self._address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-        login = self.wiring.login
+        login = self.window.login
         return login.link(here, viewer=login.viewers.named(viewer) if viewer else None)
