@@ -1,19 +1,24 @@
 """Chapter G: what is accepted is kept, counted once, and reaches one visible end."""
 
 import asyncio
+import threading
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
+from tests.contract.stops import begun
 
+from holdfast.core.crash import CrashPoint
 from holdfast.core.errors import IntakeClosed, NotAllowed
-from holdfast.core.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.inbox import Accepted, BusyMode, Inbound, InboxState
 from holdfast.core.message import AssistantMessage, UserMessage
 from holdfast.core.model import Fault, ModelFailed
 from holdfast.core.settings import GatewaySettings
 from holdfast.core.source import Source
 from holdfast.core.tool import Replay
 from holdfast.platforms.simulated.wire import Faults
+from holdfast.store.sqlite import SqliteStore
 
 World = Any
 
@@ -126,10 +131,41 @@ async def test_queued_messages_run_in_order_one_turn_each(world: World) -> None:
     assert await world.ledger() == {"answered": 3}
 
 
-async def test_quick_messages_before_a_turn_has_begun_are_one_turn(world: World) -> None:
+class Disk:
+    """What writes to it waits while it is held; whatever comes meanwhile is one commit then."""
+
+    def __init__(self) -> None:
+        self.go, self.held = threading.Event(), threading.Event()
+        self.go.set()
+
+    def __call__(self, point: CrashPoint) -> None:
+        if point is CrashPoint.BEFORE_COMMIT and not self.go.is_set():
+            self.held.set()
+            self.go.wait(30)
+
+
+async def _quickly(world: World, until: Any, *texts: str) -> list[Accepted]:
+    """All of them are there before the turn of the first could begin."""
+    await world.stop()
+    disk = Disk()
+    world.open_store = partial(SqliteStore, crash=disk)
+    await world.start()
+    disk.go.clear()
+    before = world.store.set_meta("key", "value")
+    await until(disk.held.is_set)
+    accepting = asyncio.gather(*(world.accept(text) for text in texts))
+    await until(lambda: world.store.facts.waiting == len(texts))
+    disk.go.set()
+    await before
+    return list(await accepting)
+
+
+async def test_quick_messages_before_a_turn_has_begun_are_one_turn(
+    world: World, until: Any
+) -> None:
     """G4: messages of one route and one person merge; the last is answered."""
     world.model.say("both")
-    one, two = await asyncio.gather(world.accept("one"), world.accept("two"))
+    one, two = await _quickly(world, until, "one", "two")
     assert (await world.end_of(one)).text == "both"
     assert (await world.end_of(two)).text == "both"
     assert await world.ledger() == {"answered": 1, "merged": 1}
@@ -251,10 +287,11 @@ async def test_authorise_names_who_and_how(world: World) -> None:
         )
 
 
-async def test_messages_that_were_one_turn_are_so_after_a_restart(world: World) -> None:
+async def test_messages_that_were_one_turn_are_so_after_a_restart(world: World, until: Any) -> None:
     """G3, H3: a turn of two messages that was cut ends both, and whoever asks for either hears."""
-    one, two = await asyncio.gather(world.accept("one"), world.accept("two"))
+    one, two = await _quickly(world, until, "one", "two")
     await world.model.asked(1)
+    await begun(world)
     await world.die()
     await world.start()
     world.model.say("both")
