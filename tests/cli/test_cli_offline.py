@@ -48,6 +48,7 @@ async def converse(paths: Paths) -> None:
                 at=3.0,
             )
         )
+        await store.mark_resume_pending(route, reason="restart", at=4.0)
 
 
 @pytest.fixture
@@ -63,6 +64,7 @@ def test_sessions_are_listed_from_the_store(cli: Cli, paths: Paths) -> None:
     [session] = json.loads(cli("sessions", "list", "--json").stdout)["sessions"]
     assert session["id"] == "s_1"
     assert session["messages"] == 2
+    assert session["resume_pending"], "it is told as a gateway would tell it"
     assert "s_1" in cli("sessions", "list").stdout
     with HomeLock(paths.home):
         pass

@@ -5,18 +5,15 @@ from pathlib import Path
 from holdfast.cli.names import LOOKED_AT, meant
 from holdfast.cli.offline import ask_store
 from holdfast.control.v1.session_views import (
-    RecordView,
     SessionDetail,
     SessionList,
-    SessionView,
-    TurnView,
+    record_view,
+    session_view,
+    turn_view,
 )
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Store
-from holdfast.core.session import SessionRow
-from holdfast.core.source import place_of
-from holdfast.core.turn import LaneState, TurnRow
 
 PURPOSE = "holdfast sessions"
 
@@ -47,45 +44,8 @@ async def _detail(store: Store, name: str) -> SessionDetail:
     turns = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
     return SessionDetail(
         session=session_view(row),
-        turns=[_turn(turn) for turn_id in turns if (turn := await store.turn(turn_id))],
-        records=[
-            RecordView(
-                seq=record.seq,
-                turn_id=record.turn_id,
-                at=record.created_at,
-                message=record.message,
-            )
-            for record in records
-        ],
+        turns=[turn_view(turn) for turn_id in turns if (turn := await store.turn(turn_id))],
+        records=[record_view(record) for record in records],
         more=False,
         live=None,
-    )
-
-
-def session_view(row: SessionRow) -> SessionView:
-    platform, _, _, chat = place_of(row.route)
-    return SessionView(
-        id=row.id,
-        title=row.title,
-        platform=platform,
-        chat=chat,
-        state=LaneState.IDLE,
-        current=row.current,
-        suspended=row.suspended,
-        model=row.model_override,
-        messages=row.messages,
-        created_at=row.created_at,
-        active_at=row.active_at,
-        ended_at=row.ended_at,
-    )
-
-
-def _turn(row: TurnRow) -> TurnView:
-    return TurnView(
-        id=row.id,
-        state=row.state,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        usage=row.usage,
-        reason=row.reason,
     )

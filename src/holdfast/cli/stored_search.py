@@ -6,8 +6,9 @@ import msgspec
 
 from holdfast.cli.offline import ask_store
 from holdfast.cli.searching import Asked
-from holdfast.cli.stored import session_view, stored_session
+from holdfast.cli.stored import stored_session
 from holdfast.control.v1.search_views import Found, SearchView
+from holdfast.control.v1.session_views import session_view
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Store
 from holdfast.core.search import FoundRecord, SearchQuery

@@ -12,14 +12,13 @@ from holdfast.control.login import Login
 from holdfast.control.minutes import Minutes
 from holdfast.control.v1.pulse import Pulse
 from holdfast.control.v1.refusals import Refused, not_found
-from holdfast.control.v1.session_views import SessionView
+from holdfast.control.v1.session_views import SessionView, session_view
 from holdfast.control.v1.shared import SharedReads
 from holdfast.core.bench import Bench
 from holdfast.core.facts import Document, Snapshot
 from holdfast.core.ids import SessionId
 from holdfast.core.ports import Clock, Lifecycle, NewId, Store
 from holdfast.core.session import ProcessRow, SessionRow
-from holdfast.core.source import place_of
 from holdfast.core.turn import LaneState
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.redaction import Redaction
@@ -81,25 +80,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return self.view_of(await self.session(session_id))
 
     def view_of(self, row: SessionRow) -> SessionView:
-        platform, _, _, chat = place_of(row.route)
         lane = self.gateway.lanes.get(row.id)
-        return SessionView(
-            id=row.id,
-            title=row.title,
-            platform=platform,
-            chat=chat,
-            state=lane.state if lane else LaneState.IDLE,
-            current=row.current,
-            suspended=row.suspended,
-            model=row.model_override,
-            messages=row.messages,
-            created_at=row.created_at,
-            active_at=row.active_at,
-            ended_at=row.ended_at,
-            resume_pending=row.resume_pending,
-            auto_reset_reason=row.auto_reset_reason,
-            previous=row.previous,
-        )
+        return session_view(row, state=lane.state if lane else LaneState.IDLE)
 
 
 def no_session(session_id: str) -> Refused:

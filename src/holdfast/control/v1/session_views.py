@@ -1,4 +1,4 @@
-"""The views of conversations: in a list, opened, and what is live in one."""
+"""The views of conversations: in a list, opened, and what is live in one; each of its row."""
 
 from typing import Annotated
 
@@ -6,8 +6,10 @@ import msgspec
 
 from holdfast.control.v1.approval_views import ApprovalView
 from holdfast.control.v1.names import Name
-from holdfast.core.message import Message
-from holdfast.core.turn import LaneState, TurnState, Usage
+from holdfast.core.message import Message, Record, ToolMessage
+from holdfast.core.session import SessionRow
+from holdfast.core.source import place_of
+from holdfast.core.turn import LaneState, TurnRow, TurnState, Usage
 
 
 class Gist(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,3 +128,50 @@ class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     records: list[RecordView]
     more: bool
+
+
+def session_view(row: SessionRow, *, state: LaneState = LaneState.IDLE) -> SessionView:
+    platform, _, _, chat = place_of(row.route)
+    return SessionView(
+        id=row.id,
+        title=row.title,
+        platform=platform,
+        chat=chat,
+        state=state,
+        current=row.current,
+        suspended=row.suspended,
+        model=row.model_override,
+        messages=row.messages,
+        created_at=row.created_at,
+        active_at=row.active_at,
+        ended_at=row.ended_at,
+        resume_pending=row.resume_pending,
+        auto_reset_reason=row.auto_reset_reason,
+        previous=row.previous,
+    )
+
+
+def turn_view(row: TurnRow) -> TurnView:
+    return TurnView(
+        id=row.id,
+        state=row.state,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        usage=row.usage,
+        reason=row.reason,
+    )
+
+
+def record_view(record: Record, cut: int | None = None) -> RecordView:
+    message, whole = record.message, None
+    if cut is not None and isinstance(message, ToolMessage) and len(message.text) > cut:
+        whole = len(message.text)
+        message = msgspec.structs.replace(message, text=message.text[:cut])
+    return RecordView(
+        seq=record.seq,
+        turn_id=record.turn_id,
+        at=record.created_at,
+        message=message,
+        undone=record.undone,
+        whole=whole,
+    )

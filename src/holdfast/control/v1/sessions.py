@@ -17,8 +17,10 @@ from holdfast.control.v1.session_views import (
     SessionDetail,
     SessionList,
     TurnView,
+    record_view,
+    turn_view,
 )
-from holdfast.control.v1.transcripts import Cut, record_view
+from holdfast.control.v1.transcripts import Cut
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
@@ -26,7 +28,6 @@ from holdfast.core.message import Record
 from holdfast.core.search import MOST_WORDS
 from holdfast.core.session import SessionFilter
 from holdfast.core.source import build_session_key
-from holdfast.core.turn import TurnRow
 from holdfast.gateway import leaving
 from holdfast.platforms import web as web_platform
 
@@ -141,15 +142,4 @@ async def _turns(room: Room, records: list[Record]) -> list[TurnView]:
     """The turns that wrote these records, oldest first."""
     wanted = dict.fromkeys(record.turn_id for record in records if record.turn_id is not None)
     rows = [await room.store.turn(turn_id) for turn_id in wanted]
-    return [_turn_view(row) for row in rows if row is not None]
-
-
-def _turn_view(row: TurnRow) -> TurnView:
-    return TurnView(
-        id=row.id,
-        state=row.state,
-        started_at=row.started_at,
-        ended_at=row.ended_at,
-        usage=row.usage,
-        reason=row.reason,
-    )
+    return [turn_view(row) for row in rows if row is not None]

@@ -23,7 +23,8 @@ from holdfast.control.v1.live import live_of
 from holdfast.control.v1.pulse import Reader
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.transcripts import PAGE, record_view
+from holdfast.control.v1.session_views import record_view
+from holdfast.control.v1.transcripts import PAGE
 from holdfast.core.account import AccountState
 from holdfast.core.child import HOUSE
 from holdfast.core.errors import StoreError

@@ -10,11 +10,11 @@ from aiohttp import web
 from holdfast.control.v1.endpoint import Call, Media, NoQuery
 from holdfast.control.v1.refusals import bad
 from holdfast.control.v1.room import Room
-from holdfast.control.v1.session_views import RecordView, Transcript
+from holdfast.control.v1.session_views import RecordView, Transcript, record_view
 from holdfast.core.approval import OPERATOR
 from holdfast.core.audit import Act, AuditKind
 from holdfast.core.ids import SessionId
-from holdfast.core.message import Record, ToolMessage
+from holdfast.core.message import Record
 from holdfast.core.session import ImportedSession
 from holdfast.core.source import build_session_key
 from holdfast.platforms import web as web_platform
@@ -41,21 +41,6 @@ class _Head(msgspec.Struct, frozen=True):
 
     id: str
     title: Annotated[str, msgspec.Meta(max_length=1000)] = ""
-
-
-def record_view(record: Record, cut: int | None = None) -> RecordView:
-    message, whole = record.message, None
-    if cut is not None and isinstance(message, ToolMessage) and len(message.text) > cut:
-        whole = len(message.text)
-        message = msgspec.structs.replace(message, text=message.text[:cut])
-    return RecordView(
-        seq=record.seq,
-        turn_id=record.turn_id,
-        at=record.created_at,
-        message=message,
-        undone=record.undone,
-        whole=whole,
-    )
 
 
 async def read_transcript(room: Room, call: Call[PageQuery, None]) -> web.Response:
