@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -89,6 +90,52 @@ async def test_it_goes_with_whom_it_knows_and_hears_what_was_said_since_the_invi
 
 async def has_declined(host: Client, room: str, guest: Account) -> bool:
     return await host.membership(room, guest.name) == "leave"
+
+
+async def test_a_room_that_was_upgraded_is_followed_and_stays_one_chat(
+    synapse: Synapse, bot: Account, ann: Client, client: Client, folder: Path
+) -> None:
+    """https://spec.matrix.org/latest/client-server-api/#room-upgrades: twice, by the invitation of
+    somebody who may not talk, and over a restart; what was said before we came is heard."""
+    room = await ann.room(bot.name, room_version="9")
+    await client.join(room)
+    door, intake = door_to(synapse.base_url, bot, folder), RecordingIntake()
+    async with door.connect(intake):
+        await ann.say(room, "one")
+        await intake.wait_for_tries(1)
+        second = await upgraded(ann, room)
+        await ann.say(second, "two")
+        await ann.invite(second, bot.name)
+        await intake.wait_for_tries(2)
+        await door.send(outbound("here", address(room)))
+        await until(lambda: ann.reads(second, bot.name, "here"))
+    third = await upgraded(ann, second)
+    await ann.invite(third, bot.name)
+    async with door_to(synapse.base_url, bot, folder).connect(intake):
+        await ann.say(third, "three")
+        await intake.wait_for_tries(3)
+    assert [each.text for each in intake.accepted] == ["one", "two", "three"]
+    assert {each.source.chat_id for each in intake.accepted} == {room}
+
+
+async def upgraded(host: Client, room: str) -> str:
+    body = {"new_version": "10"}
+    return str((await host.call("POST", f"rooms/{quote(room)}/upgrade", body))["replacement_room"])
+
+
+async def test_a_room_that_does_not_say_what_it_follows_is_a_chat_of_its_own(
+    synapse: Synapse, bot: Account, ann: Client, bob: Client, client: Client, folder: Path
+) -> None:
+    """Authorisation: whoever may end one room may not speak in it from any other."""
+    room, other = await ann.room(bot.name), await bob.room(bot.name)
+    await client.join(room)
+    door, intake = door_to(synapse.base_url, bot, folder, allow=("*",)), RecordingIntake()
+    async with door.connect(intake):
+        body = {"body": "over there", "replacement_room": other}
+        await ann.call("PUT", f"rooms/{quote(room)}/state/m.room.tombstone/", body)
+        await bob.say(other, "hello")
+        await intake.wait_for_tries(1)
+    assert [each.source.chat_id for each in intake.accepted] == [other]
 
 
 async def test_a_gap_that_a_sync_leaves_is_filled_from_the_history(

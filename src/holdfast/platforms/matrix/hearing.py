@@ -23,6 +23,7 @@ from holdfast.platforms.matrix.stream import Stream
 from holdfast.platforms.matrix.syncing import Syncing
 from holdfast.platforms.matrix.taking import Taking
 from holdfast.platforms.matrix.unread import Unread
+from holdfast.platforms.matrix.upgrades import Upgrades
 
 if TYPE_CHECKING:  # imports the library, which is imported when a line is opened
     from holdfast.platforms.matrix.machine import Machine
@@ -47,17 +48,25 @@ class Hearing:
         settings = opening.settings
         self._rooms, self._record, self._intake = rooms, record, intake
         self._account = opening.account
-        self._reader = Reader(user_id, account=opening.account)
-        self._receipts = Receipts(api, wanted=settings.receipts)
+        self._reader = Reader(user_id, account=opening.account, chat_of=record.chat_of)
+        self._receipts = Receipts(api, wanted=settings.receipts, room_of=record.room_of)
         most = settings.max_file_mb * 2**20
         handing = Handing(api, intake, most=most, taken=self._receipts.show)
         history = History(api, machine, page=paces.page)
-        listening = Listening(machine, rooms, history, self._reader, user_id=user_id)
+        listening = Listening(
+            machine, rooms, history, self._reader, user_id=user_id, chat_of=record.chat_of
+        )
         patience = Patience(api)
         self._unread = Unread(record, listening, handing, patience, keys_within=paces.keys_within)
-        invites = Invites(api, user_id, settings=settings)
+        invites = Invites(api, user_id, settings=settings, record=record)
         taking = Taking(
-            listening, handing, self._unread, invites, patience, cursor=self._reader.cursor
+            listening,
+            handing,
+            self._unread,
+            invites,
+            Upgrades(api, record),
+            patience,
+            cursor=self._reader.cursor,
         )
         stream = Stream(api, hold=settings.sync_seconds, page=paces.page)
         self._beginning = Beginning(stream, machine, invites, record)

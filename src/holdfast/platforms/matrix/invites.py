@@ -6,6 +6,7 @@ from holdfast.core.errors import Refused
 from holdfast.platforms.matrix.api import ClientApi
 from holdfast.platforms.matrix.door import MatrixSettings
 from holdfast.platforms.matrix.paths import in_room, path
+from holdfast.platforms.matrix.record import Record
 from holdfast.platforms.matrix.wire import MEMBER, Invited, Json, Nothing
 
 log = logging.getLogger(__name__)
@@ -14,8 +15,11 @@ log = logging.getLogger(__name__)
 class Invites:
     """Keeps nothing. Raises a `SendError` where an invitation cannot be answered now."""
 
-    def __init__(self, api: ClientApi, user_id: str, *, settings: MatrixSettings) -> None:
+    def __init__(
+        self, api: ClientApi, user_id: str, *, settings: MatrixSettings, record: Record
+    ) -> None:
         self._api = api
+        self._record = record
         self._me = user_id
         self._settings = settings
 
@@ -53,5 +57,7 @@ class Invites:
         settings = self._settings
         known = {*settings.allow, *settings.operators}
         if by in known or "*" in settings.allow or room_id in settings.chats:
+            return True
+        if room_id in self._record.awaited:  # we are in the one that it takes the place of
             return True
         return direct and settings.pairing

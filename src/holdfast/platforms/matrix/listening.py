@@ -1,7 +1,7 @@
 """Listening: events of a room are looked up, opened where they are sealed, and read."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.platforms.matrix.handing import Said
@@ -24,20 +24,32 @@ class Listening:
     cannot be looked up now."""
 
     def __init__(
-        self, machine: "Machine", rooms: Rooms, history: History, reader: Reader, *, user_id: str
+        self,
+        machine: "Machine",
+        rooms: Rooms,
+        history: History,
+        reader: Reader,
+        *,
+        user_id: str,
+        chat_of: Callable[[str], str],
     ) -> None:
         self._machine = machine
         self._rooms = rooms
         self._history = history
         self._reader = reader
         self._me = user_id
+        self._chat_of = chat_of
         self._unreadable: set[str] = set()
 
     async def events(self, room_id: str, joined: Joined, since: str) -> Sequence[Json]:
         """What was said in a room since then. Where we have just come in, it begins with the
-        invitation: what was said before that was said to others."""
+        invitation: what was said before that was said to others, unless the room goes on with a
+        chat that we were in."""
         timeline = joined.timeline
+        goes_on = self._chat_of(room_id) != room_id
         entered = [n for n, each in enumerate(timeline.events) if self._enters(each)]
+        if entered and goes_on:
+            return timeline.events
         if entered:
             invited = [n for n, each in enumerate(timeline.events) if self._invites(each)]
             return timeline.events[min([*entered, *invited]) :]

@@ -98,12 +98,13 @@ class MatrixPlatform:
     async def _heard(self, me: Whoami, machine: "Machine", intake: Intake) -> AsyncIterator[None]:
         rooms = Rooms(self._api, machine, user_id=me.user_id)
         keys = Keys(self._api, machine, rooms)
+        record = await self._record_of(me)
         hearing = Hearing(
             self._api,
             machine,
             rooms,
             keys,
-            await self._record_of(me),
+            record,
             user_id=me.user_id,
             opening=self._opening,
             intake=intake,
@@ -113,8 +114,14 @@ class MatrixPlatform:
         async with asyncio.TaskGroup() as tasks:
             work = self._listen(hearing, place, intake=intake, tasks=tasks)
             listening = tasks.create_task(work, name="sync")
-            new_id = self._opening.new_id
-            self._sending = Sending(self._api, rooms, keys, user_id=me.user_id, new_id=new_id)
+            self._sending = Sending(
+                self._api,
+                rooms,
+                keys,
+                user_id=me.user_id,
+                new_id=self._opening.new_id,
+                room_of=record.room_of,
+            )
             try:
                 yield
             finally:

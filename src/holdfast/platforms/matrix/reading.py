@@ -1,6 +1,7 @@
 """Reading: what was heard in a room, in our words."""
 
 import re
+from collections.abc import Callable
 
 from holdfast.core.commands import BY_NAME
 from holdfast.core.inbox import Inbound
@@ -24,9 +25,13 @@ _UNREADABLE = (
 class Reader:
     """Reads what one account is told; keeps nothing but who that is."""
 
-    def __init__(self, user_id: str, *, account: str) -> None:
+    def __init__(
+        self, user_id: str, *, account: str, chat_of: Callable[[str], str] = lambda room: room
+    ) -> None:
+        """`chat_of`: the chat that is had in a room, which may have followed another."""
         self._me = user_id
         self._account = account
+        self._chat_of = chat_of
 
     @property
     def cursor(self) -> str:
@@ -60,7 +65,7 @@ class Reader:
         return Source(
             platform=PLATFORM,
             account=self._account,
-            chat_id=heard.room_id,
+            chat_id=self._chat_of(heard.room_id),
             chat_type=heard.chat_type,
             thread_id=heard.relating.thread,
             user_id=heard.message.sender,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from holdfast.core.errors import SendError
 from holdfast.core.inbox import Inbound
@@ -15,8 +16,9 @@ log = logging.getLogger(__name__)
 class Receipts:
     """Owns the tasks that bring them. Nobody is the worse where one fails."""
 
-    def __init__(self, api: ClientApi, *, wanted: bool) -> None:
+    def __init__(self, api: ClientApi, *, wanted: bool, room_of: Callable[[str], str]) -> None:
         self._api = api
+        self._room_of = room_of
         self._wanted = wanted
         self._tasks: asyncio.TaskGroup | None = None  # of the connection
         self._bringing: set[asyncio.Task[None]] = set()
@@ -38,7 +40,7 @@ class Receipts:
 
     async def _bring(self, inbound: Inbound) -> None:
         event_id = inbound.event_id.removesuffix("/sealed")
-        where = in_room(inbound.source.chat_id, "receipt", "m.read", event_id)
+        where = in_room(self._room_of(inbound.source.chat_id), "receipt", "m.read", event_id)
         try:
             await self._api.call("POST", where, Nothing, body={})
         except SendError as error:

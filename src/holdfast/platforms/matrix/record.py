@@ -1,4 +1,5 @@
-"""The record: how far everything was looked at, and what could not be read yet.
+"""The record: how far everything was looked at, what could not be read yet, and which room goes on
+with the chat of which.
 
 Most of what is said in rooms is not for the agent, so no row of the inbox says that it was looked
 at: without the mark, all of it would be fetched again at each start. And a message whose keys have
@@ -55,9 +56,18 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.event.get("event_id", ""))
 
 
+class Awaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A room that is to take the place of another, and that we are not in yet."""
+
+    instead_of: str
+    by: str  # who says so
+
+
 class Written(msgspec.Struct, frozen=True, kw_only=True):
     place: Place | None = None
     sealed: tuple[Sealed, ...] = ()
+    awaited: dict[str, Awaited] = {}
+    followed: dict[str, str] = {}  # rooms that go on with the chat of another, oldest first
 
 
 class Record:
@@ -68,6 +78,8 @@ class Record:
         self._path = path
         self._place = self._durable_place = written.place
         self._sealed = written.sealed  # replaced, never changed: a thread may be writing it down
+        self._followed = written.followed  # the same
+        self.awaited = written.awaited  # the same
         self._writing = Lock()  # of a thread, which goes on when nobody waits for it any more
 
     @classmethod
@@ -118,6 +130,32 @@ class Record:
         self._sealed = tuple(each for each in self._sealed if each.event_id != event_id)
         await self._save()
 
+    def knows(self, room_id: str) -> bool:
+        """Whether that room is on its way to be, or is, the follower of another."""
+        return room_id in self.awaited or room_id in self._followed
+
+    def chat_of(self, room_id: str) -> str:
+        """The chat that is had in that room: the first of those that it follows."""
+        return self._followed.get(room_id, room_id)
+
+    def room_of(self, chat_id: str) -> str:
+        """Where that chat is had now."""
+        rooms = [room for room, chat in self._followed.items() if chat == chat_id]
+        return rooms[-1] if rooms else chat_id
+
+    async def wait_for(self, room_id: str, awaited: Awaited) -> None:
+        """Durable when this returns. Raises `StoreFailing`."""
+        self.awaited = {**self.awaited, room_id: awaited}
+        await self._save()
+
+    async def arrive(self, room_id: str, *, follows: bool) -> None:
+        """We are in it. Durable when this returns. Raises `StoreFailing`."""
+        before = self.awaited[room_id].instead_of
+        if follows:
+            self._followed = {**self._followed, room_id: self.chat_of(before)}
+        self.awaited = {name: each for name, each in self.awaited.items() if name != room_id}
+        await self._save()
+
     async def _save(self) -> None:
         try:
             await asyncio.to_thread(self._write)
@@ -126,6 +164,11 @@ class Record:
 
     def _write(self) -> None:
         with self._writing:  # what is written last is what is known last
-            written = Written(place=self._place, sealed=self.sealed)
+            written = Written(
+                place=self._place,
+                sealed=self.sealed,
+                awaited=self.awaited,
+                followed=self._followed,
+            )
             kept_file.replace(self._path, msgspec.json.encode(written))
             self._durable_place = written.place

@@ -2,6 +2,7 @@
 
 import asyncio
 import mimetypes
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,9 +28,18 @@ class Sending:
     """Keeps nothing. Everything raises a `SendError` that says what is known of the call's fate."""
 
     def __init__(
-        self, api: ClientApi, rooms: Rooms, keys: Keys, *, user_id: str, new_id: NewId
+        self,
+        api: ClientApi,
+        rooms: Rooms,
+        keys: Keys,
+        *,
+        user_id: str,
+        new_id: NewId,
+        room_of: Callable[[str], str],
     ) -> None:
+        """`room_of`: where a chat is had now."""
         self._api = api
+        self._room_of = room_of
         self._rooms = rooms
         self._keys = keys
         self._me = user_id
@@ -38,7 +48,7 @@ class Sending:
     async def send(self, outbound: Outbound) -> Receipt:
         """https://spec.matrix.org/latest/client-server-api/#transaction-identifiers: of two events
         of one transaction, the second is not made, and the first is answered."""
-        room_id = outbound.address.chat_id
+        room_id = self._room_of(outbound.address.chat_id)
         if outbound.file is None:
             content = _shown(outbound.text)
         else:
@@ -57,10 +67,10 @@ class Sending:
             "m.new_content": shown,
             "m.relates_to": relation,
         }
-        await self._put(change.address.chat_id, content, name=self._new_id("edit"))
+        await self._put(self._room_of(change.address.chat_id), content, name=self._new_id("edit"))
 
     async def typing(self, address: Address) -> None:
-        where = in_room(address.chat_id, "typing", self._me)
+        where = in_room(self._room_of(address.chat_id), "typing", self._me)
         body = {"typing": True, "timeout": _WRITING}
         await self._api.call("PUT", where, Nothing, body=body)
 

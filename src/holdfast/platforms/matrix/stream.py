@@ -8,10 +8,10 @@ from holdfast.core.errors import Throttled
 from holdfast.platforms.matrix.api import ClientApi
 from holdfast.platforms.matrix.history import SAID
 from holdfast.platforms.matrix.patience import Sleep
-from holdfast.platforms.matrix.wire import Json
+from holdfast.platforms.matrix.wire import TOMBSTONE, Json
 
 GRACE = 15.0  # seconds that an answer may take beyond the time for which a question is held
-_STATES = ("m.room.member", "m.room.encryption")
+_STATES = ("m.room.member", "m.room.encryption", TOMBSTONE)
 
 
 def _filter(*, states: tuple[str, ...], said: tuple[str, ...], page: int) -> str:

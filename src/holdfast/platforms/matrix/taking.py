@@ -12,6 +12,7 @@ from holdfast.platforms.matrix.listening import Listening
 from holdfast.platforms.matrix.patience import Patience
 from holdfast.platforms.matrix.record import Place, Sealed
 from holdfast.platforms.matrix.unread import Unread
+from holdfast.platforms.matrix.upgrades import Upgrades
 from holdfast.platforms.matrix.wire import Joined, Sync
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Taking:
         handing: Handing,
         unread: Unread,
         invites: Invites,
+        upgrades: Upgrades,
         patience: Patience,
         *,
         cursor: str,
@@ -37,6 +39,7 @@ class Taking:
         self._handing = handing
         self._unread = unread
         self._invites = invites
+        self._upgrades = upgrades
         self._patience = patience
         self._cursor = cursor
 
@@ -44,6 +47,9 @@ class Taking:
         """The last message of the batch carries its place: a crash before that one is durable
         brings the whole batch again, and a crash after it none of it. So whatever else is to be
         done about the batch is done before."""
+        # An invitation may be into the room that goes on with one that we are in.
+        for room_id, joined in sync.rooms.join.items():
+            await self._patience.done(partial(self._upgrades.look_into, room_id, joined))
         await self._answer_invites(sync)
         found: list[Found] = []
         for room_id, joined in sync.rooms.join.items():

@@ -6,11 +6,13 @@ import msgspec
 
 Json = dict[str, Any]
 
-MESSAGE, STICKER, ENCRYPTED, MEMBER = (
+MESSAGE, STICKER, ENCRYPTED, MEMBER, TOMBSTONE, CREATE = (
     "m.room.message",
     "m.sticker",
     "m.room.encrypted",
     "m.room.member",
+    "m.room.tombstone",
+    "m.room.create",
 )
 
 
@@ -137,6 +139,7 @@ class Events(msgspec.Struct, frozen=True):
 
 class Joined(msgspec.Struct, frozen=True):
     timeline: Timeline = Timeline()
+    state: Events = Events()  # before the timeline
 
 
 class Invited(msgspec.Struct, frozen=True):
@@ -152,6 +155,24 @@ class Sync(msgspec.Struct, frozen=True):
     next_batch: str
     rooms: Rooms = Rooms()
     account_data: Events = Events()
+
+
+class Predecessor(msgspec.Struct, frozen=True):
+    room_id: str = ""
+
+
+class Create(msgspec.Struct, frozen=True):
+    """How a room says which one it has taken the place of."""
+
+    predecessor: Predecessor = Predecessor()
+
+    @classmethod
+    def of(cls, event: Json) -> "Create":
+        """Of a stranger's making, as all of it is."""
+        try:
+            return msgspec.convert(event.get("content", {}), cls)
+        except msgspec.ValidationError:
+            return cls()
 
 
 class Page(msgspec.Struct, frozen=True):
