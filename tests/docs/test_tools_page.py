@@ -2,20 +2,29 @@
 
 from tests.docs.conftest import Pages
 
-from holdfast.core.settings import RunnerSettings
+from holdfast.agent.delegation import Delegate
+from holdfast.agent.memory.tool import MemoryTool
+from holdfast.core.settings import TOOLSETS, RunnerSettings
 from holdfast.runner.sandbox import SPOOL, WORKSPACE
 from holdfast.service import exits
+from holdfast.tools.browser.tool import BrowserTool
 from holdfast.tools.registry import default_tools
+from holdfast.tools.schedule import Schedule
 from holdfast.tools.send_file import SendFile
+from holdfast.tools.send_message import SendMessage
+from holdfast.tools.session_search import SessionSearch
+
+HELD = (BrowserTool, Delegate, MemoryTool, Schedule, SendFile, SendMessage, SessionSearch)
 
 
 def test_the_page_has_every_tool_as_it_declares_itself(page: Pages) -> None:
     rows = page("docs/tools.md").named()
     declared = {
         tool.schema.name: [f"`{tool.toolset}`", f"`{tool.replay}`", f"`{tool.danger}`"]
-        for tool in (*default_tools(RunnerSettings()), SendFile())
+        for tool in (*default_tools(RunnerSettings()), *HELD)
     }
     assert {name: row[1:4] for name, row in rows.items() if name in declared} == declared
+    assert {toolset for toolset, _, _ in declared.values()} == {f"`{name}`" for name in TOOLSETS}
 
 
 def test_the_page_shows_the_sandbox_by_its_real_paths(page: Pages) -> None:

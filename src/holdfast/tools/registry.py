@@ -74,7 +74,8 @@ def _box(tools: Iterable[Tool]) -> Toolbox:
 
 
 def default_tools(settings: RunnerSettings) -> tuple[Tool, ...]:
-    """Every tool that ships, in the order in which models see them."""
+    """Those that every gateway has, in the order in which models see them; `workshop.py` adds what
+    holds something of the gateway's."""
     return (
         Terminal(limit=settings.command_timeout),
         Process(),
