@@ -1,4 +1,4 @@
-"""Copying the store for a backup: asked for by the owner of the home, who packs it himself."""
+"""Copying the store for a backup: asked for by the owner of the home, who packs it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
