@@ -1,4 +1,4 @@
-"""The gateway: all who take, run and answer messages put together, with one way to start and one to stop."""
+"""The gateway: all who take, run and answer messages, with one way to start and one to stop."""
 
 import asyncio
 import logging
