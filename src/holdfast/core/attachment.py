@@ -6,6 +6,9 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 
+ATTACHED = "[Attached, "
+"""What the line begins with that names, behind the words of a message, the files that came."""
+
 
 class NoAttachment(HoldfastError):
     """The file is not to be had, now or later; the text says why, for the sender and the agent."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.core.attachment import Attachment, NoAttachment
+from holdfast.core.attachment import ATTACHED, Attachment, NoAttachment
 from holdfast.core.ids import SessionId
 from holdfast.core.inbox import Inbound
 from holdfast.core.message import Image
@@ -127,14 +127,14 @@ def _not_kept(name: str, error: NoAttachment) -> Fetched:
 def _lines(taken: Sequence[Received], *, left_out: int) -> str:
     """For the agent, which also has to tell its user what did not come."""
     paths = ", ".join(one.path for one in taken if one.path)
-    lines = [f"[Attached, in the workspace: {paths}]"] if paths else []
+    lines = [f"{ATTACHED}in the workspace: {paths}]"] if paths else []
     lines += [
-        f"[Attached, and not here: {_plain(one.name)} ({one.missing})]"
+        f"{ATTACHED}and not here: {_plain(one.name)} ({one.missing})]"
         for one in taken
         if one.missing
     ]
     if left_out:
-        lines.append(f"[Attached, and not here: {left_out} more; {MOST_FILES} are taken at a time]")
+        lines.append(f"{ATTACHED}and not here: {left_out} more; {MOST_FILES} are taken at a time]")
     return "\n".join(lines)
 
 

@@ -1,8 +1,9 @@
 """Answering: from a request's message to the end it comes to, waited for or told as it grows."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Protocol
 
+from holdfast.core.attachment import Attachment
 from holdfast.core.errors import IntakeClosed, NotAllowed, StoreError
 from holdfast.core.events import Event, MessageEnded
 from holdfast.core.inbox import OPEN, Inbound, InboxRow, InboxState
@@ -29,10 +30,10 @@ class Answering:
         self._library = library
         self._platform = platform
 
-    async def accept(self, message: Inbound) -> InboxRow:
+    async def accept(self, message: Inbound, attached: Sequence[Attachment] = ()) -> InboxRow:
         """The row of the message; a repeated id attaches to the row there was."""
         try:
-            accepted = await self._intake.accept(message)
+            accepted = await self._intake.accept(message, attached)
         except (StoreError, IntakeClosed) as error:
             text = f"the message was not accepted: {error}"
             raise Refusal(503, text, code="not_accepted") from None

@@ -4,6 +4,7 @@ import base64
 import re
 
 from holdfast.core.message import Image
+from holdfast.platforms.api.files import FILES
 from holdfast.platforms.api.refusals import bad
 from holdfast.platforms.api.shapes import ImageUrl, Part
 
@@ -14,11 +15,13 @@ _IMAGES = {"image_url", "input_image"}
 Content = str | list[Part] | None
 
 
-def text_of(content: Content, place: str) -> str:
+def text_of(content: Content, place: str, *, files: bool = False) -> str:
+    """`files`: there may be some, which say nothing here."""
     if isinstance(content, str):
         return content
+    known = _TEXTS | _IMAGES | (FILES if files else set())
     for number, part in enumerate(content or ()):
-        if part.type not in _TEXTS and part.type not in _IMAGES:
+        if part.type not in known:
             where = f"{place}.content[{number}]"
             raise bad(f"{where}: a part of type {part.type!r} is not supported.", param=where)
     return "\n".join(part.text or part.refusal for part in content or () if part.type in _TEXTS)

@@ -2,6 +2,7 @@
 
 from urllib.parse import quote
 
+from holdfast.core.attachment import ATTACHED
 from holdfast.core.ids import InboxId
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.source import Source
@@ -47,13 +48,19 @@ def inbound(said: Conversation, *, session: str | None, message_id: str) -> Inbo
 def same_message(one: Inbound, other: Inbound) -> bool:
     """Whether two requests of one message id ask the same.
 
-    In a session only the message counts: what else the request carries is not taken from it.
+    In a session only the message counts: what else the request carries is not taken from it. Files
+    have become a line and pictures behind it.
     """
-    if (one.text, one.images) != (other.text, other.images):
+    if not _says(one, other.text) or one.images[: len(other.images)] != other.images:
         return False
     if one.commands:  # in a session
         return True
     return (one.history, one.instructions) == (other.history, other.instructions)
+
+
+def _says(kept: Inbound, text: str) -> bool:
+    files = f"{text}\n\n{ATTACHED}" if text.strip() else ATTACHED
+    return kept.text == text or kept.text.startswith(files)
 
 
 def response_id(inbox_id: InboxId) -> str:

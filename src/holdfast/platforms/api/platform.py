@@ -18,6 +18,7 @@ from holdfast.core.secret import Secret
 from holdfast.platforms.api import chat, responses
 from holdfast.platforms.api.answering import Answering, Shape
 from holdfast.platforms.api.bearer import bears
+from holdfast.platforms.api.files import attached
 from holdfast.platforms.api.names import MESSAGE_ID, SESSION, header, inbound
 from holdfast.platforms.api.reading import Conversation, chat_request, responses_request
 from holdfast.platforms.api.refusals import Refusal, bad, reply, unreadable
@@ -36,7 +37,7 @@ class ApiPlatform:
 
     name = "api"
     account = "default"
-    capabilities = Capabilities(backlog=Backlog.NONE, fetchable=True)
+    capabilities = Capabilities(backlog=Backlog.NONE, fetchable=True, attachments_in=True)
 
     def __init__(
         self,
@@ -158,7 +159,8 @@ class ApiPlatform:
     async def _accept(self, request: web.Request, said: Conversation) -> InboxRow:
         session = header(request.headers.get(SESSION), SESSION)
         message_id = header(request.headers.get(MESSAGE_ID), MESSAGE_ID) or self._new_id("m")
-        return await self._gate.accept(inbound(said, session=session, message_id=message_id))
+        message = inbound(said, session=session, message_id=message_id)
+        return await self._gate.accept(message, attached(said.files))
 
     async def _streamed(
         self, request: web.Request, row: InboxRow, shape: Shape

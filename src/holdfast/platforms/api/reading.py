@@ -16,7 +16,8 @@ from holdfast.core.message import (
     UserMessage,
 )
 from holdfast.core.projection import NO_RESULT, open_calls
-from holdfast.platforms.api.content import images_of, text_of
+from holdfast.platforms.api.content import Content, images_of, text_of
+from holdfast.platforms.api.files import GivenFile, files_of, names_of
 from holdfast.platforms.api.refusals import bad
 from holdfast.platforms.api.shapes import ChatMessage, ChatRequest, Item, ResponsesRequest
 
@@ -45,6 +46,21 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     asked: UserMessage
     history: tuple[Message, ...] = ()
     instructions: str = ""
+    files: tuple[GivenFile, ...] = ()  # that came with the message to answer
+
+
+class WithFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person said, with files beside it."""
+
+    message: UserMessage
+    files: tuple[GivenFile, ...]
+    names: str
+
+    @property
+    def told(self) -> UserMessage:
+        """The same, as a thing of the past."""
+        text = "\n\n".join(each for each in (self.message.text, self.names) if each.strip())
+        return msgspec.structs.replace(self.message, text=text)
 
 
 def chat_request(body: bytes) -> tuple[ChatRequest, Conversation]:
@@ -63,7 +79,7 @@ def responses_request(body: bytes) -> tuple[ResponsesRequest, Conversation]:
     request = _decode(body, ResponsesRequest)
     _check(request)
     if isinstance(request.input, str):
-        said: list[str | Message] = [UserMessage(text=request.input)]
+        said: list[str | Message | WithFiles] = [UserMessage(text=request.input)]
     else:
         said = [_item(item, f"input[{n}]") for n, item in enumerate(request.input)]
     return request, _conversation([request.instructions or "", *said], "input")
@@ -94,17 +110,19 @@ def _check(request: ResponsesRequest) -> None:
         raise bad(NO_CONVERSATION, param="conversation", code="unsupported_parameter")
 
 
-def _conversation(said: Sequence[str | Message], param: str) -> Conversation:
+def _conversation(said: Sequence[str | Message | WithFiles], param: str) -> Conversation:
     """Plain strings are instructions, wherever they stand; the last message must be a user's."""
     messages = [one for one in said if not isinstance(one, str)]
-    if not messages or not isinstance(messages[-1], UserMessage):
+    last = messages[-1] if messages else None
+    asked, files = (last.message, last.files) if isinstance(last, WithFiles) else (last, ())
+    if not isinstance(asked, UserMessage):
         raise bad(f"the last of `{param}` must be a user's message.", param=param)
-    asked = messages[-1]
-    if not asked.images and not asked.text.strip():
+    if not asked.images and not files and not asked.text.strip():
         raise bad(f"the last of `{param}` is empty.", param=param)
-    history = messages[:-1]
+    history = [one.told if isinstance(one, WithFiles) else one for one in messages[:-1]]
     return Conversation(
         asked=asked,
+        files=files,
         history=(*history, *_results_owed(history)),
         instructions="\n\n".join(one for one in said if isinstance(one, str) and one),
     )
@@ -116,13 +134,13 @@ def _results_owed(history: Sequence[Message]) -> Iterable[ToolMessage]:
         yield ToolMessage(call_id=call.id, name=call.name, text=NO_RESULT, outcome=Outcome.UNKNOWN)
 
 
-def _said(message: ChatMessage, place: str) -> str | Message:
-    text = text_of(message.content, place)
+def _said(message: ChatMessage, place: str) -> str | Message | WithFiles:
+    text = text_of(message.content, place, files=message.role == "user")
     match message.role:
         case "system" | "developer":
             return text
         case "user":
-            return UserMessage(text=text, images=images_of(message.content, place))
+            return _asked(text, message.content, place)
         case "assistant":
             calls = (
                 ToolCall(id=CallId(c.id), name=c.function.name, arguments=c.function.arguments)
@@ -138,7 +156,13 @@ def _said(message: ChatMessage, place: str) -> str | Message:
     )
 
 
-def _item(item: Item, place: str) -> str | Message:
+def _asked(text: str, content: Content, place: str) -> Message | WithFiles:
+    said = UserMessage(text=text, images=images_of(content, place))
+    files = files_of(content, place)
+    return WithFiles(message=said, files=files, names=names_of(content)) if files else said
+
+
+def _item(item: Item, place: str) -> str | Message | WithFiles:
     match item.type:
         case "message":
             return _said(ChatMessage(role=item.role, content=item.content), place)

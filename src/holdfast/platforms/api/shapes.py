@@ -9,10 +9,16 @@ class ImageUrl(msgspec.Struct, frozen=True):
     url: str
 
 
-class Part(msgspec.Struct, frozen=True):
+class FilePart(msgspec.Struct, frozen=True, kw_only=True):
+    filename: str = ""
+    file_data: str = ""
+
+
+class Part(FilePart, frozen=True, kw_only=True):
     """A piece of content, in the words of either API."""
 
     type: str
+    file: FilePart | None = None
     text: str = ""
     refusal: str = ""
     image_url: ImageUrl | str | None = None

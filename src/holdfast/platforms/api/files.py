@@ -1,0 +1,74 @@
+"""Files that a request brings as parts of its message, in the words of either API.
+
+https://platform.openai.com/docs/guides/pdf-files: `file` in a chat, `input_file` in a response.
+"""
+
+import base64
+import binascii
+import mimetypes
+import re
+
+import msgspec
+
+from holdfast.core.attachment import Attachment
+from holdfast.platforms.api.refusals import bad
+from holdfast.platforms.api.shapes import FilePart, Part
+
+FILES = frozenset({"file", "input_file"})
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w.+=-]+)*;base64,", re.ASCII)
+
+
+class GivenFile(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    data: bytes
+
+
+def files_of(content: str | list[Part] | None, place: str) -> tuple[GivenFile, ...]:
+    if not content or isinstance(content, str):
+        return ()
+    return tuple(
+        _file(part, f"{place}.content[{number}]", number)
+        for number, part in enumerate(content)
+        if part.type in FILES
+    )
+
+
+def names_of(content: str | list[Part] | None) -> str:
+    """What is left of files in a past that is merely told: nobody keeps them a second time."""
+    parts = [] if not content or isinstance(content, str) else content
+    names = [_given(part).filename or "a file" for part in parts if part.type in FILES]
+    return f"[Attached then, and not here: {', '.join(names)}]" if names else ""
+
+
+def attached(files: tuple[GivenFile, ...]) -> tuple[Attachment, ...]:
+    return tuple(_attachment(file) for file in files)
+
+
+def _attachment(file: GivenFile) -> Attachment:
+    async def fetch() -> bytes:
+        return file.data
+
+    return Attachment(name=file.name, size=len(file.data), fetch=fetch)
+
+
+def _given(part: Part) -> FilePart:
+    """In a chat it is a table of its own, in a response its keys are those of the part."""
+    return part.file if part.file is not None else part
+
+
+def _file(part: Part, place: str, number: int) -> GivenFile:
+    given = _given(part)
+    if not given.file_data:
+        raise bad(
+            f"{place}: a file comes with its data, as base64 in `file_data`; nothing is uploaded "
+            "here beforehand (`file_id`), and nothing fetched from elsewhere (`file_url`).",
+            param=place,
+        )
+    head = _DATA_URL.match(given.file_data)
+    try:
+        said = given.file_data[head.end() :] if head else given.file_data
+        data = base64.b64decode(said, validate=True)
+    except (binascii.Error, ValueError):
+        raise bad(f"{place}: the file's base64 data is damaged.", param=place) from None
+    ending = mimetypes.guess_extension(head[1]) if head and head[1] else None
+    return GivenFile(name=given.filename or f"file-{number + 1}{ending or ''}", data=data)
