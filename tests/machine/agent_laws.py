@@ -58,7 +58,12 @@ def prompts_are_frozen(home: Home) -> Iterator[str]:
 def models_are_asked_with_the_frozen_prompt(home: Home) -> Iterator[str]:
     """A4: what stands in the file is what the provider gets, byte by byte. A turn need not wait
     for its beginning to be there, which may also be refused."""
-    if not home.ready or home.life is None or home.life.store.writer.jobs or home.weather.refused:
+    if (
+        not home.ready
+        or home.life is None
+        or home.life.store.writer.requests
+        or home.weather.refused
+    ):
         return
     asked = {id(ask.client): ask.system for ask in home.life.voice.asks}
     for lane in home.gateway.lanes:

@@ -12,11 +12,11 @@ import apsw
 
 from holdfast.core.crash import never
 from holdfast.core.errors import StoreError, StoreFailing
-from holdfast.store.jobs import Job
 from holdfast.store.journal import SqliteJournal
 from holdfast.store.library import SqliteLibrary
 from holdfast.store.opening import open_reader, open_writer
 from holdfast.store.reader import Reader
+from holdfast.store.requests import Request
 from holdfast.store.writer import Writer
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class SteppedWriter(Writer):
     def __init__(self, path: Path, weather: Weather) -> None:
         super().__init__(path, vfs=None, crash=never)
         self.db = open_writer(path, vfs=None)
-        self.jobs: list[Job] = []
+        self.requests: list[Request] = []
         self.open = True
         self.dead = False  # with its process: whoever asks waits for ever
         self._weather = weather
@@ -82,21 +82,21 @@ class SteppedWriter(Writer):
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be written to it now")
-        self.jobs.append(Job(future, self._spoiled(work)))
-        if len(self.jobs) == 1:
+        self.requests.append(Request(future, self._spoiled(work)))
+        if len(self.requests) == 1:
             after(self._weather.latency, self.commit)
         return future
 
     def commit(self) -> None:
-        jobs, self.jobs = self.jobs, []
-        if not self.open or not jobs:
+        requests, self.requests = self.requests, []
+        if not self.open or not requests:
             return
         if self._weather.refuses(COMMIT):
-            self._fail(jobs, StoreFailing(FULL))
+            self._fail(requests, StoreFailing(FULL))
         else:
-            self._commit(self.db, jobs)
-        for job in jobs:
-            _resolve(job)
+            self._commit(self.db, requests)
+        for request in requests:
+            _resolve(request)
 
     def _spoiled(self, work: Callable[[apsw.Cursor], T]) -> Callable[[apsw.Cursor], T]:
         kind = work.func.__name__ if isinstance(work, partial) else ""
@@ -120,7 +120,7 @@ class SteppedReader(Reader):
         self.open = True
         self.dead = False  # with its process: whoever asks waits for ever
         self._weather = weather
-        self._jobs: deque[tuple[Job, bool]] = deque()
+        self._requests: deque[tuple[Request, bool]] = deque()
 
     def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -128,36 +128,36 @@ class SteppedReader(Reader):
             return future
         if not self.open:
             raise StoreError("the store is closed: nothing can be read from it now")
-        job = Job(future, work)
+        request = Request(future, work)
         if self._weather.stale:
-            self._run(self.db, job)
-        self._jobs.append((job, self._weather.stale))
+            self._run(self.db, request)
+        self._requests.append((request, self._weather.stale))
         after(self._weather.read_latency, self._next)
         return future
 
     def finish(self) -> None:
         """A close stands behind the last read."""
-        while self._jobs:
+        while self._requests:
             self._next()
 
     def _next(self) -> None:
-        if not self.open or not self._jobs:
+        if not self.open or not self._requests:
             return
-        job, done = self._jobs.popleft()
+        request, done = self._requests.popleft()
         if self._weather.refuses(READ):
-            job.error = StoreError("the disk failed; nothing was read")
+            request.error = StoreError("the disk failed; nothing was read")
         elif not done:
-            self._run(self.db, job)
-        _resolve(job)
+            self._run(self.db, request)
+        _resolve(request)
 
 
-def _resolve(job: Job) -> None:
-    if job.future.done():
+def _resolve(request: Request) -> None:
+    if request.future.done():
         return
-    if job.error is None:
-        job.future.set_result(job.result)
+    if request.error is None:
+        request.future.set_result(request.result)
     else:
-        job.future.set_exception(job.error)
+        request.future.set_exception(request.error)
 
 
 class SteppedStore(SqliteJournal, SqliteLibrary):
@@ -190,8 +190,8 @@ class SteppedStore(SqliteJournal, SqliteLibrary):
 
     def look(self, read: Callable[..., T], **arguments: Any) -> T:
         """What is in the file right now."""
-        job = Job(None, partial(read, **arguments))  # type: ignore[arg-type]  # nobody waits
-        self.reader._run(self.reader.db, job)
-        if job.error is not None:
-            raise job.error
-        return job.result  # type: ignore[no-any-return]
+        request = Request(None, partial(read, **arguments))  # type: ignore[arg-type]  # nobody waits
+        self.reader._run(self.reader.db, request)
+        if request.error is not None:
+            raise request.error
+        return request.result  # type: ignore[no-any-return]

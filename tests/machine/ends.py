@@ -41,7 +41,7 @@ class Ends:
         }
         left = [turn for turn in store.look(reads.open_turns) if turn.left_as is not None]
         self._left_before = {turn.turn.id for turn in left} - self._running.keys()
-        quiet = not store.writer.jobs  # else what was written and when is not known
+        quiet = not store.writer.requests  # else what was written and when is not known
         self._cuts_before = {one: _cuts(store, one) for one in self._running.values() if quiet}
 
     def over(self, path: Path, *, disk_failed: bool) -> None:

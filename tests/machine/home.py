@@ -64,7 +64,7 @@ class Home(Ground):
             return True
         gateway = self.gateway
         return bool(
-            len(gateway.lanes) or len(gateway.delivery) or self._current().store.writer.jobs
+            len(gateway.lanes) or len(gateway.delivery) or self._current().store.writer.requests
         )
 
     @property
@@ -217,7 +217,7 @@ class Home(Ground):
             "asks": [ask.messages[-1] for ask in life.voice.asks],
             "children": [gateway.house.children.count(kind) for kind in self._children_left()],
             "approvals": [a.id for a in self.asked() if a.pending],
-            "writes": len(life.store.writer.jobs),
+            "writes": len(life.store.writer.requests),
             "requests": [r.inbound.event_id for r in self.requests if r.task and not r.task.done()],
             "at the platform": [
                 said.text

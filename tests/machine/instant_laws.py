@@ -46,7 +46,7 @@ def what_was_acknowledged_is_there(home: Home) -> Iterator[str]:
 def buffers_are_the_log(home: Home) -> Iterator[str]:
     """The buffer of an agent that no turn has is the transcript, message for message. Where a turn
     was cut between the record of a compaction and its fold, what that covers still stands there."""
-    if not home.ready or home.life is None or home.life.store.writer.jobs:
+    if not home.ready or home.life is None or home.life.store.writer.requests:
         return
     gateway = home.gateway
     for session_id, entry in gateway.house.cache._entries.items():

@@ -11,8 +11,8 @@ import apsw
 
 from holdfast.core.errors import StoreError
 from holdfast.store import faults
-from holdfast.store.jobs import Job, settle
 from holdfast.store.opening import open_reader
+from holdfast.store.requests import Request, settle
 from holdfast.store.worker import Worker
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Reader(AbstractAsyncContextManager["Reader"]):
         self._vfs = vfs
         self._on_damage = on_damage
         self._db: apsw.Connection | None = None
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Request | None] = SimpleQueue()
         self._worker = Worker("store-reader", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
 
@@ -54,7 +54,7 @@ class Reader(AbstractAsyncContextManager["Reader"]):
         if self._loop is None or self._worker.ended:
             raise StoreError(f"{self._path} is closed: nothing can be read from it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Job(future, work))
+        self._queue.put(Request(future, work))
         return future
 
     def interrupt(self) -> None:
@@ -66,20 +66,20 @@ class Reader(AbstractAsyncContextManager["Reader"]):
         db = self._db = open_reader(self._path, vfs=self._vfs)
         try:
             ready()
-            while (job := self._queue.get()) is not None:
-                self._run(db, job)
-                settle(job.future.get_loop(), (job,))
+            while (request := self._queue.get()) is not None:
+                self._run(db, request)
+                settle(request.future.get_loop(), (request,))
         finally:
             self._db = None
             db.close()
 
-    def _run(self, db: apsw.Connection, job: Job) -> None:
+    def _run(self, db: apsw.Connection, request: Request) -> None:
         cursor = db.cursor()
         try:
             cursor.execute("BEGIN")
-            job.result = job.work(cursor)
+            request.result = request.work(cursor)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
-            job.error = faults.explain(error, self._path)
+            request.error = faults.explain(error, self._path)
             if self._on_damage is not None and isinstance(error, faults.DAMAGE):
                 self._on_damage(str(error))
         finally:

@@ -18,8 +18,8 @@ from holdfast.store.checkpoints import Checkpoints, scrub
 from holdfast.store.grown import Grown
 from holdfast.store.health import Health
 from holdfast.store.inspection import has_log
-from holdfast.store.jobs import Aside, Job, settle
 from holdfast.store.opening import Redact, as_it_is, open_writer
+from holdfast.store.requests import Aside, Request, settle
 from holdfast.store.touched import Touched
 from holdfast.store.worker import Worker
 
@@ -54,7 +54,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         self._touched = touched
         self.redact = redact  # what the audit keeps its words by
         self.grown = Grown()  # the audit
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Request | None] = SimpleQueue()
         self._worker = Worker("store-writer", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._damage: Exception | None = None  # once found, nothing is written any more
@@ -84,7 +84,7 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         if self._loop is None or self._worker.ended:
             raise StoreError(f"{self._path} is closed: nothing can be written to it now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Job(future, work))
+        self._queue.put(Request(future, work))
         return future
 
     def refuse(self, found: str) -> None:
@@ -124,10 +124,10 @@ class Writer(AbstractAsyncContextManager["Writer"]):
     def _abandon(self) -> None:
         """Nobody is left in the queue of a close; of a thread that dies, all are told."""
         while not self._queue.empty():
-            job = self._queue.get_nowait()
-            if job is not None:
-                job.error = StoreError(f"the thread that writes {self._path} has stopped")
-                settle(job.future.get_loop(), (job,))
+            request = self._queue.get_nowait()
+            if request is not None:
+                request.error = StoreError(f"the thread that writes {self._path} has stopped")
+                settle(request.future.get_loop(), (request,))
 
     def _serve(self, db: apsw.Connection) -> None:
         """Until the close that stands behind the last write."""
@@ -135,16 +135,16 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         closing = False
         while not closing:
             batch = self._take(checkpoints)
-            jobs = [job for job in batch if job is not None]
-            closing = len(jobs) < len(batch)
-            if jobs:
-                self._do(db, jobs)
-                settle(jobs[0].future.get_loop(), jobs)
+            requests = [request for request in batch if request is not None]
+            closing = len(requests) < len(batch)
+            if requests:
+                self._do(db, requests)
+                settle(requests[0].future.get_loop(), requests)
         if not self._fold(checkpoints):
             # Closing would try again, and fail again where nobody can be told.
             db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
-    def _take(self, checkpoints: Checkpoints) -> list[Job | None]:
+    def _take(self, checkpoints: Checkpoints) -> list[Request | None]:
         """Whatever has queued up. The log is folded while there is nothing."""
         if checkpoints.overdue:
             self._fold(checkpoints)
@@ -161,33 +161,33 @@ class Writer(AbstractAsyncContextManager["Writer"]):
         """Not into a damaged file, which is left as it was found."""
         return self._damage is None and checkpoints.fold()
 
-    def _do(self, db: apsw.Connection, jobs: list[Job]) -> None:
-        asides = [job for job in jobs if isinstance(job, Aside)]
-        if len(asides) < len(jobs):
-            self._commit(db, [job for job in jobs if not isinstance(job, Aside)])
-        for job in asides:
-            self._do_aside(db, job)
+    def _do(self, db: apsw.Connection, requests: list[Request]) -> None:
+        asides = [request for request in requests if isinstance(request, Aside)]
+        if len(asides) < len(requests):
+            self._commit(db, [request for request in requests if not isinstance(request, Aside)])
+        for request in asides:
+            self._do_aside(db, request)
 
-    def _do_aside(self, db: apsw.Connection, job: Job) -> None:
+    def _do_aside(self, db: apsw.Connection, request: Request) -> None:
         if self._damage is not None:
-            self._fail([job], self._damage)
+            self._fail([request], self._damage)
             return
         try:
-            job.work(db.cursor())
+            request.work(db.cursor())
         except apsw.Error as error:
-            self._fail([job], error)
+            self._fail([request], error)
 
-    def _commit(self, db: apsw.Connection, jobs: list[Job]) -> None:
+    def _commit(self, db: apsw.Connection, requests: list[Request]) -> None:
         if self._damage is not None:
-            self._fail(jobs, self._damage)
+            self._fail(requests, self._damage)
             return
         cursor, begun = db.cursor(), self._health.begun()
         try:
-            self._write(cursor, jobs)
+            self._write(cursor, requests)
             self._crash(CrashPoint.BEFORE_COMMIT)
             cursor.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, those who share it are told
-            self._fail(jobs, error)
+            self._fail(requests, error)
             if db.in_transaction:
                 cursor.execute("ROLLBACK")
         else:
@@ -197,38 +197,38 @@ class Writer(AbstractAsyncContextManager["Writer"]):
                 self._touched.committed()
             self.grown.committed()
 
-    def _write(self, cursor: apsw.Cursor, jobs: list[Job]) -> None:
+    def _write(self, cursor: apsw.Cursor, requests: list[Request]) -> None:
         """Without savepoints at first: they are an eighth of what a turn costs this thread, and a
         write hardly ever fails. If one does, all are done anew, each in a savepoint of its own."""
         cursor.execute("BEGIN IMMEDIATE")
         try:
-            for job in jobs:
-                job.result = job.work(cursor)
+            for request in requests:
+                request.result = request.work(cursor)
         except Exception:
             if not cursor.connection.in_transaction:
                 raise  # SQLite has undone the whole transaction: all who share it are told
             cursor.execute("ROLLBACK")
             cursor.execute("BEGIN IMMEDIATE")
-            for job in jobs:
-                self._run(cursor, job)
+            for request in requests:
+                self._run(cursor, request)
 
-    def _run(self, cursor: apsw.Cursor, job: Job) -> None:
-        cursor.execute("SAVEPOINT job")
+    def _run(self, cursor: apsw.Cursor, request: Request) -> None:
+        cursor.execute("SAVEPOINT request")
         try:
-            job.result = job.work(cursor)
+            request.result = request.work(cursor)
         except Exception as error:
             if not cursor.connection.in_transaction:
                 raise  # SQLite has undone the whole transaction: all who share it are told
-            self._fail([job], error)
-            cursor.execute("ROLLBACK TO job")
-        cursor.execute("RELEASE job")
+            self._fail([request], error)
+            cursor.execute("ROLLBACK TO request")
+        cursor.execute("RELEASE request")
 
-    def _fail(self, jobs: list[Job], error: Exception) -> None:
+    def _fail(self, requests: list[Request], error: Exception) -> None:
         """Each of those who are not told yet gets an error of its own to raise."""
         if isinstance(error, faults.DAMAGE):
             self.refuse(str(error))
         if not isinstance(error, HoldfastError):  # what a write itself refused is no fault
             self._health.failed(faults.explain(error, self._path))
-        for job in jobs:
-            if job.error is None:
-                job.error = faults.explain(error, self._path)
+        for request in requests:
+            if request.error is None:
+                request.error = faults.explain(error, self._path)

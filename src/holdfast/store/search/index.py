@@ -16,7 +16,7 @@ from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
 from holdfast.core.search import FoundRecord, SearchQuery, SearchState
 from holdfast.store import faults
-from holdfast.store.jobs import Job, settle
+from holdfast.store.requests import Request, settle
 from holdfast.store.search import file, finding, taking
 from holdfast.store.worker import Worker
 
@@ -47,7 +47,7 @@ class SearchIndex:
         """`on_damage` is told, in the index's thread, of damage that is the store's."""
         self._path, self._state, self._vfs = path, state, vfs
         self._on_damage = on_damage
-        self._queue: SimpleQueue[Job | Sessions | None] = SimpleQueue()
+        self._queue: SimpleQueue[Request | Sessions | None] = SimpleQueue()
         self._worker = Worker("store-search", self._work)
         self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
         self._db: apsw.Connection | None = None
@@ -98,7 +98,7 @@ class SearchIndex:
         if self._loop is None or self._worker.ended:
             raise StoreError(f"{self._path} is closed: nothing can be searched now")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Job(future, work))
+        self._queue.put(Request(future, work))
         return future
 
     def _work(self, ready: Callable[[], None]) -> None:
@@ -120,7 +120,7 @@ class SearchIndex:
                 continue
             if item is None:
                 return
-            if isinstance(item, Job):
+            if isinstance(item, Request):
                 self._answer(item)
 
     def _look(self) -> None:
@@ -140,13 +140,13 @@ class SearchIndex:
             self._due = time.monotonic() + _GAP
         self._pending.update(dict.fromkeys(sessions))
 
-    def _answer(self, job: Job) -> None:
+    def _answer(self, request: Request) -> None:
         try:
-            job.result = self._mended(lambda: job.work(self._opened().cursor()))
+            request.result = self._mended(lambda: request.work(self._opened().cursor()))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
-            job.error = faults.explain(error, self._path)
+            request.error = faults.explain(error, self._path)
             self._close()
-        settle(job.future.get_loop(), (job,))
+        settle(request.future.get_loop(), (request,))
 
     def _mended(self, work: Callable[[], T]) -> T:
         """A file that turns out to be damaged is made anew, once, and asked again. If that is

@@ -1,4 +1,4 @@
-"""Jobs: what is asked of a store's thread, and how the event loop learns what came of it."""
+"""Requests: what is asked of a store's thread, and how the event loop learns what came of it."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ import msgspec
 Work = Callable[[apsw.Cursor], Any]
 
 
-class Job(msgspec.Struct):
+class Request(msgspec.Struct):
     """A piece of work and whoever waits for it; `error` or `result` is set by the thread."""
 
     future: asyncio.Future[Any]
@@ -19,24 +19,24 @@ class Job(msgspec.Struct):
     error: Exception | None = None
 
 
-class Aside(Job):
+class Aside(Request):
     """Work that cannot be done inside a transaction; done between two of them."""
 
 
-def settle(loop: asyncio.AbstractEventLoop, jobs: Iterable[Job]) -> None:
-    """Wakes all who wait for these jobs, with one wake-up of the loop. From any thread."""
+def settle(loop: asyncio.AbstractEventLoop, requests: Iterable[Request]) -> None:
+    """Wakes all who wait for these requests, with one wake-up of the loop. From any thread."""
     try:
-        loop.call_soon_threadsafe(_resolve, jobs)
+        loop.call_soon_threadsafe(_resolve, requests)
     except RuntimeError:
         # The loop was closed without closing the store; nobody is left to tell.
         return
 
 
-def _resolve(jobs: Iterable[Job]) -> None:
-    for job in jobs:
-        if job.future.done():
+def _resolve(requests: Iterable[Request]) -> None:
+    for request in requests:
+        if request.future.done():
             continue  # its awaiter was cancelled, which does not concern the work
-        if job.error is None:
-            job.future.set_result(job.result)
+        if request.error is None:
+            request.future.set_result(request.result)
         else:
-            job.future.set_exception(job.error)
+            request.future.set_exception(request.error)
