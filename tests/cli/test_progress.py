@@ -60,6 +60,7 @@ def unhurried() -> Iterator[None]:
 def test_what_comes_as_soon_as_it_is_followed_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unhurried: None
 ) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
     api = GoneAtOnce(Paths(tmp_path), token=Secret("a token"))
     deadline = time.monotonic() + 30

@@ -1,9 +1,11 @@
 """The lock of a home, with real processes."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +78,16 @@ def test_a_child_that_outlives_the_holder_does_not_keep_the_lock(tmp_path: Path)
                 assert child.poll() is None
         finally:
             child.kill()
+
+
+def test_a_lock_that_nobody_has_a_name_for_is_tried_again(tmp_path: Path) -> None:
+    """E4: a holder that is killed while it bears a process leaves that the lock, for a moment."""
+    left = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(left, fcntl.LOCK_EX)
+    gone = threading.Timer(0.2, os.close, (left,))
+    gone.start()
+    with HomeLock(tmp_path):
+        gone.join()
 
 
 def test_removing_the_lock_file_lets_nobody_in(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,10 @@ from holdfast.core.ports import Clock
 from holdfast.service.clock import SystemClock
 from holdfast.service.paths import Paths
 from holdfast.service.process import start_time
+
+# Seconds for which a home is tried again whose holder has no name: it mostly has one in an instant.
+_UNNAMED = 2.0
+_PAUSE = 0.01
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,17 +63,27 @@ class HomeLock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock at once or raise `HomeInUse`, which says who has it. Once it is ours a
-        second call does nothing."""
+        """Take the lock or raise `HomeInUse`, which says who has it. Once it is ours a second call
+        does nothing."""
         if self._fd is not None:
             return
+        end = time.monotonic() + _UNNAMED
+        while not self._tried(given_up=time.monotonic() >= end):
+            time.sleep(_PAUSE)
+        self._taken()
+
+    def _tried(self, *, given_up: bool) -> bool:
+        """Whoever is there without a name has not written it down yet, has just taken it away, or
+        was killed while it bore a process, which has the lock until it is a program of its own."""
         try:
             self._fd = _lock(self._home)
         except BlockingIOError:
-            raise HomeInUse(self._home, read_holder(self._home)) from None
+            holder = read_holder(self._home)
+            if holder is not None or given_up:
+                raise HomeInUse(self._home, holder) from None
         except OSError as error:
             raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
-        self._taken()
+        return self._fd is not None
 
     def wait(self) -> None:
         """Take the lock as soon as it is free, however long that is. Blocks: the kernel wakes
@@ -148,7 +163,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def _in_use(home: Path, holder: Holder | None) -> str:
     if holder is None:
-        return f"{home} is in use by another process that has just taken it; try again"
+        return f"{home} is in use by another process, which does not say who it is; try again"
     since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
     at = f" at {holder.address}" if holder.address else ""
     return (
