@@ -105,10 +105,12 @@ action "local" lmtp "127.0.0.1:{lmtp}" rcpt-to virtual {{ "@" = "mail" }}
 match from any for domain "localhost" action "local"
 """
 # OpenSMTPD has its queue and its socket at places of its own; here they are its alone, so that
-# several can run on one machine.
+# several can run on one machine. The place of the queue is made by its first start as a service:
+# where it was only installed, there is none yet.
 _APART = """
 set -e
-mount -t tmpfs -o mode=711 tmpfs /var/spool/smtpd
+mount -t tmpfs tmpfs /var/spool
+mkdir -m 711 /var/spool/smtpd
 mount -t tmpfs tmpfs /run
 exec smtpd -d -f {dir}/smtpd.conf
 """
