@@ -13,6 +13,8 @@ settings.register_profile(
 )
 settings.load_profile("holdfast")
 
+pytest_plugins = ["tests.hearing"]
+
 # A file is run by one worker, and what takes longest begins first, so that nobody waits at the end.
 _LONGEST_FIRST = (
     "tools/test_browser.py",

@@ -7,6 +7,7 @@ import random
 from tests.faults.laws import Books, effect, plain
 from tests.faults.test_crash_points import RECOVERING, STREAMING, WORKING
 from tests.faults.world import World
+from tests.hearing import BrokenLaw
 
 from holdfast.core.inbox import InboxState
 from holdfast.platforms.simulated.wire import Faults
@@ -50,10 +51,12 @@ def some_faults(dice: random.Random) -> Faults:
     )
 
 
-def given_up_for_nothing(books: Books) -> list[str]:
+def check_failed(books: Books) -> None:
     """F7: only a turn that was cut three times may end without its answer."""
     failed = [row for row in books.inbox.values() if row.state is InboxState.FAILED]
-    return [f"{row.text!r}: {row.reason}" for row in failed if GIVEN_UP not in row.reason]
+    broken = [f"{row.text!r}: {row.reason}" for row in failed if GIVEN_UP not in row.reason]
+    if broken:
+        raise BrokenLaw("\n".join(broken))
 
 
 class Schedule:

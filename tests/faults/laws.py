@@ -12,6 +12,7 @@ import apsw
 import msgspec
 from tests.faults import audit_law
 from tests.faults.world import SETTLES_WITHIN, World
+from tests.hearing import BrokenLaw
 from tests.looking import looking_into
 
 from holdfast.core.inbox import InboxState
@@ -103,12 +104,14 @@ async def check_laws(
     ledger = await world.settled(within=within)
     kept = (await world.status())["ledger"]
     ended = sum(kept[state] for state in InboxState if state not in ("queued", "running"))
-    assert kept["accepted"] - ended == kept["queued"] + kept["running"] == 0, kept
+    if not kept["accepted"] - ended == kept["queued"] + kept["running"] == 0:
+        raise BrokenLaw(f"the ledger does not balance: {kept}")
     await world.stop()
     books = Books(world, ledger, idempotent=idempotent)
     broken = [why for law in LAWS for why in law(books)]
     broken += _unwanted_ends(books, ends)
-    assert not broken, "\n".join(broken) + world.errors()
+    if broken:
+        raise BrokenLaw("\n".join(broken) + world.errors())
     return books
 
 

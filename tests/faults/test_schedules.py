@@ -10,7 +10,7 @@ import random
 
 import pytest
 from tests.faults.conftest import Worlds
-from tests.faults.dice import Schedule, chosen_seed, given_up_for_nothing
+from tests.faults.dice import Schedule, check_failed, chosen_seed
 from tests.faults.laws import ANSWERED, check_laws
 
 from holdfast.core.inbox import InboxState
@@ -39,7 +39,7 @@ async def run_chain(worlds: Worlds, seed: int, lives: int, *options: str) -> Non
             books = await check_laws(
                 world, idempotent=IDEMPOTENT in options, ends=ANSWERED | {InboxState.FAILED}
             )
-            assert not given_up_for_nothing(books)
+            check_failed(books)
         except (AssertionError, TimeoutError) as broken:
             told = "\n".join(schedule.lives)
             raise AssertionError(f"HOLDFAST_SEED={seed}\n{told}\n{broken!r}") from broken
