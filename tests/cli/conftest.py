@@ -25,6 +25,7 @@ from holdfast.service.lock import read_holder
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r|[\x01\x02\x07]")
+_TAKEN_BACK = "\r\x1b[K"  # a line that what follows takes the place of: that begins a line
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ class Typist:
 
     @property
     def text(self) -> str:
-        return _ESCAPES.sub("", self.raw)
+        return _ESCAPES.sub("", self.raw.replace(_TAKEN_BACK, "\n"))
 
     def types(self, keys: str) -> None:
         os.write(self.fd, keys.encode())
