@@ -14,8 +14,8 @@ from holdfast.control.status_thread import StatusThread
 from holdfast.core.errors import HoldfastError
 from holdfast.core.settings import Settings
 from holdfast.core.tracing import Spans
-from holdfast.gateway.gateway import Broken
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.running import Broken
 from holdfast.models.target import BadTarget
 from holdfast.process.footing import Footing
 from holdfast.process.life import Life

@@ -41,6 +41,7 @@ from holdfast.gateway.outgoing import ReadFile
 from holdfast.gateway.parts import Parts
 from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.running import Running
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.service import ChatService
@@ -186,6 +187,7 @@ class World:
         self._ids = itertools.count(1)
         self._open = AsyncExitStack()
         self.gateway: Gateway
+        self.running: Running
 
     async def start(self) -> None:
         self.store = self.open_store(self.path)
@@ -220,7 +222,8 @@ class World:
                 spans=self.spans,
             )
         )
-        await self._open.enter_async_context(self.gateway)
+        self.running = Running(self.gateway)
+        await self._open.enter_async_context(self.running)
 
     def _notes(self) -> Notes:
         room = self.settings.memory.max_chars

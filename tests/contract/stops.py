@@ -10,7 +10,7 @@ from holdfast.core.message import Message, NoteMessage
 from holdfast.core.session import SessionRow
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
 from holdfast.core.turn import OpenTurn
-from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.running import Running
 
 
 def order_to(world: World, kind: StopKind, *, now: bool = False) -> StopOrder:
@@ -32,14 +32,14 @@ async def with_windows(world: World, *, drain: float = 0, park: float = 0) -> No
     await world.start()
 
 
-async def leave(world: World, kind: StopKind, **order: Any) -> Gateway:
+async def leave(world: World, kind: StopKind, **order: Any) -> Running:
     """Stop by such an order, as a process does it, and say so in the store; the one that went."""
     wanted = order_to(world, kind, **order)
-    await world.gateway.stop(wanted)
+    await world.running.stop(wanted)
     row = StopRow(id=world.new_id("stop"), order=wanted, version="test", stopped_at=wanted.at + 1)
     await world.store.record_stop(row)
     await world.stop()
-    return world.gateway
+    return world.running
 
 
 async def come_back(world: World) -> None:
@@ -47,7 +47,7 @@ async def come_back(world: World) -> None:
     await world.store.record_back((), at=world.clock.now())
 
 
-async def restart(world: World, kind: StopKind = StopKind.RESTART, **order: Any) -> Gateway:
+async def restart(world: World, kind: StopKind = StopKind.RESTART, **order: Any) -> Running:
     """The gateway that went; its successor is there when this returns."""
     went = await leave(world, kind, **order)
     await come_back(world)

@@ -106,12 +106,12 @@ async def test_whoever_hurries_ends_the_window_now(world: World) -> None:
     await world.model.asked(1)
     hurried = asyncio.Event()
     order = order_to(world, StopKind.SIGNAL)
-    stopping = asyncio.create_task(world.gateway.stop(order, hurried=hurried))
+    stopping = asyncio.create_task(world.running.stop(order, hurried=hurried))
     await told(world, "draining: 1 turn")
     hurried.set()
     async with asyncio.timeout(10):
         await stopping
-    assert world.gateway.interrupted == 1
+    assert world.running.interrupted == 1
     await world.stop()
     windows(world)
     await world.start()
@@ -207,7 +207,7 @@ async def test_whoever_waits_until_nothing_runs_hears_it(world: World) -> None:
     """C2: `restart --when-idle` waits for this, and not for one who waits for a person."""
     world.say("work")
     await world.model.asked(1)
-    quiet = asyncio.create_task(world.gateway.quiet())
+    quiet = asyncio.create_task(world.gateway.lanes.quiet())
     await begun(world)
     assert not quiet.done()
     world.model.say("worked")

@@ -13,6 +13,8 @@ from tests.contract.stops import begun, leave, only, order_to, windows, with_win
 from holdfast.core.capabilities import Capabilities
 from holdfast.core.stopping import StopKind
 from holdfast.core.tool import Replay
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.running import Running
 from holdfast.gateway.shutdown import Phase, run_phases
 from holdfast.gateway.stop import DRAIN, Stop
 
@@ -43,7 +45,7 @@ async def hangs() -> None:
 
 
 def phases_of(world: World, kind: StopKind) -> list[Phase]:
-    return world.gateway.phases(order_to(world, kind), hurried=asyncio.Event())
+    return world.running.phases(order_to(world, kind), hurried=asyncio.Event())
 
 
 @pytest.mark.parametrize("kind", [kind for kind in StopKind if kind is not StopKind.CRASH])
@@ -139,8 +141,8 @@ async def settled(world: World, number: int) -> None:
 
 async def test_whoever_stops_it_again_waits_for_the_same_stop(world: World) -> None:
     """C1: idempotent; each phase runs once."""
-    await asyncio.gather(*(world.gateway.stop() for _ in range(3)))
-    await world.gateway.stop(order_to(world, StopKind.RESTART))
+    await asyncio.gather(*(world.running.stop() for _ in range(3)))
+    await world.running.stop(order_to(world, StopKind.RESTART))
     assert world.states.count("disconnect platforms") == 1
     await world.stop()
     await world.start()
@@ -148,10 +150,10 @@ async def test_whoever_stops_it_again_waits_for_the_same_stop(world: World) -> N
 
 async def test_cancelling_whoever_waits_does_not_cancel_the_stop(world: World) -> None:
     """C1: a stop that has begun goes through."""
-    first = asyncio.create_task(world.gateway.stop())
+    first = asyncio.create_task(world.running.stop())
     await asyncio.sleep(0)
     first.cancel()
-    await world.gateway.stop()
+    await world.running.stop()
     assert world.states[-1] == NAMES[-1]
     await world.stop()
     await world.start()
@@ -190,7 +192,7 @@ async def test_a_stop_in_the_middle_of_a_start_ends_what_was_begun(world: World)
     starting = asyncio.create_task(world.start())
     await doorway.reached.wait()
     await world.model.asked(2)  # the turn that was cut has gone on meanwhile
-    await world.gateway.stop()
+    await world.running.stop()
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert len(world.gateway.lanes) == 0
@@ -211,9 +213,13 @@ async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(world: Wor
     """C1, C5: the rest of the phase is done all the same, and memory hears of who is mid-turn."""
     world.say("work")
     await world.model.asked(1)
-    in_use = replace(world.gateway._in_use(), give_up_start=hangs)
-    order = order_to(world, StopKind.STOP)
-    stop = Stop(order, in_use, hurried=asyncio.Event())
+    stop = Stop(
+        order_to(world, StopKind.STOP),
+        world.gateway,
+        hurried=asyncio.Event(),
+        give_up_start=hangs,
+        stopped=asyncio.Event(),
+    )
     first = replace(stop.phases()[0], seconds=0.05)
     assert first.name == "close intake"
     await run_phases([first], progress=world.states.append)
@@ -223,7 +229,7 @@ async def test_a_start_that_does_not_let_go_keeps_nobody_from_leaving(world: Wor
 
 async def test_a_gateway_that_was_never_started_can_be_stopped(world: World) -> None:
     """C1: nothing was entered, and nothing hangs."""
-    fresh = type(world.gateway)(world.gateway._parts)
+    fresh = Running(Gateway(world.gateway.parts))
     async with asyncio.timeout(20):
         await fresh.stop()
 

@@ -81,7 +81,7 @@ def stop_of(world: World, home: Path, starting: asyncio.Task[Any]) -> Stop:
         order=StopOrder(kind=StopKind.RESTART, by=AskedBy.CLI, at=0.0),
         hurried=asyncio.Event(),
         footing=footing,
-        begun=Begun(store=world.store, gateway=world.gateway, listener=listener),
+        begun=Begun(store=world.store, running=world.running, listener=listener),
         lives=Lives(clock=clock, new_id=Ids(clock=clock)),
         heritage=Heritage(config, notifier=Notifier({})),
         starting=starting,

@@ -73,9 +73,9 @@ async def test_a_stop_leaves_nothing_of_any_account_behind(world: World) -> None
     async with asyncio.timeout(30):
         while not sum(lane.queued for lane in world.gateway.lanes):
             await asyncio.sleep(0.005)
-    assert not world.gateway.stopped.is_set()
+    assert not world.running.stopped.is_set()
     await world.stop()
-    assert world.gateway.stopped.is_set()
+    assert world.running.stopped.is_set()
     assert _left_running() == []
     assert (len(world.gateway.lanes), world.gateway.lanes._routes) == (0, {})
     assert len(world.gateway.house.cache) == 0

@@ -85,7 +85,7 @@ class Telling(World):
             order = await self.departure.asked()
         row = StopRow(id=f"stop{next(self._lives)}", order=order, version="1", parked=parked)
         await self.store.record_stop(row)
-        await self.gateway.stop(order, hurried=self.departure.hurried)
+        await self.running.stop(order, hurried=self.departure.hurried)
         await self.stop()
         return order
 

@@ -19,7 +19,9 @@ from holdfast.core.session import ProcessRow
 from holdfast.core.settings import CrashRecovery, GatewaySettings
 from holdfast.gateway.cache import AgentCache
 from holdfast.gateway.commands.answer import AGAIN
+from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.leaving import stop
+from holdfast.gateway.running import Running
 from holdfast.models.scripted import ScriptedModel
 from holdfast.platforms.simulated.wire import Faults
 from holdfast.store.sqlite import SqliteStore
@@ -168,7 +170,7 @@ async def test_a_command_that_commits_behind_the_last_phase_is_left_to_the_next(
     asking = asyncio.create_task(balking.accept("/status"))
     while not (await store.ledger())[InboxState.QUEUED]:
         await asyncio.sleep(0.01)
-    await balking.gateway.__aexit__()
+    await balking.running.__aexit__()
     store.accepting.set()
     accepted = await asking
     assert _tasks("command") == []
@@ -355,11 +357,11 @@ async def test_a_bug_in_a_part_stops_the_whole_and_says_so(world: World) -> None
         raise ValueError("a bug")
 
     async def serve() -> None:
-        async with world.gateway.__class__(world.gateway._parts) as gateway:
-            gateway._tasks.create_task(fail())
+        async with Running(Gateway(world.gateway.parts)) as running:
+            running.gateway.household.tasks.create_task(fail())
             await asyncio.Event().wait()
 
-    await world.gateway.__aexit__()
+    await world.running.__aexit__()
     with pytest.raises(HoldfastError, match="ValueError: a bug"):
         await asyncio.wait_for(serve(), 10)
     assert _tasks("lane", "deliver", "feed") == []

@@ -215,7 +215,7 @@ async def test_two_bots_that_hear_each_other_stop(tmp_path: Path, bots: int, ans
         world.say("/usage", chat="ann", account="default")
         world.say("/usage", chat="ann", account="two")
         await world.sent(answers + 2)
-        await world.gateway.quiet()
+        await world.gateway.lanes.quiet()
         await world.gateway.delivery.flush()
         assert len(world.service.sent) == answers + 2
         assert len(world.model.requests) == answers

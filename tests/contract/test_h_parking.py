@@ -238,7 +238,7 @@ async def test_a_parked_turn_that_never_went_on_is_still_parked(world: World, ca
         assert (await open_turn(world)).left_as is LeftAs.PARKED
     await world.start()
     async with asyncio.timeout(10):
-        await world.gateway.stop()  # at once, before or behind its going on
+        await world.running.stop()  # at once, before or behind its going on
     await world.stop()
     world.levers[Replay.ATTACH].go.set()
     await world.start()
@@ -307,7 +307,7 @@ async def family(tmp_path: Path) -> AsyncIterator[World]:
     await world.start()
     yield world
     windows(world)
-    await world.gateway.stop()
+    await world.running.stop()
     await world.stop()
 
 

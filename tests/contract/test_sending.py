@@ -403,7 +403,7 @@ async def test_a_gateway_that_stops_keeps_nobody_waiting_for_a_receipt(world: Se
         asked = world.gateway.receipts.of(DeliveryId("r2"), library=world.store, wait=600)
         waiting = tasks.create_task(asked)
         await asyncio.sleep(0)
-        await world.gateway.stop()
+        await world.running.stop()
     row = waiting.result()
     assert row is not None and row.state is not DeliveryState.SENT
 

@@ -44,7 +44,7 @@ def changed(world: World, **sections: Any) -> Settings:
 
 def put(world: World, settings: Settings, **more: Any) -> None:
     """As whoever reads the file does, with the model and the tools that were there."""
-    outfit = world.gateway._parts.outfit
+    outfit = world.gateway.parts.outfit
     world.gateway.adopt(msgspec.structs.replace(outfit, settings=settings, **more))
 
 

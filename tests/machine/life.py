@@ -16,6 +16,7 @@ from holdfast.core.ports import Tool
 from holdfast.core.stopping import StopOrder
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.parts import Parts
+from holdfast.gateway.running import Running
 from holdfast.tools.registry import Registry
 from holdfast.tools.schedule import Schedule
 
@@ -36,6 +37,7 @@ class Life:
         self.order: StopOrder | None = None  # None: a signal that nobody planned
         self.leaving = False
         self.gateway = Gateway(self._parts(ground, config))
+        self.running = Running(self.gateway)
         self.task = ground.loop.create_task(self._live(), name="life")
 
     def _parts(self, ground: Ground, config: Config) -> Parts:
@@ -72,10 +74,10 @@ class Life:
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self.store)
-                await stack.enter_async_context(self.gateway)
+                await stack.enter_async_context(self.running)
                 self.ready = True
                 await self.stopping.wait()
-                await self.gateway.stop(self.order, hurried=self.hurried)
+                await self.running.stop(self.order, hurried=self.hurried)
             except asyncio.CancelledError:
                 if self.dead:
                     stack.pop_all()

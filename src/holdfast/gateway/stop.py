@@ -1,58 +1,41 @@
 """The stop of a gateway: its phases in their order, each run for the reason the gateway goes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-
-import msgspec
+from collections.abc import Awaitable, Callable
 
 from holdfast.core.ids import SessionId
 from holdfast.core.stopping import StopOrder
-from holdfast.gateway.accounts import Accounts
-from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.draining import Draining
-from holdfast.gateway.expiry import Expiry
-from holdfast.gateway.house import House
-from holdfast.gateway.household import Household
-from holdfast.gateway.intake import Gatehouse
-from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.parts import Stoppable, Workbenches
+from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.shutdown import Phase
 
 DRAIN = "drain"  # the one phase whose length is the operator's
 
 
-class InUse(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a gateway that a stop brings to rest."""
-
-    house: House
-    lanes: Lanes
-    intake: Gatehouse
-    expiry: Expiry
-    delivery: Delivery
-    accounts: Accounts
-    household: Household
-    runners: Workbenches
-    holders: Sequence[Stoppable]  # of what ends with the process in any case
-    give_up_start: Callable[[], Awaitable[None]]
-    farewell: Callable[[StopOrder], Awaitable[None]]
-    progress: Callable[[str], None]
-    stopped: asyncio.Event  # set by the last phase
-
-
 class Stop:
     """Owns one stop, and what it has come to. Whatever was never started is passed over."""
 
-    def __init__(self, order: StopOrder, gateway: InUse, *, hurried: asyncio.Event) -> None:
+    def __init__(
+        self,
+        order: StopOrder,
+        gateway: Gateway,
+        *,
+        hurried: asyncio.Event,
+        give_up_start: Callable[[], Awaitable[None]],
+        stopped: asyncio.Event,
+    ) -> None:
         self._order = order
         self._gateway = gateway
+        self._give_up_start = give_up_start
+        self._stopped = stopped  # set by the last phase
         self._mid_turn: set[SessionId] = set()  # the sessions that had a lane when it began
         self.draining = Draining(
             gateway.lanes,
             order,
             settings=gateway.house.settings.gateway,
             hurried=hurried,
-            progress=gateway.progress,
-            detach=gateway.runners.detach,
+            progress=gateway.parts.progress,
+            detach=gateway.parts.runners.detach,
         )
 
     def phases(self) -> list[Phase]:
@@ -81,7 +64,7 @@ class Stop:
         # Who is given time to finish may need help for that.
         gateway.lanes.hold(children=self.draining.to_finish > 0)
         try:
-            await gateway.give_up_start()
+            await self._give_up_start()
         finally:  # also where the start does not let go in time
             gateway.house.children.leave()
             gateway.house.jobs.leave()
@@ -90,7 +73,7 @@ class Stop:
             self._mid_turn = {lane.session_id for lane in gateway.lanes}
 
     async def _notify(self) -> None:
-        await self._gateway.farewell(self._order)
+        await self._gateway.telling.farewell(self._order)
 
     async def _interrupt(self) -> None:
         gateway = self._gateway
@@ -130,9 +113,9 @@ class Stop:
 
     async def _sweep(self) -> None:
         """What a successor can take over is let go of on a restart; all else ends."""
-        runners = self._gateway.runners
-        going = [runners.detach() if self._order.kind.restarts else runners.end_all()]
-        going += [holder.end_all() for holder in self._gateway.holders]
+        parts, restarts = self._gateway.parts, self._order.kind.restarts
+        going = [parts.runners.detach() if restarts else parts.runners.end_all()]
+        going += [holder.end_all() for holder in parts.holders]
         failures = [
             failure
             for failure in await asyncio.gather(*going, return_exceptions=True)
@@ -147,4 +130,4 @@ class Stop:
         try:
             await asyncio.gather(house.auxiliary.close(), house.memory.close())
         finally:
-            self._gateway.stopped.set()
+            self._stopped.set()

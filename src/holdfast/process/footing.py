@@ -7,9 +7,9 @@ from holdfast.control.listener import HttpListener
 from holdfast.control.status_thread import StatusThread
 from holdfast.core.secret import Secret
 from holdfast.core.tracing import Spans
-from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.in_force import Follower
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.running import Running
 from holdfast.models.pool import ModelPool
 from holdfast.process.reloading import Reloader
 from holdfast.process.upkeep import Upkeep
@@ -50,7 +50,7 @@ class Begun(msgspec.Struct):
     models: ModelPool | None = None
     listener: HttpListener | None = None
     control: ControlSocket | None = None
-    gateway: Gateway | None = None
+    running: Running | None = None
     reloader: Reloader | None = None
     upkeep: Upkeep | None = None
     ready: bool = False

@@ -20,9 +20,9 @@ from holdfast.core.kept_configuration import ConfigurationSource
 from holdfast.core.settings import GatewaySettings, SupervisorChoice
 from holdfast.core.stopping import AskedBy, StopKind, StopOrder
 from holdfast.gateway.departure import Departure
-from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.lives import Lives
 from holdfast.gateway.restarting import Restarting
+from holdfast.gateway.running import Running
 from holdfast.gateway.shutdown import run_phases
 from holdfast.process.footing import Begun, Footing
 from holdfast.process.heritage import Heritage
@@ -123,10 +123,10 @@ class Life:
             self._failure = error
             self._give_up()
 
-    def _watch(self, gateway: Gateway) -> None:
+    def _watch(self, running: Running) -> None:
         async def until_broken() -> None:
-            await gateway.broken.wait()
-            self._failure = gateway.failure
+            await running.broken.wait()
+            self._failure = running.failure
             self._give_up()
 
         self._aside(until_broken())
@@ -181,8 +181,8 @@ class Life:
             await self._heritage.check()
 
     async def _quiet(self) -> None:
-        if self._begun.gateway is not None:
-            await self._begun.gateway.quiet()
+        if self._begun.running is not None:
+            await self._begun.running.gateway.lanes.quiet()
 
     def _aside(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -219,8 +219,8 @@ class Life:
 
     @property
     def _windows(self) -> GatewaySettings:
-        gateway = self._begun.gateway
-        settings = self._config.settings if gateway is None else gateway.house.settings
+        running = self._begun.running
+        settings = self._config.settings if running is None else running.gateway.house.settings
         return settings.gateway
 
     def _enter(self, phase: str) -> None:
@@ -234,8 +234,8 @@ class Life:
 
     def _stir(self) -> None:
         """Whoever looks at the page sees how far it has come."""
-        if self._begun.gateway is not None:
-            self._begun.gateway.house.feeds.stirred()
+        if self._begun.running is not None:
+            self._begun.running.gateway.house.feeds.stirred()
 
     def _own_facts(self) -> dict[str, Any]:
         return {

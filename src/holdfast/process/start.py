@@ -12,6 +12,7 @@ from holdfast.control.v1.room import Room
 from holdfast.core.settings import SandboxMode
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.lives import KEPT, Lives
+from holdfast.gateway.running import Running
 from holdfast.models.choice import Chosen
 from holdfast.models.pool import ModelPool
 from holdfast.process.footing import Begun, Footing
@@ -38,7 +39,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     doorway: Doorway
     notifier: Notifier
     stall: Stall
-    watch: Callable[[Gateway], None]  # from here on it can break
+    watch: Callable[[Running], None]  # from here on it can break
 
     async def run(self) -> None:
         """Returns when the gateway takes messages, and whoever started it was greeted."""
@@ -50,9 +51,10 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         if self.wiring.config.settings.runner.sandbox is SandboxMode.REQUIRED:
             await runners.probe()
         room = await self._open_doors(store, pool, model=model, runners=runners)
-        self.watch(room.gateway)
-        await room.gateway.start()
-        await self._be_ready(room, store)
+        running = self.begun.running = Running(room.gateway)
+        self.watch(running)
+        await running.start()
+        await self._be_ready(room, store, resumed=running.resumed)
         await self._greet(runners, model)
 
     async def _come_to(self, phase: str) -> None:
@@ -100,13 +102,12 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
             config_desk=desk,
         )
         self.begun.control = await control.__aenter__()
-        self.begun.gateway = gateway
         return room
 
-    async def _be_ready(self, room: Room, store: SqliteStore) -> None:
+    async def _be_ready(self, room: Room, store: SqliteStore, *, resumed: int) -> None:
         assert self.begun.listener is not None, "it was opened before the gateway was started"
         await self._come_to("telling who waits")
-        await room.gateway.telling.came_back(resumed=room.gateway.resumed)
+        await room.gateway.telling.came_back(resumed=resumed)
         await store.prune_stops(keep=KEPT)
         await self.begun.listener.accept()
         self.footing.intent.running()

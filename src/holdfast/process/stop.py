@@ -57,13 +57,13 @@ class Stop:
         is to come takes seconds; behind a drain that somebody asked for, which may take an hour,
         and in which people can look and are told to come back."""
         stop_accepting = Phase("stop accepting", 0.25, self._stop_accepting)
-        gateway, restarts = self.begun.gateway, self.order.kind.restarts
-        if gateway is None:
+        running, restarts = self.begun.running, self.order.kind.restarts
+        if running is None:
             return
-        drains = gateway.house.settings.gateway.restart_drain_timeout > 0
+        drains = running.gateway.house.settings.gateway.restart_drain_timeout > 0
         if restarts and not drains:
             yield stop_accepting
-        for phase in gateway.phases(self.order, hurried=self.hurried):
+        for phase in running.phases(self.order, hurried=self.hurried):
             yield phase
             if restarts and drains and phase.name == DRAIN:
                 yield stop_accepting
@@ -106,8 +106,8 @@ class Stop:
 
     async def _complete_record(self) -> None:
         if self.begun.store is not None and self._recorded:
-            gateway = self.begun.gateway
-            parked, interrupted = (gateway.parked, gateway.interrupted) if gateway else (0, 0)
+            running = self.begun.running
+            parked, interrupted = (running.parked, running.interrupted) if running else (0, 0)
             await self.lives.left(
                 self.begun.store, parked=parked, interrupted=interrupted, phases=self.took
             )

@@ -148,7 +148,7 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
             home, folder=folder, keep=settings.keep, environ=self.config.environ
         )
         return Backups(
-            settings, folder=folder, maker=program, quiet=gateway.quiet, clock=self.clock
+            settings, folder=folder, maker=program, quiet=gateway.lanes.quiet, clock=self.clock
         )
 
     def _claims(self) -> AccountClaims:
