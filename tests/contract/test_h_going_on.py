@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.contract.conftest import Call, Until, World
 from tests.contract.stops import begun, come_back, leave, notes, only, windows
 
@@ -20,7 +21,8 @@ LONG = 60.0  # seconds: a window that no test waits for
 
 
 class Hushed(SqliteStore):
-    """A store that keeps that a turn goes on, and says so only when it is let go."""
+    """A store that keeps that a turn goes on, or what it is to be asked with from then on, and says
+    so only when it is let go."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -32,6 +34,9 @@ class Hushed(SqliteStore):
 
     def resume_turn(self, *arguments: Any, **more: Any) -> Any:
         return asyncio.ensure_future(self._later(super().resume_turn(*arguments, **more)))
+
+    def keep_prompt(self, *arguments: Any, **more: Any) -> Any:
+        return asyncio.ensure_future(self._later(super().keep_prompt(*arguments, **more)))
 
     async def _later(self, durable: Awaitable[None]) -> None:
         await durable
@@ -96,6 +101,31 @@ async def test_a_cut_turn_that_was_about_to_go_on_is_told_and_counted_once(
     await leave(hushed, StopKind.RESTART)
     await going_on(hushed)
     await leave(hushed, kind)
+    await come_back(hushed)
+    request = await hushed.model.asked(2)
+    assert notes(request.messages) == [cut_note("restart_timeout").text]
+    assert (await only(hushed)).cuts == 1
+
+
+@pytest.mark.parametrize("heard", [False, True])
+async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
+    hushed: World, until: Until, heard: bool
+) -> None:
+    """F6, F7: a stop leaves it with the word that it had, whether the prompt is heard to be kept
+    before the process ends or not; so its note is told by the successor, once."""
+    hushed.say("work")
+    await hushed.model.asked(1)
+    await begun(hushed)
+    await leave(hushed, StopKind.RESTART)
+    agent = replace(hushed.settings.agent, instructions="Be brief.")
+    hushed.settings = replace(hushed.settings, agent=agent)
+    store = await going_on(hushed)
+    [lane] = hushed.gateway.lanes
+    stopping = asyncio.create_task(leave(hushed, StopKind.STOP))
+    await until(lambda: lane.held)
+    if heard:
+        store.go.set()
+    await stopping
     await come_back(hushed)
     request = await hushed.model.asked(2)
     assert notes(request.messages) == [cut_note("restart_timeout").text]

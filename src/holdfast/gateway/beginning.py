@@ -123,7 +123,7 @@ class Beginning:
 
     async def go_on(self, agent: Agent, aside: Aside, *, approvals: TurnApprovals) -> Turn:
         """The turn that was set aside, with an agent again; one that was cut is told so, and one
-        that was parked goes on as if nothing had happened."""
+        that was parked goes on as if nothing had happened. Its write is queued before it waits."""
         open_turn = aside.open_turn
         turn = Turn(
             open_turn.turn.id,
@@ -135,16 +135,17 @@ class Beginning:
             resumed=open_turn,
             fallen=aside.fallen,
         )
-        if not agent.prompt_kept:
-            await self._keep_prompt(agent)
         if open_turn.cut:
             await self._note_cut(turn, cut_note(open_turn.left_as or "crash"))
         elif open_turn.left_as is not None:
             await self._go_on(turn)
         return turn
 
-    async def _keep_prompt(self, agent: Agent) -> None:
-        """A4: no beginning of a turn freezes it, and it is not to be made a third time."""
+    async def keep_prompt(self, agent: Agent) -> None:
+        """A4: before a turn goes on with it. No beginning of a turn freezes it then, and it is not
+        to be made a third time."""
+        if agent.prompt_kept:
+            return
         await self._house.store.keep_prompt(
             self._session_id, prompt=agent.prompt, shape=agent.prompt_shape
         )

@@ -161,9 +161,12 @@ class Course:
             cut=lane.note_owed,
         )
 
-    async def _go_on(self, agent: Agent, aside: Aside) -> Turn:
+    async def _go_on(self, agent: Agent, aside: Aside) -> Turn | None:
         lane = self._lane
-        aside.going_on = True
+        await self._beginning.keep_prompt(agent)
+        if lane.held:
+            return None  # its row says what it said: a successor goes on with it
+        aside.going_on = True  # from here on: what takes that back is queued before anyone else is
         try:
             turn = await self._beginning.go_on(agent, aside, approvals=lane.approvals)
         except StoreError:
