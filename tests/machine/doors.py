@@ -40,6 +40,10 @@ class Door(SimulatedPlatform):
         await self._pass()
         await super().typing(address)
 
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._pass()
+        await super().react(address, message_id, sign)
+
     async def updates(self) -> Sequence[Update]:
         await self._pass()
         return await super().updates()

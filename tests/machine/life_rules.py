@@ -43,6 +43,7 @@ class Living(Driven):
         edit=st.sampled_from([True, True, False]),
         max_length=st.sampled_from([None, LONGEST]),
         typing=st.sampled_from([False, False, False, True]),
+        reactions=st.booleans(),
         talkative=st.booleans(),
         absence=ABSENCES,
     )
@@ -52,6 +53,7 @@ class Living(Driven):
         edit: bool,
         max_length: int | None,
         typing: bool,
+        reactions: bool,
         talkative: bool,
         absence: Absence,
     ) -> None:
@@ -60,6 +62,7 @@ class Living(Driven):
             max_length=max_length,
             edit=edit,
             typing=typing,
+            reactions=reactions,
             busy_notices=talkative,
             restart_notices=talkative,
         )

@@ -18,6 +18,7 @@ def settled_in(machine: type[Lives]) -> Lives:
         edit=True,
         max_length=None,
         typing=False,
+        reactions=False,
         talkative=False,
         absence=Absence(said=(), leap=0, config=PEACE, ticks=50),
     )

@@ -55,8 +55,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     group_edit_interval: float | None = None  # the same where many read; None: no longer there
     typing: bool = False  # it shows that somebody writes, for a few seconds
     buttons: bool = False  # it shows the choices of a message, and hands a click in as a message
-    delete: bool = False  # what was sent can be taken back
-    reactions: bool = False  # a message can be marked with a sign
+    reactions: bool = False  # a person's message can bear a sign of ours
     threads: bool = False  # its chats have threads, and a reply can go into one
     attachments_in: bool = False  # it hands in files that people send
     attachments_out: bool = False  # it takes files from us

@@ -243,6 +243,16 @@ class ShowsTyping(Protocol):
 
 
 @runtime_checkable
+class Reacting(Protocol):
+    """A platform that declares `Capabilities.reactions`."""
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        """Put that sign, an emoji, on a person's message, or take ours back with None; either of
+        them twice is once. Raises a `SendError`, and nobody tries again."""
+        ...
+
+
+@runtime_checkable
 class Probing(Protocol):
     """A platform that can be asked for a sign of life."""
 

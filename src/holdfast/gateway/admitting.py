@@ -23,6 +23,8 @@ def act_on(turn: Turn, row: InboxRow, *, house: House) -> InboxRow | None:
     row = _decided(row, decision, session_id=turn.session_id, house=house)
     if decision.mode is BusyMode.STEER:
         turn.steers.append(row)
+    if decision.mode is not BusyMode.INTERRUPT:
+        house.marks.put(row)
     if decision.mode is BusyMode.INTERRUPT:
         turn.end(interrupted(turn, by=row.id, at=house.clock.now()))
         house.watchers.merge(turn.inbox_ids[-1], into=row.id)

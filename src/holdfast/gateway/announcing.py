@@ -11,6 +11,7 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.turn import NO_USAGE, EndTurn, Usage
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.feeds import Feeds
+from holdfast.gateway.marks import Marks
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.watchers import Watchers
 
@@ -19,11 +20,18 @@ class Announcer:
     """Tells the ends of messages, after they are durable and never before."""
 
     def __init__(
-        self, watchers: Watchers, delivery: Delivery, *, feeds: Feeds, redact: Redaction
+        self,
+        watchers: Watchers,
+        delivery: Delivery,
+        *,
+        feeds: Feeds,
+        marks: Marks,
+        redact: Redaction,
     ) -> None:
         self._watchers = watchers
         self._delivery = delivery
         self._feeds = feeds
+        self._marks = marks
         self._redact = redact
 
     def turn(self, end: EndTurn) -> None:
@@ -63,3 +71,4 @@ class Announcer:
             )
             self._watchers.end(ended)
             self._feeds.ended(ended)
+            self._marks.ended(end.inbox_id)

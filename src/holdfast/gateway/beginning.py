@@ -106,6 +106,7 @@ class Beginning:
             )
         )
         agent.prompt_kept = True
+        house.marks.begun(rows)
         for row in rows[:-1]:
             house.watchers.merge(row.id, into=rows[-1].id)
         return turn

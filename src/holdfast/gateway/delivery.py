@@ -178,11 +178,13 @@ class Delivery:
         """The reply of that id, where this process has begun to show it."""
         return self._streams.get(delivery_id)
 
-    def show(self, passing: Passing) -> bool:
+    def show(self, passing: Passing, *, behind: bool = False) -> bool:
         """Show what is not owed; False: not now, since something is owed to its chat or that must
-        be left in peace. Progress and typing are dropped under pressure, replies never."""
+        be left in peace. Progress and signs are dropped under pressure, replies never. `behind`:
+        it may stand behind what is owed there, as long as that is on its way."""
         address = passing.address
-        if (address.platform, address.account, address.chat_id) in self._chats:
+        chat = self._chats.get((address.platform, address.account, address.chat_id))
+        if chat is not None and (not behind or chat.gate.held):
             return False
         if self._reach.gate(address).held:
             return False
@@ -192,6 +194,10 @@ class Delivery:
             self._streams[passing.id] = passing
         self._enqueue(passing)
         return True
+
+    def take_back(self, passing: Passing) -> None:
+        """Put again what was shown, behind all that is owed to its chat: as it is to stand now."""
+        self._enqueue(passing)
 
     def _enqueue(self, parcel: Parcel | Passing) -> None:
         if self._closed:

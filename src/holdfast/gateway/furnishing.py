@@ -18,6 +18,7 @@ from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
 from holdfast.gateway.in_force import InForce
 from holdfast.gateway.jobs import Jobs
+from holdfast.gateway.marks import Marks
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
 from holdfast.gateway.named_chats import NamedChats
@@ -53,9 +54,10 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
 def furnish(parts: Parts, built: Built) -> House:
     watchers, feeds = Watchers(), Feeds()
     replies = Replies(built.doors, new_id=parts.new_id)
-    announcer = Announcer(watchers, built.delivery, feeds=feeds, redact=built.redact)
     cache = _cache(parts)
     quiet = Quiet(parts.settings)
+    marks = Marks(built.doors, built.delivery, quiet=quiet)
+    announcer = Announcer(watchers, built.delivery, feeds=feeds, marks=marks, redact=built.redact)
     return House(
         in_force=built.in_force,
         store=parts.store,
@@ -87,6 +89,7 @@ def furnish(parts: Parts, built: Built) -> House:
             clock=parts.clock,
             quiet=quiet,
         ),
+        marks=marks,
         quiet=quiet,
         announcer=announcer,
         agents=_agents(parts, built),

@@ -21,6 +21,7 @@ from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.in_force import InForce
 from holdfast.gateway.jobs import Jobs
+from holdfast.gateway.marks import Marks
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
 from holdfast.gateway.notices import Notices
@@ -54,6 +55,7 @@ class House(msgspec.Struct, frozen=True, kw_only=True):
     replies: Replies
     streaming: Streaming
     notices: Notices
+    marks: Marks
     quiet: Quiet
     announcer: Announcer
     agents: Agents

@@ -85,6 +85,10 @@ class SimulatedGround(Ground):
         ]
         await self.say(choice.says, named=True)
 
+    async def signs(self, name: str) -> Sequence[str]:
+        (said,) = [each for each in self._service.ledger().said if each.message_id == name]
+        return list(said.signs.values())
+
     async def trouble(self, trouble: Trouble) -> None:
         self._service.set_faults(_FAULTS[trouble])
 
@@ -102,6 +106,7 @@ def _shown(sent: Sent) -> Shown:
 
 def _service(**about: Any) -> ChatService:
     can = {"edit": True, "typing": True, "buttons": True, "relay": True, "alive_within": 90.0}
+    can["reactions"] = True
     return ChatService(max_length=4096, **{**can, **about})
 
 

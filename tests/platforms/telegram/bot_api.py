@@ -30,8 +30,10 @@ LARGEST_UPLOAD = {
 }
 _STRUCTURED = frozenset(
     {"entities", "caption_entities", "reply_parameters", "reply_markup", "commands"}
-    | {"allowed_updates", "link_preview_options"}
+    | {"allowed_updates", "link_preview_options", "reaction"}
 )
+# https://core.telegram.org/bots/api#reactiontypeemoji, some of them.
+_REACTIONS = [{"type": "emoji", "emoji": each} for each in ("👍", "👎", "❤", "🔥", "👀", "🤔")]
 
 
 class BotApi:
@@ -50,6 +52,7 @@ class BotApi:
             "sendmessage": self._send_message,
             "editmessagetext": self._edit_message_text,
             "deletemessage": self._delete_message,
+            "setmessagereaction": self._set_message_reaction,
             "sendchataction": self._send_chat_action,
             "answercallbackquery": self._answer_callback_query,
             "getfile": self._get_file,
@@ -137,6 +140,19 @@ class BotApi:
         if args.get("action") not in ("typing", "upload_photo", "upload_document", "record_voice"):
             raise bad("wrong parameter action in request")
         self._vendor.actions.append(dict(args))
+        return True
+
+    async def _set_message_reaction(self, args: Args) -> bool:
+        """https://core.telegram.org/bots/api#setmessagereaction: "A JSON-serialized list of
+        reaction types to set on the message. Currently, as non-premium users, bots can set up to
+        one reaction per message"; an empty list takes it back. #reactiontypeemoji lists which."""
+        message = self._known(args, "message to react not found")
+        reaction = args.get("reaction") or []
+        allowed = all(each in _REACTIONS for each in reaction)
+        if len(reaction) > 1 or not allowed:
+            raise bad("REACTION_INVALID")
+        place = message["chat"]["id"], message["message_id"]
+        self._vendor.reactions[place] = [each["emoji"] for each in reaction]
         return True
 
     async def _answer_callback_query(self, args: Args) -> bool:

@@ -102,6 +102,10 @@ class TelegramGround(Ground):
         (button,) = [each for row in rows for each in row if each["text"] == label]
         self._vendor.click(message, button["callback_data"])
 
+    async def signs(self, name: str) -> Sequence[str]:
+        found = self._known(name)
+        return self._vendor.reactions.get((found["chat"]["id"], found["message_id"]), [])
+
     async def trouble(self, trouble: Trouble) -> None:
         match trouble:
             case Trouble.SHUT_OUT:

@@ -13,6 +13,7 @@ from telegram import (
     MessageEntity,
     ReplyParameters,
 )
+from telegram.constants import ReactionEmoji
 from telegram.error import BadRequest, Conflict, Forbidden, InvalidToken, NetworkError, RetryAfter
 from tests.platforms.telegram.faults import Break, flood
 from tests.platforms.telegram.vendor import ANN, BOB, Vendor
@@ -63,6 +64,21 @@ async def test_who_polls_is_turned_away_by_who_polls_after(vendor: Vendor, ptb: 
             await first
         vendor.say("hello")
         assert len(await second) == 1
+
+
+async def test_a_bot_has_one_reaction_on_a_message_and_takes_it_back(
+    vendor: Vendor, ptb: Bot
+) -> None:
+    message = vendor.say("hello")
+    place = message["chat"]["id"], message["message_id"]
+    assert await ptb.set_message_reaction(*place, reaction=ReactionEmoji.EYES)
+    assert vendor.reactions[place] == ["👀"]
+    with pytest.raises(BadRequest, match="Reaction_invalid"):
+        await ptb.set_message_reaction(*place, reaction=["👀", "👍"])
+    with pytest.raises(BadRequest, match="essage to react not found"):
+        await ptb.set_message_reaction(place[0], 999, reaction="👀")
+    assert await ptb.set_message_reaction(*place)
+    assert vendor.reactions[place] == []
 
 
 async def test_updates_that_were_not_asked_for_are_not_queued(vendor: Vendor, ptb: Bot) -> None:

@@ -13,8 +13,9 @@ from tests.platforms.telegram.vendor import ANN, Vendor
 from holdfast.core.capabilities import Backlog, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.outbox import Address, Choice, Outbound, SentFile
-from holdfast.core.ports import Editing, HttpPlatform, Probing, ShowsTyping
+from holdfast.core.ports import Editing, HttpPlatform, Probing, Reacting, ShowsTyping
 from holdfast.core.secret import Secret
+from holdfast.core.signs import SEEN
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.telegram.api import BotApi
 from holdfast.platforms.telegram.platform import TelegramPlatform
@@ -61,6 +62,19 @@ async def test_an_answer_stands_in_its_topic_under_what_it_answers_with_its_butt
     assert rows[0][0]["callback_data"] == "/yes ap1"
     await door.typing(place)
     assert vendor.actions[0]["message_thread_id"] == 7
+
+
+async def test_a_sign_on_what_is_no_message_there_is_refused(
+    vendor: Vendor, door: TelegramPlatform
+) -> None:
+    """A press, a command of the operator: nothing else is harmed by it."""
+    for name in ("999", "d1"):
+        with pytest.raises(Refused):
+            await door.react(address(), name, SEEN)
+    vendor.faults.add("setMessageReaction", flood(3))
+    said = vendor.say("hello")
+    with pytest.raises(Throttled):
+        await door.react(address(), str(said["message_id"]), SEEN)
 
 
 async def test_an_answer_to_what_was_deleted_is_sent_all_the_same(
@@ -223,11 +237,11 @@ async def test_a_door_declares_what_telegram_can_do(vendor: Vendor, base_url: st
     door: Any = door_to(vendor, base_url)
     can = door.capabilities
     assert (can.backlog, can.length_unit) == (Backlog.UNTIL_ACKED, LengthUnit.UTF16)
-    assert can.edit and can.typing and can.buttons and can.threads
+    assert can.edit and can.typing and can.reactions and can.buttons and can.threads
     assert can.attachments_in and can.attachments_out
     assert not can.idempotent_send
     assert can.alive_within > 25
-    for port in (Editing, ShowsTyping, Probing, HttpPlatform):
+    for port in (Editing, ShowsTyping, Reacting, Probing, HttpPlatform):
         assert isinstance(door, port)
 
 

@@ -88,6 +88,7 @@ class Vendor:
         self.messages: dict[tuple[int, int], Json] = {}
         self.sent: list[Json] = []  # by the bot, as they stand now
         self.edits: list[Json] = []
+        self.reactions: dict[tuple[int, int], list[str]] = {}  # of the bot, by message
         self.actions: list[Json] = []
         self.answered: list[Json] = []  # callback queries
         self.commands: list[Json] = []

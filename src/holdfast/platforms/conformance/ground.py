@@ -105,5 +105,10 @@ class Ground(ABC):
         """Ann presses the button with that label under the newest message of the bot."""
         raise NotToBeHad("this ground has no buttons")
 
+    async def signs(self, name: str) -> Sequence[str]:
+        """The signs that the bot has on that message of a person. Asked only where the door
+        declares that it marks messages."""
+        raise NotToBeHad("it is not to be seen there who has marked a message")
+
     async def trouble(self, trouble: Trouble) -> None:
         raise NotToBeHad(f"this ground makes no trouble ({trouble.name})")

@@ -1,5 +1,8 @@
 """Speaking: what is sent arrives once and in order, or the door says what is known of it."""
 
+from collections.abc import Sequence
+from functools import partial
+
 import msgspec
 import pytest
 
@@ -11,10 +14,18 @@ from holdfast.core.errors import (
 )
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Change
-from holdfast.core.ports import Editing, LooksUp, ShowsTyping
+from holdfast.core.ports import Editing, LooksUp, Reacting, ShowsTyping
+from holdfast.core.signs import SEEN
 from holdfast.platforms.conformance.check import Check, needs
 from holdfast.platforms.conformance.ground import Ground, Place, Trouble
-from holdfast.platforms.conformance.waiting import connected, outbound, shown, until_told, where
+from holdfast.platforms.conformance.waiting import (
+    connected,
+    heard,
+    outbound,
+    shown,
+    until_told,
+    where,
+)
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
 
@@ -55,6 +66,41 @@ async def it_shows_that_an_answer_is_being_written(ground: Ground) -> None:
     assert isinstance(door, ShowsTyping)
     async with connected(ground, RecordingIntake()):
         await door.typing(ground.address())
+
+
+@Check
+async def a_message_of_a_person_bears_a_sign_until_it_is_taken_back(ground: Ground) -> None:
+    """Busy: each of the two twice is once, and neither comes in as a message."""
+    door, intake = ground.door, RecordingIntake()
+    async with connected(ground, intake):
+        needs(door.capabilities.reactions, "it declares that no message is marked there")
+        assert isinstance(door, Reacting)
+        name = await ground.say("one")
+        (said,) = await heard(intake, "one")
+        for sign in (SEEN, SEEN, None, None):
+            await door.react(where(said), said.message_id, sign)
+            wanted = [] if sign is None else [sign]
+            await until_told(partial(ground.signs, name), partial(_same, wanted))
+        await ground.say("two")
+        await heard(intake, "one", "two")
+        await shown(ground)
+
+
+def _same(wanted: Sequence[str], found: Sequence[str]) -> bool:
+    return list(found) == list(wanted)
+
+
+@Check
+async def who_declares_no_signs_puts_none(ground: Ground) -> None:
+    """A door that has them for some accounts only is refused by its vendor for the others."""
+    door, intake = ground.door, RecordingIntake()
+    async with connected(ground, intake):
+        needs(not door.capabilities.reactions, "it declares that it marks messages")
+        if isinstance(door, Reacting):
+            await ground.say("one")
+            (said,) = await heard(intake, "one")
+            with pytest.raises(Refused):
+                await door.react(where(said), said.message_id, SEEN)
 
 
 @Check

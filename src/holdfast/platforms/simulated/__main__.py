@@ -35,6 +35,7 @@ def _options() -> argparse.Namespace:
     add("--edit", action="store_true", help="let bots change what they have sent")
     add("--edit-interval", type=float, default=1.0, help="seconds that bots leave between edits")
     add("--typing", action="store_true", help="show that bots write")
+    add("--reactions", action="store_true", help="let bots put signs on what people say")
     add("--buttons", action="store_true", help="show the choices under a message")
     add("--settle", type=float, default=0.0, help="seconds in which parts of an album come")
     add("--relay", action="store_true", help="let bots hear each other, and themselves")

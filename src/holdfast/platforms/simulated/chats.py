@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.core.source import ChatType
-from holdfast.platforms.simulated.wire import Outgoing, Replied, Say, Sent
+from holdfast.platforms.simulated.wire import Outgoing, React, Replied, Say, Sent
 
 
 class Chats:
@@ -12,6 +12,7 @@ class Chats:
     def __init__(self) -> None:
         self.said: dict[str, Say] = {}
         self.revised: dict[str, list[str | None]] = {}  # None: deleted
+        self.signs: dict[str, dict[str, str]] = {}  # of bots, by message and account
         self.sent: list[Sent] = []
         self._place: dict[str, int] = {}  # of a bot's message among those sent
         self._first_sent: dict[str, Sent] = {}  # by delivery id
@@ -26,6 +27,13 @@ class Chats:
         say = self.said[message_id]
         self.revised.setdefault(message_id, []).append(text)
         return say if text is None else msgspec.structs.replace(say, text=text)
+
+    def react(self, react: React) -> None:
+        signs = self.signs.setdefault(react.message_id, {})
+        if react.sign is None:
+            signs.pop(react.account, None)
+        else:
+            signs[react.account] = react.sign
 
     def post(self, outgoing: Outgoing) -> str:
         message_id = self._next_id()

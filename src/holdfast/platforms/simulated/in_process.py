@@ -20,6 +20,7 @@ from holdfast.platforms.simulated.wire import (
     Edit,
     Find,
     Outgoing,
+    React,
     Typing,
     Update,
     Verdict,
@@ -38,6 +39,7 @@ def capabilities_of(about: About) -> Capabilities:
         edit=about.edit,
         edit_interval=about.edit_interval,
         typing=about.typing,
+        reactions=about.reactions,
         buttons=about.buttons,
         busy_notices=about.busy_notices,
         restart_notices=about.restart_notices,
@@ -69,6 +71,10 @@ def to_edit(change: Change) -> Edit:
 
 def to_typing(address: Address) -> Typing:
     return Typing(account=address.account, chat_id=address.chat_id, thread_id=address.thread_id)
+
+
+def to_react(address: Address, message_id: str, sign: str | None) -> React:
+    return React(account=address.account, message_id=message_id, sign=sign)
 
 
 def to_find(delivery_id: DeliveryId, address: Address) -> Find:
@@ -146,6 +152,9 @@ class SimulatedPlatform:
 
     async def typing(self, address: Address) -> None:
         await self._answered(lambda: self._service.typing(to_typing(address)))
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._answered(lambda: self._service.react(to_react(address, message_id, sign)))
 
     async def _answered(self, ask: Callable[[], Answer]) -> Receipt:
         return await self._asked(ask, to_receipt)

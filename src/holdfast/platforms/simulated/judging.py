@@ -2,7 +2,15 @@
 
 import msgspec
 
-from holdfast.platforms.simulated.wire import About, Answer, Edit, Faults, Outgoing, Verdict
+from holdfast.platforms.simulated.wire import (
+    About,
+    Answer,
+    Edit,
+    Faults,
+    Outgoing,
+    React,
+    Verdict,
+)
 
 
 class Judging:
@@ -55,6 +63,17 @@ class Judging:
         refused = Answer(verdict=Verdict.REFUSED, error="typing is not shown here")
         shown = Answer(verdict=Verdict.TAKEN, message_id="")
         return self._of_line() or (shown if about.typing else refused)
+
+    def of_reaction(self, react: React, about: About, *, known: bool) -> Answer:
+        if answer := self._of_line():
+            return answer
+        if not about.reactions:
+            return Answer(verdict=Verdict.REFUSED, error="messages bear no signs here")
+        if not known:
+            return Answer(verdict=Verdict.REFUSED, error=f"nobody has said {react.message_id}")
+        if self.spend("rejected_reactions"):
+            return Answer(verdict=Verdict.REFUSED, error="this message is to bear no sign")
+        return Answer(verdict=Verdict.TAKEN, message_id=react.message_id)
 
     def _of_line(self) -> Answer | None:
         if self.faults.disconnected:

@@ -22,6 +22,7 @@ from holdfast.platforms.simulated.in_process import (
     to_edit,
     to_find,
     to_outgoing,
+    to_react,
     to_receipt,
     to_typing,
 )
@@ -31,6 +32,7 @@ from holdfast.platforms.simulated.wire import (
     Edit,
     Find,
     Outgoing,
+    React,
     ShutOut,
     Typing,
     Update,
@@ -107,10 +109,15 @@ class RemoteSimulatedPlatform:
     async def typing(self, address: Address) -> None:
         await self._answered("/typing", to_typing(address))
 
-    async def _answered(self, path: str, content: Outgoing | Edit | Typing) -> Receipt:
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._answered("/react", to_react(address, message_id, sign))
+
+    async def _answered(self, path: str, content: Outgoing | Edit | Typing | React) -> Receipt:
         return to_receipt(await self._answer_of(path, content))
 
-    async def _answer_of(self, path: str, content: Outgoing | Edit | Find | Typing) -> Answer:
+    async def _answer_of(
+        self, path: str, content: Outgoing | Edit | Find | Typing | React
+    ) -> Answer:
         url, body = self._base_url + path, msgspec.json.encode(content)
         try:
             status, answer = await self._call("POST", path, body=body, limit=self._send_timeout)

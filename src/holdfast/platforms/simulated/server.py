@@ -17,6 +17,7 @@ from holdfast.platforms.simulated.wire import (
     Faults,
     Find,
     Outgoing,
+    React,
     Revise,
     Say,
     ShutOut,
@@ -67,6 +68,7 @@ class HttpFace:
                 web.post("/edit", self._edit),
                 web.post("/find", self._find),
                 web.post("/typing", self._typing),
+                web.post("/react", self._react),
                 web.post("/revise", self._revise),
                 web.get("/ledger", self._ledger),
                 web.post("/faults", self._switch),
@@ -134,6 +136,10 @@ class HttpFace:
     async def _typing(self, request: web.Request) -> web.Response:
         typing = await _body(request, Typing)
         return await self._answered(request, lambda: self._service.typing(typing))
+
+    async def _react(self, request: web.Request) -> web.Response:
+        react = await _body(request, React)
+        return await self._answered(request, lambda: self._service.react(react))
 
     async def _revise(self, request: web.Request) -> web.Response:
         revise = await _body(request, Revise)

@@ -24,6 +24,8 @@ from holdfast.platforms.simulated.wire import (
     Find,
     Ledger,
     Outgoing,
+    React,
+    ReactAttempt,
     Revise,
     Said,
     Say,
@@ -64,6 +66,7 @@ class ChatService:
         self._attempts: list[Attempt] = []
         self._edits: list[EditAttempt] = []
         self._typing: list[Typing] = []
+        self._reactions: list[ReactAttempt] = []
         self._spoken = asyncio.Event()
         self._switched = asyncio.Event()
 
@@ -257,6 +260,17 @@ class ChatService:
             self._spoken.set()
         return answer
 
+    def react(self, react: React) -> Answer:
+        """A bot marks what a person said: what becomes of that, which is also in the ledger."""
+        known = react.message_id in self._chats.said
+        answer = self._judging.of_reaction(react, self.about, known=known)
+        if answer.verdict is Verdict.TAKEN:
+            self._chats.react(react)
+        attempt = ReactAttempt(message_id=react.message_id, sign=react.sign, verdict=answer.verdict)
+        self._reactions.append(attempt)
+        self._spoken.set()
+        return answer
+
     def ledger(self) -> Ledger:
         said = self._chats.said.items()
         return Ledger(
@@ -265,6 +279,7 @@ class ChatService:
             attempts=tuple(self._attempts),
             edits=tuple(self._edits),
             typing=tuple(self._typing),
+            reactions=tuple(self._reactions),
         )
 
     async def ledger_with(self, *, sent: int = 0, edits: int = 0, wait: float) -> Ledger:
@@ -292,6 +307,7 @@ class ChatService:
             acked=update_id in stream.acked,
             edits=tuple(text for text in revised if text is not None),
             deleted=None in revised,
+            signs=dict(self._chats.signs.get(message_id, {})),
         )
 
     @property

@@ -119,6 +119,16 @@ class Typing(
     thread_id: str | None = None
 
 
+class React(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A bot puts a sign on a person's message, in the place of the one it had there."""
+
+    message_id: str
+    sign: str | None = None  # None: it takes its sign back
+    account: str = "default"
+
+
 class Verdict(StrEnum):
     """What the vendor did with an outgoing message, or with an edit of one."""
 
@@ -165,6 +175,7 @@ class Faults(
     lost_messages: Times = 0
     rejected_edits: Times = 0
     lost_edits: Times = 0  # made, and the bot is not told
+    rejected_reactions: Times = 0
     cut: Cut = Cut.RESET
     disconnected: bool = False
     half_open: bool = False  # the line looks whole: nothing comes through, and nobody is told
@@ -182,6 +193,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     edit: bool = False
     edit_interval: float = 1.0  # seconds that a bot is asked to leave between two edits
     typing: bool = False
+    reactions: bool = False
     settle: float = 0.0  # seconds within which the parts of one message come
     buttons: bool = False
     relay: bool = False  # what a bot sends is given to all bots, to itself as its own
@@ -212,6 +224,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     thread_id: str | None = None
     edits: tuple[str, ...] = ()  # what it said after each change
     deleted: bool = False
+    signs: dict[str, str] = {}  # what bots have put on it, by their accounts
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +257,14 @@ class EditAttempt(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
+class ReactAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One call to put a sign on a message or to take it back, whatever became of it."""
+
+    message_id: str
+    sign: str | None
+    verdict: Verdict
+
+
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """All that was given, acknowledged and taken, each list in the order it happened."""
 
@@ -252,3 +273,4 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...]
     edits: tuple[EditAttempt, ...] = ()
     typing: tuple[Typing, ...] = ()
+    reactions: tuple[ReactAttempt, ...] = ()

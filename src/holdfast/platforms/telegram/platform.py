@@ -52,7 +52,7 @@ def capabilities_of(settings: TelegramSettings) -> Capabilities:
         group_edit_interval=4.0,
         typing=True,
         buttons=True,
-        delete=True,
+        reactions=True,
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
@@ -105,6 +105,9 @@ class TelegramPlatform:
 
     async def typing(self, address: Address) -> None:
         await self._sending.typing(address)
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._sending.react(address, message_id, sign)
 
     async def probe(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Sending: our messages, changes and signs of writing as calls of the Bot API."""
+"""Sending: our messages, changes and signs as calls of the Bot API."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -62,6 +62,21 @@ class Sending:
 
     async def typing(self, address: Address) -> None:
         await self._api.call("sendChatAction", bool, action="typing", **_place(address))
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        """https://core.telegram.org/bots/api#setmessagereaction: what is set is all that the bot
+        has on the message, so that either of the two may be done again."""
+        number = _number(message_id)
+        if number is None:
+            raise Refused(f"{message_id!r} is no message of Telegram")
+        reaction = [] if sign is None else [{"type": "emoji", "emoji": sign}]
+        await self._api.call(
+            "setMessageReaction",
+            bool,
+            chat_id=address.chat_id,
+            message_id=number,
+            reaction=reaction,
+        )
 
     async def _shown(
         self, method: str, kind: type[SentMessage], text: str, place: dict[str, Any]

@@ -1,0 +1,263 @@
+"""Busy: where messages can be marked, one that waits bears a sign until its turn begins."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.contract.conftest import World as RealWorld
+from tests.contract.test_accounts import Two
+
+from holdfast.core.inbox import BusyMode
+from holdfast.core.outbox import Address
+from holdfast.core.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
+from holdfast.core.signs import SEEN
+from holdfast.core.tool import Replay
+from holdfast.platforms.simulated.in_process import SimulatedPlatform
+from holdfast.platforms.simulated.service import ChatService
+from holdfast.platforms.simulated.wire import Faults, Ledger, ReactAttempt, Verdict
+
+World = Any
+
+
+@pytest.fixture
+async def chat(tmp_path: Path) -> AsyncIterator[World]:
+    """A gateway whose platform marks messages, and lets them wait."""
+    world = RealWorld(tmp_path / "state.db")
+    await in_mode(world, BusyMode.QUEUE, reactions=True)
+    yield world
+    await world.stop()
+
+
+async def in_mode(world: World, mode: BusyMode, **about: Any) -> None:
+    gateway = GatewaySettings(busy_mode=mode)
+    world.settings = msgspec.structs.replace(world.settings, gateway=gateway)
+    world.service = ChatService(**about)
+    await world.start()
+
+
+async def until_shows(world: World, fact: Callable[[Ledger], object]) -> Ledger:
+    async with asyncio.timeout(30):
+        while not fact(ledger := world.service.ledger()):
+            await asyncio.sleep(0.005)
+    return ledger
+
+
+async def marked(world: World, *messages: str) -> None:
+    """Until exactly these bear a sign."""
+    await until_shows(
+        world, lambda ledger: [s.message_id for s in ledger.said if s.signs] == list(messages)
+    )
+
+
+def tried(world: World) -> list[tuple[str, str | None]]:
+    return [(each.message_id, each.sign) for each in world.service.ledger().reactions]
+
+
+async def queued(world: World, number: int) -> None:
+    async with asyncio.timeout(30):
+        while sum(lane.queued for lane in world.gateway.lanes) < number:
+            await asyncio.sleep(0.005)
+
+
+async def test_what_waits_is_marked_until_its_turn_begins(chat: World) -> None:
+    """Its own message bears the sign, behind the reply that is on its way; nothing else does, and
+    no row is owed for it."""
+    chat.say("one")
+    await chat.model.asked(1)
+    second, third = chat.say("two"), chat.say("three")
+    await marked(chat, second, third)
+    assert await chat.store.undelivered() == []
+    chat.model.say("1")
+    await chat.model.asked(2)
+    await marked(chat, third)
+    chat.model.say("2", "3")
+    assert await chat.texts(3) == ["1", "2", "3"]
+    await marked(chat)
+    assert tried(chat) == [(second, SEEN), (third, SEEN), (second, None), (third, None)]
+
+
+async def test_a_steer_is_marked_until_the_turn_has_it(chat: World, call: Any) -> None:
+    await chat.stop()
+    await in_mode(chat, BusyMode.STEER, reactions=True)
+    lever = chat.levers[Replay.SAFE]
+    lever.go.clear()
+    chat.model.say([call("safe")])
+    chat.say("paint it")
+    await lever.was_pulled(1)
+    steer = chat.say("in green")
+    await marked(chat, steer)
+    lever.go.set()
+    await chat.model.asked(2)
+    await marked(chat)
+    chat.model.say("green it is")
+    assert await chat.texts(1) == ["green it is"]
+
+
+async def test_who_interrupts_waits_for_nothing_and_is_not_marked(chat: World) -> None:
+    await chat.stop()
+    await in_mode(chat, BusyMode.INTERRUPT, reactions=True)
+    chat.say("one")
+    await chat.model.asked(1)
+    chat.say("two")
+    await chat.model.asked(2)
+    chat.model.say("done")
+    assert await chat.texts(1) == ["done"]
+    assert tried(chat) == []
+
+
+@pytest.mark.parametrize("command", ["/stop", "/new"])
+async def test_what_is_dropped_while_it_waits_bears_no_sign_any_more(
+    chat: World, command: str
+) -> None:
+    chat.say("one")
+    await chat.model.asked(1)
+    second = chat.say("two")
+    await marked(chat, second)
+    chat.say(command)
+    await chat.sent(1)
+    await marked(chat)
+    assert tried(chat) == [(second, SEEN), (second, None)]
+
+
+async def test_the_words_are_said_as_ever(chat: World) -> None:
+    await chat.stop()
+    await in_mode(chat, BusyMode.QUEUE, reactions=True, busy_notices=True)
+    chat.say("one")
+    await chat.model.asked(1)
+    second = chat.say("two")
+    (told,) = await chat.texts(1)
+    assert told.startswith("I am still busy.")
+    await marked(chat, second)
+    chat.model.say("1", "2")
+    await chat.sent(3)
+
+
+async def test_a_quiet_chat_has_no_signs(chat: World) -> None:
+    await chat.stop()
+    chats = {"library": ChatSettings(quiet=True)}
+    platform = PlatformSettings(allow=("ann",), chats=chats)
+    chat.settings = Settings(platforms={"simulated": platform})
+    await in_mode(chat, BusyMode.QUEUE, reactions=True)
+    second = {}
+    for number, place in enumerate(("library", "pub"), start=1):
+        chat.say("one", chat=place)
+        await chat.model.asked(number)
+        second[place] = chat.say("two", chat=place)
+        await queued(chat, number)
+    await marked(chat, second["pub"])
+    chat.model.say("1", "1", "2", "2")
+    await chat.sent(4)
+    await marked(chat)
+    assert {message for message, _ in tried(chat)} == {second["pub"]}
+
+
+async def test_where_nothing_is_declared_nobody_is_asked(chat: World) -> None:
+    await chat.stop()
+    await in_mode(chat, BusyMode.QUEUE)
+    chat.say("one")
+    await chat.model.asked(1)
+    chat.say("two")
+    await queued(chat, 1)
+    chat.model.say("1", "2")
+    assert await chat.texts(2) == ["1", "2"]
+    assert tried(chat) == []
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict"),
+    [
+        (Faults(rejected_reactions=1), Verdict.REFUSED),
+        (Faults(floods=1, retry_after=600.0), Verdict.FLOOD),
+    ],
+)
+async def test_a_sign_that_fails_is_not_tried_again_and_holds_nothing_up(
+    chat: World, faults: Faults, verdict: Verdict
+) -> None:
+    """Neither the reply nor the sign of another message, though flood control spoke of minutes."""
+    chat.say("one")
+    await chat.model.asked(1)
+    chat.service.set_faults(faults)
+    second = chat.say("two")
+    ledger = await until_shows(chat, lambda ledger: ledger.reactions)
+    failed = ReactAttempt(message_id=second, sign=SEEN, verdict=verdict)
+    assert ledger.reactions == (failed,)
+    third = chat.say("three")
+    await marked(chat, third)
+    chat.model.say("1", "2", "3")
+    assert await chat.texts(3) == ["1", "2", "3"]
+    await marked(chat)
+    assert tried(chat) == [(second, SEEN), (third, SEEN), (third, None)]
+
+
+async def test_flood_control_of_the_whole_account_holds_signs_too(chat: World) -> None:
+    """They are dropped then, and come to nobody's mind later."""
+    chat.say("one")
+    await chat.model.asked(1)
+    chat.service.set_faults(Faults(account_floods=1, retry_after=0.3))
+    second = chat.say("two")
+    await until_shows(chat, lambda ledger: ledger.reactions)
+    chat.say("three")
+    await queued(chat, 2)
+    chat.model.say("1", "2", "3")
+    assert await chat.texts(3) == ["1", "2", "3"]
+    assert tried(chat) == [(second, SEEN)]
+
+
+class Deaf(SimulatedPlatform):
+    """A door that never answers where a sign is concerned, or raises what its port does not
+    name."""
+
+    def __init__(self, service: ChatService, *, hangs: bool) -> None:
+        super().__init__(service, account="work", longest_pause=0.02)
+        self.asked: list[str | None] = []
+        self._hangs = hangs
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        self.asked.append(sign)
+        if self._hangs:
+            await asyncio.Event().wait()
+        raise ValueError("no such message")
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_a_door_that_fails_at_signs_answers_all_the_same(tmp_path: Path, hangs: bool) -> None:
+    """Where nobody knows whether a sign stands it is taken back; and each call is made once."""
+    two = Two(tmp_path / "state.db")
+    two.work = ChatService(reactions=True)
+    door = Deaf(two.work, hangs=hangs)
+    two.more_doors = [door]
+    await in_mode(two, BusyMode.QUEUE)
+    two.say_at_work("one")
+    await two.model.asked(1)
+    two.say_at_work("two")
+    await queued(two, 1)
+    two.model.say("1", "2")
+    assert await two.sent_at_work(2) == ["1", "2"]
+    await two.stop()
+    assert door.asked == [SEEN, None]
+
+
+async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(chat: World) -> None:
+    """What was decided of the message is the trace of it; its platform is asked once connected."""
+    chat.say("one")
+    await chat.model.asked(1)
+    second = chat.say("two")
+    await marked(chat, second)
+    await chat.die()
+    chat.model.say("1", "2")
+    await chat.start()
+    assert await chat.texts(2) == ["1", "2"]
+    await marked(chat)
+    assert tried(chat)[-1] == (second, None)
+
+
+async def test_a_program_that_fetches_its_answers_has_no_message_to_mark(chat: World) -> None:
+    first = await chat.accept("one")
+    await chat.model.asked(1)
+    second = await chat.accept("two")
+    chat.model.say("1", "2")
+    assert [(await chat.end_of(one)).text for one in (first, second)] == ["1", "2"]
+    assert tried(chat) == []
