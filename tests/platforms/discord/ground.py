@@ -105,6 +105,9 @@ class DiscordGround(Ground):
         pressed = {"custom_id": button["custom_id"], "component_type": _BUTTON}
         self._vendor.interact(3, pressed)
 
+    async def signs(self, name: str) -> Sequence[str]:
+        return self._vendor.signs.get(name, [])
+
     async def trouble(self, trouble: Trouble) -> None:
         match trouble:
             case Trouble.SHUT_OUT:

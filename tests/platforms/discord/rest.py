@@ -57,6 +57,8 @@ class Rest:
             web.get(f"{one}/messages", self._history),
             web.post(f"{one}/messages", self._send),
             web.patch(f"{one}/messages/{{message}}", self._edit),
+            web.put(f"{one}/messages/{{message}}/reactions/{{emoji}}/@me", self._react),
+            web.delete(f"{one}/messages/{{message}}/reactions/{{emoji}}/@me", self._unreact),
             web.post(f"{one}/typing", self._typing),
             web.post("/api/v10/interactions/{id}/{token}/callback", self._callback),
         ]
@@ -151,6 +153,31 @@ class Rest:
                 self.vendor.tell("MESSAGE_UPDATE", message)
                 return _answer(message)
         raise DiscordError(404, 10008, "Unknown Message")
+
+    async def _react(self, request: web.Request) -> web.Response:
+        """resources/message#create-reaction: 204; "The emoji must be URL Encoded or the request
+        will fail with 10014: Unknown Emoji"."""
+        if not (emoji := request.match_info["emoji"]) or emoji.isascii():
+            raise DiscordError(400, 10014, "Unknown Emoji")
+        signs = self._signs(request)
+        if emoji not in signs:
+            signs.append(emoji)
+        return web.Response(status=204)
+
+    async def _unreact(self, request: web.Request) -> web.Response:
+        """resources/message#delete-own-reaction: 204. One that is not there: discord.py documents
+        `Message.remove_reaction` to raise `NotFound` then."""
+        signs, emoji = self._signs(request), request.match_info["emoji"]
+        if emoji not in signs:
+            raise DiscordError(404, 10014, "Unknown Emoji")
+        signs.remove(emoji)
+        return web.Response(status=204)
+
+    def _signs(self, request: web.Request) -> list[str]:
+        name = request.match_info["message"]
+        if name not in {each["id"] for each in self.vendor.messages[self._known(request)]}:
+            raise DiscordError(404, 10008, "Unknown Message")
+        return self.vendor.signs.setdefault(name, [])
 
     async def _typing(self, request: web.Request) -> web.Response:
         self._known(request)

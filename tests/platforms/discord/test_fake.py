@@ -54,6 +54,13 @@ async def test_the_library_talks_with_it_in_every_way_that_the_door_does(vendor:
         assert (await bot.edits.get()).message_id == one.id
         async with message.channel.typing():
             pass
+        await message.add_reaction("👀")
+        assert vendor.signs == {said["id"]: ["👀"]}
+        assert bot.user is not None
+        await message.remove_reaction("👀", bot.user)
+        assert vendor.signs == {said["id"]: []}
+        with pytest.raises(discord.NotFound):
+            await message.remove_reaction("👀", bot.user)
         vendor.revise(said, "helo")
         assert (await bot.edits.get()).message.content == "helo"
         found = [each async for each in message.channel.history(after=message, oldest_first=True)]

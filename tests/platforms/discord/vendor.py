@@ -58,6 +58,7 @@ class Vendor:
         self.callbacks: list[Json] = []  # to interactions
         self.commands: list[Json] = []
         self.files: dict[str, bytes] = {}
+        self.signs: dict[str, list[str]] = {}  # of the bot, by message
         self.faults: deque[DiscordError | Break] = deque()  # of the next messages that are sent
         self.page_faults: deque[DiscordError | Break] = deque()  # of the next looks into history
         self.forbidden: set[str] = set()  # channels whose history the bot may not read

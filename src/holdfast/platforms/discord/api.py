@@ -31,6 +31,10 @@ class BadToken(NotConnected):
     """The token is none of a bot, or not any more. The message is still ours to send."""
 
 
+class NotFound(Refused):
+    """There is no such thing there, or not any more."""
+
+
 class RestApi:
     """One bot's way to speak. It owns its connections while it is open, and says the token to
     nobody but Discord. The vendor's library could speak as well, but waits and tries again by
@@ -152,7 +156,8 @@ def _refusal(what: str, status: int, told: str | None, body: bytes) -> Exception
         seconds = error.retry_after if error.retry_after is not None else _seconds(told)
         text = f"Discord asks to wait before {what}: {why}"
         return Throttled(text, retry_after=seconds, whole_account=error.whole)
-    return Refused(f"Discord refused {what}: {why}")
+    text = f"Discord refused {what}: {why}"
+    return NotFound(text) if status == 404 else Refused(text)
 
 
 def _seconds(told: str | None) -> float:

@@ -55,8 +55,8 @@ DOOR = Door(
     guide=(
         f"Open {PORTAL}, choose New Application, and under Bot switch on Message Content Intent. "
         "Under OAuth2, URL Generator, tick bot and applications.commands with the permissions "
-        "View Channels, Send Messages, Send Messages in Threads, Attach Files and Read Message "
-        "History; open the address that it makes, and choose your server."
+        "View Channels, Send Messages, Send Messages in Threads, Attach Files, Read Message "
+        "History and Add Reactions; open the address that it makes, and choose your server."
     ),
     questions=(
         Question(

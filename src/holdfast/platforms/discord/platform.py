@@ -45,6 +45,7 @@ def capabilities_of(settings: DiscordSettings) -> Capabilities:
         edit_interval=1.5,
         typing=True,
         buttons=True,
+        reactions=True,
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
@@ -115,6 +116,9 @@ class DiscordPlatform:
 
     async def typing(self, address: Address) -> None:
         await self._sending.typing(address)
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._sending.react(address, message_id, sign)
 
     async def probe(self) -> None:
         try:

@@ -1,14 +1,17 @@
-"""Sending: our messages, changes and signs of writing as calls of Discord's REST interface."""
+"""Sending: our messages, changes and signs as calls of Discord's REST interface."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt
-from holdfast.platforms.discord.api import RestApi
+from holdfast.core.signs import SEEN
+from holdfast.platforms.discord.api import NotFound, RestApi
 from holdfast.platforms.discord.wire import SentMessage
 from holdfast.platforms.text.discord import LONGEST, render
 
@@ -49,6 +52,17 @@ class Sending:
 
     async def typing(self, address: Address) -> None:
         await self._api.call("POST", f"/channels/{_channel(address)}/typing", msgspec.Raw)
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        """https://discord.com/developers/docs/resources/message#create-reaction. Ours to be taken
+        back is the one sign that the gateway puts: Discord wants to be told which."""
+        of_message = f"/channels/{_channel(address)}/messages/{message_id}"
+        path = f"{of_message}/reactions/{quote(sign or SEEN)}/@me"
+        if sign is not None:
+            await self._api.call("PUT", path, msgspec.Raw)
+            return
+        with suppress(NotFound):
+            await self._api.call("DELETE", path, msgspec.Raw)
 
 
 def _channel(address: Address) -> str:
