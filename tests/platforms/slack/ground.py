@@ -10,7 +10,7 @@ from tests.platforms.slack.doors import address, door_to, listening
 from tests.platforms.slack.faults import Break, SlackError, flood
 from tests.platforms.slack.posting import posting
 from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, TOKEN, Json, Vendor
-from tests.platforms.slack.web_api import WebApi
+from tests.platforms.slack.web_api import EMOJI, WebApi
 
 from holdfast.core.outbox import Address, SentFile
 from holdfast.core.ports import Platform
@@ -106,6 +106,11 @@ class SlackGround(Ground):
         message = self._vendor.sent()[-1]
         (button,) = [each for each in _buttons(message) if each["text"]["text"] == label]
         self._vendor.press(message, button["value"])
+
+    async def signs(self, name: str) -> Sequence[str]:
+        return [
+            EMOJI[each] for (_, ts), has in self._vendor.signs.items() if ts == name for each in has
+        ]
 
     async def trouble(self, trouble: Trouble) -> None:
         match trouble:

@@ -67,6 +67,26 @@ async def test_refusals_and_floods_are_told_as_the_client_expects(
     assert unknown.value.response["error"] == "invalid_auth"
 
 
+async def test_a_message_bears_a_sign_once_until_it_is_taken_back(
+    vendor: Vendor, client: AsyncWebClient
+) -> None:
+    place = {"channel": dm(ANN), "timestamp": str(vendor.say("hello")["ts"]), "name": "eyes"}
+    await client.reactions_add(**place)
+    assert list(vendor.signs.values()) == [["eyes"]]
+    with pytest.raises(SlackApiError, match="already_reacted"):
+        await client.reactions_add(**place)
+    await client.reactions_remove(**place)
+    with pytest.raises(SlackApiError, match="no_reaction"):
+        await client.reactions_remove(**place)
+    with pytest.raises(SlackApiError, match="invalid_name"):
+        await client.reactions_add(**{**place, "name": "👀"})
+    with pytest.raises(SlackApiError, match="message_not_found"):
+        await client.reactions_add(**{**place, "timestamp": "1.2"})
+    vendor.scopes = "chat:write"
+    with pytest.raises(SlackApiError, match="missing_scope"):
+        await client.reactions_add(**place)
+
+
 async def test_a_file_is_uploaded_by_the_three_steps(
     vendor: Vendor, client: AsyncWebClient
 ) -> None:

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.platforms.slack.doors import address, change, door_to, outbound
 from tests.platforms.slack.faults import Break, SlackError
-from tests.platforms.slack.vendor import ANN, CHANNEL, Vendor, dm
+from tests.platforms.slack.vendor import ANN, CHANNEL, SCOPES, Vendor, dm
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import Choice, SentFile
 from holdfast.core.secret import Secret
+from holdfast.core.signs import SEEN
 from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.slack.api import WebApi as Line
 from holdfast.platforms.slack.finding import Finding
@@ -145,6 +146,27 @@ async def test_what_is_not_ours_or_gone_cannot_be_changed(
     for message in (hers["ts"], "1.000001"):
         with pytest.raises(Refused):
             await door.edit(change(message, "changed", chat=dm(ANN)))
+
+
+async def test_without_its_scope_there_are_no_signs_and_nothing_else_is_missing(
+    vendor: Vendor, base_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Told as any other scope that the app lacks."""
+    vendor.scopes = SCOPES.replace("reactions:write,", "")
+    door, said = door_to(vendor, base_url), vendor.say("hello")
+    async with door.connect(RecordingIntake()):
+        assert not door.capabilities.reactions
+        (lack,) = door.capabilities.lacks
+        assert "the scope reactions:write: a message that waits bears no sign of it" in lack
+        with pytest.raises(Refused):
+            await door.react(outbound("").address, said["ts"], SEEN)
+        vendor.scopes = SCOPES  # somebody has installed the app again
+        await door.probe()
+        assert door.capabilities.reactions
+        await door.react(outbound("").address, said["ts"], SEEN)
+        with pytest.raises(Refused):
+            await door.react(outbound("").address, said["ts"], "🦆")
+    assert "lacks the scope reactions:write" in caplog.text
 
 
 async def test_without_the_history_a_repetition_says_that_it_may_be_one(

@@ -19,7 +19,7 @@ CHANNEL = "C0FAMILY"
 DEEP = "nested without end"  # in a message: stands for a value that is
 SCOPES = (
     "app_mentions:read,channels:history,chat:write,commands,files:read,files:write,groups:history,"
-    "im:history,mpim:history,users:read"
+    "im:history,mpim:history,reactions:write,users:read"
 )
 
 
@@ -32,6 +32,7 @@ class Vendor:
         self.names = {ANN: "Ann", BOB: "Bob"}
         self.chats = {CHANNEL: "channel", dm(ANN): "im", dm(BOB): "im"}
         self.messages: list[Json] = []  # of everybody, as they stand now
+        self.signs: dict[tuple[str, str], list[str]] = {}  # of the app, by chat and message
         self.files: dict[str, Json] = {}
         self.contents: dict[str, bytes] = {}
         self.calls: list[str] = []

@@ -12,6 +12,7 @@ from tests.platforms.slack.socket import Sockets
 from tests.platforms.slack.vendor import BOT, BOT_USER, TEAM, Json, Vendor, written
 
 Args = Mapping[str, Any]
+EMOJI = {"eyes": "👀", "thumbsup": "👍"}
 _STRUCTURED = frozenset({"blocks", "files", "metadata"})
 
 
@@ -32,6 +33,8 @@ class WebApi:
             "files.getUploadURLExternal": self._upload_url,
             "files.completeUploadExternal": self._complete_upload,
             "files.info": self._file_info,
+            "reactions.add": self._react,
+            "reactions.remove": self._unreact,
             "users.info": self._user_info,
         }
 
@@ -173,6 +176,36 @@ class WebApi:
                 content["thread_ts"] = args["thread_ts"]
             self._vendor.post(self._chat({"channel": args["channel_id"]}), content)
         return {"files": files}
+
+    async def _react(self, args: Args) -> Json:
+        """https://docs.slack.dev/reference/methods/reactions.add: "already_reacted: The specified
+        item already has the user/reaction combination"."""
+        signs, name = self._signs(args), str(args["name"])
+        if name in signs:
+            raise SlackError("already_reacted")
+        signs.append(name)
+        return {}
+
+    async def _unreact(self, args: Args) -> Json:
+        """https://docs.slack.dev/reference/methods/reactions.remove: "no_reaction: The specified
+        item does not have the user/reaction combination"."""
+        signs, name = self._signs(args), str(args["name"])
+        if name not in signs:
+            raise SlackError("no_reaction")
+        signs.remove(name)
+        return {}
+
+    def _signs(self, args: Args) -> list[str]:
+        """Both want the scope; `invalid_name` is no name of an emoji, which stands in no colons;
+        `message_not_found`."""
+        if "reactions:write" not in self._vendor.scopes.split(","):
+            raise SlackError("missing_scope", needed="reactions:write")
+        if args.get("name") not in EMOJI:
+            raise SlackError("invalid_name")
+        place = self._chat(args), str(args.get("timestamp"))
+        if place not in {(each["channel"], each["ts"]) for each in self._vendor.messages}:
+            raise SlackError("message_not_found")
+        return self._vendor.signs.setdefault(place, [])
 
     async def _file_info(self, args: Args) -> Json:
         return {"file": self._known_file(str(args["file"]))}

@@ -25,7 +25,7 @@ from holdfast.platforms.slack.posted import Posted
 from holdfast.platforms.slack.reading import PLATFORM, Reader
 from holdfast.platforms.slack.record import Record
 from holdfast.platforms.slack.refusals import BadToken, NoScope
-from holdfast.platforms.slack.scopes import HISTORY, PAGE, WRITE, lacking, refused_without
+from holdfast.platforms.slack.scopes import HISTORY, PAGE, REACT, WRITE, lacking, refused_without
 from holdfast.platforms.slack.sending import LONGEST_MARK, Sending
 from holdfast.platforms.slack.socket import PING, Socket
 from holdfast.platforms.slack.taking import Taking
@@ -114,6 +114,9 @@ class SlackPlatform:
     async def edit(self, change: Change) -> None:
         await self._sending.edit(change)
 
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._sending.react(address, message_id, sign)
+
     async def find(self, delivery_id: DeliveryId, address: Address) -> Receipt | None:
         return await self._finding.find(delivery_id, address)
 
@@ -154,7 +157,10 @@ class SlackPlatform:
     def _declare(self) -> None:
         scopes = self._api.scopes
         self.capabilities = msgspec.structs.replace(
-            self.capabilities, lookup=scopes >= HISTORY, lacks=lacking(scopes)
+            self.capabilities,
+            lookup=scopes >= HISTORY,
+            reactions=REACT in scopes,
+            lacks=lacking(scopes),
         )
 
     @asynccontextmanager

@@ -24,6 +24,7 @@ _BAD = frozenset(
 # "It's possible some aspect of the operation succeeded before the error was raised."
 _DOUBTFUL = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _FORMAT = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long"})
+_ALREADY = frozenset({"already_reacted", "no_reaction"})
 
 
 class BadToken(NotConnected):
@@ -45,6 +46,10 @@ class NoScope(Refused):
 
 class BadFormat(Refused):
     """The blocks were not understood; the text beside them may be."""
+
+
+class Already(Refused):
+    """It is as it was to become."""
 
 
 def refusal(
@@ -69,4 +74,6 @@ def _refused(method: str, error: str, answer: Mapping[str, Any]) -> Refused:
         return NoScope(f"{method} needs the scope {needed}, which the app lacks", needed=needed)
     if error in _FORMAT:
         return BadFormat(f"Slack refused {method}: {error}")
+    if error in _ALREADY:
+        return Already(f"Slack refused {method}: {error}")
     return Refused(f"Slack refused {method}: {error}")

@@ -9,6 +9,7 @@ from collections.abc import Set
 from holdfast.core.errors import ConnectRefused
 
 PAGE = "https://api.slack.com/apps"
+REACT = "reactions:write"
 WRITE = "chat:write"  # without it there is no door
 HISTORY = frozenset({"channels:history", "groups:history", "im:history", "mpim:history"})
 
@@ -23,6 +24,7 @@ _WITHOUT = {
     "groups:history": f"what is said in private channels is not heard, {_AGAIN}",
     "im:history": f"what is said to the app alone is not heard, {_AGAIN}",
     "mpim:history": f"what is said in groups of people is not heard, {_AGAIN}",
+    REACT: "a message that waits bears no sign of it",
     "users:read": "the agent does not know who speaks by their name",
 }
 SCOPES = frozenset(_WITHOUT)

@@ -1,20 +1,23 @@
-"""Sending: our messages, changes and files as calls of the Web API."""
+"""Sending: our messages, changes, files and signs as calls of the Web API."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from holdfast.core.errors import NotConnected, OutcomeUnknown
+from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Change, Choice, Outbound, Receipt, SentFile
+from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
+from holdfast.core.signs import SEEN
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.marks import block_id_of, metadata_of
-from holdfast.platforms.slack.refusals import BadFormat
+from holdfast.platforms.slack.refusals import Already, BadFormat
 from holdfast.platforms.slack.wire import Done, Sent, Upload
 from holdfast.platforms.text.slack import render
 
 _REPEATED = "*(This may have reached you before.)*\n\n"
 LONGEST_MARK = len(_REPEATED)
 _LONGEST_LABEL = 75  # characters on a button
+_NAMES = {SEEN: "eyes"}
 
 Json = dict[str, Any]
 
@@ -49,6 +52,18 @@ class Sending:
             channel=change.address.chat_id,
             ts=change.platform_message_id,
         )
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        """https://docs.slack.dev/reference/methods/reactions.add: a sign goes by its name there.
+        Ours to be taken back is the one that the gateway puts: Slack wants to be told which."""
+        name = _NAMES.get(sign or SEEN)
+        if name is None:
+            raise Refused(f"Slack's name of {sign!r} is not known here")
+        method = "reactions.remove" if sign is None else "reactions.add"
+        with suppress(Already):
+            await self._api.ask(
+                method, Done, channel=address.chat_id, timestamp=message_id, name=name
+            )
 
     async def _shown(self, method: str, text: str, below: Sequence[Json], **place: Any) -> Sent:
         """Blocks that are not understood were refused as a whole: what is sent instead is no
