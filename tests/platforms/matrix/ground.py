@@ -83,6 +83,11 @@ class MatrixGround(Ground):
                     await self._show(event, room_id, found)
         return [shown for _, shown in sorted(found.values(), key=lambda each: each[0])]
 
+    async def signs(self, name: str) -> Sequence[str]:
+        """https://spec.matrix.org/latest/client-server-api/#relationships-api"""
+        by, room_id = self._said[name]
+        return await self._people[by].signs(room_id, name, by=self._bot.user_id)
+
     async def acknowledged(self) -> int:
         return self._gate.acknowledged(but=self._bot.user_id)
 

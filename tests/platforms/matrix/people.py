@@ -77,6 +77,12 @@ class Person:
         said = [each for each in found if each["type"].startswith("m.room.")]
         return [each for each in said if not by or each["sender"] == by]
 
+    async def signs(self, room_id: str, event_id: str, *, by: str) -> list[str]:
+        """What somebody has put on a message, as it stands."""
+        where = f"client/v1/rooms/{quote(room_id)}/relations/{quote(event_id)}/m.annotation"
+        found = (await self.call("GET", where))["chunk"]
+        return [each["content"]["m.relates_to"]["key"] for each in found if each["sender"] == by]
+
     async def texts(self, room_id: str, *, by: str) -> list[str]:
         """What the messages of somebody say now: an edit stands in the place of what it changes."""
         shown: dict[str, str] = {}

@@ -26,6 +26,7 @@ from tests.platforms.stage import Stage, playing
 
 from holdfast.core.errors import ConnectRefused, Refused
 from holdfast.core.outbox import DeliveryState, SentFile
+from holdfast.core.signs import SEEN
 from holdfast.core.source import ChatType
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.conformance.check import Check
@@ -254,6 +255,25 @@ async def test_an_encrypted_room_is_read_and_answered_so_that_only_its_people_ca
     assert await eve.download(filed["file"]) == b"the plan"
     assert all(each["decrypted"] for each in (first, edited, filed))
     assert {oct(each.stat().st_mode & 0o777) for each in folder.iterdir()} == {"0o600"}
+
+
+async def test_a_sign_on_a_sealed_message_is_put_and_taken_back_in_clear(
+    synapse: Synapse, bot: Account, client: Client, folder: Path, eve: Secretive
+) -> None:
+    """E2EE: https://spec.matrix.org/latest/client-server-api/#event-annotations-and-reactions: the
+    server counts them. One that another connection has put is found, too."""
+    door = door_to(synapse.base_url, bot, folder)
+    room = await eve.room(bot.name)
+    intake = RecordingIntake()
+    async with door.connect(intake):
+        await until(lambda: eve.sees(room, bot.name))
+        await eve.say(room, "are you there?")
+        (said,) = await intake.wait_for_tries(1)
+        await door.react(address(room), said.message_id, SEEN)
+        assert await client.signs(room, said.message_id, by=bot.name) == [SEEN]
+    async with door.connect(intake):
+        await door.react(address(room), said.message_id, None)
+        assert await client.signs(room, said.message_id, by=bot.name) == []
 
 
 async def test_a_message_whose_keys_are_late_is_told_of_and_read_when_they_come(

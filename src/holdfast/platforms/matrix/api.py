@@ -17,11 +17,13 @@ from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
 from holdfast.core.outbox import SentFile
 from holdfast.platforms.fetched import body_of
-from holdfast.platforms.matrix.wire import Error, Uploaded, Whoami
+from holdfast.platforms.matrix.paths import in_room
+from holdfast.platforms.matrix.wire import REACTION, Error, Reaction, Reactions, Uploaded, Whoami
 
 T = TypeVar("T")
 
 _CLIENT = "/_matrix/client/v3"
+_RELATIONS = "/_matrix/client/v1"
 _UPLOAD = "/_matrix/media/v3/upload"
 _DOWNLOAD = "/_matrix/client/v1/media/download"
 _CONNECT = 10.0  # seconds for a connection to come about
@@ -37,6 +39,10 @@ class BadToken(NotConnected):
 class NotFound(Refused):
     """The homeserver itself says that there is no such thing; a proxy that knows no such path may
     answer 404, too, and knows nothing of rooms."""
+
+
+class Duplicate(Refused):
+    """It is there already."""
 
 
 class ClientApi:
@@ -109,6 +115,13 @@ class ClientApi:
 
     async def whoami(self) -> Whoami:
         return await self.ask("GET", "/account/whoami", Whoami)
+
+    async def signs_on(self, room_id: str, event_id: str) -> tuple[Reaction, ...]:
+        """https://spec.matrix.org/latest/client-server-api/#relationships-api: what people have
+        put on a message, the newest first, in clear also where what they say is sealed."""
+        path = _RELATIONS + in_room(room_id, "relations", event_id, "m.annotation", REACTION)
+        answer = await self._ask("GET", path, self._limit, {})
+        return _read(path, answer, Reactions).chunk
 
     async def upload(self, file: SentFile) -> str:
         """The address of what was uploaded. Nobody sees it yet, so that no second one does harm."""
@@ -210,7 +223,10 @@ def _refusal(what: str, status: int, told: str | None, error: Error) -> SendErro
         text = f"the homeserver asks to wait before {what}: {why}"
         return Throttled(text, retry_after=seconds, whole_account=True)
     text = f"the homeserver refused {what}: {why}"
-    return NotFound(text) if error.errcode == "M_NOT_FOUND" else Refused(text)
+    return _REFUSALS.get(error.errcode, Refused)(text)
+
+
+_REFUSALS = {"M_NOT_FOUND": NotFound, "M_DUPLICATE_ANNOTATION": Duplicate}
 
 
 def _seconds(told: str | None) -> float:

@@ -48,6 +48,7 @@ def capabilities_of(settings: MatrixSettings) -> Capabilities:
         edit=True,
         edit_interval=2.0,
         typing=True,
+        reactions=True,
         threads=True,
         attachments_in=settings.max_file_mb > 0,
         attachments_out=True,
@@ -143,6 +144,9 @@ class MatrixPlatform:
 
     async def typing(self, address: Address) -> None:
         await self._speaking.typing(address)
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        await self._speaking.react(address, message_id, sign)
 
     async def probe(self) -> None:
         try:

@@ -1,8 +1,9 @@
-"""Sending: our messages, changes and signs of writing as events of a room."""
+"""Sending: our messages, changes and signs as events of a room."""
 
 import asyncio
 import mimetypes
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -10,11 +11,12 @@ import msgspec
 from holdfast.core.outbox import Address, Change, Outbound, Receipt, SentFile
 from holdfast.core.pictures import picture_of
 from holdfast.core.ports import NewId
-from holdfast.platforms.matrix.api import ClientApi
+from holdfast.core.signs import SEEN
+from holdfast.platforms.matrix.api import ClientApi, Duplicate
 from holdfast.platforms.matrix.keys import Keys
 from holdfast.platforms.matrix.paths import in_room
 from holdfast.platforms.matrix.rooms import Rooms
-from holdfast.platforms.matrix.wire import MESSAGE, Json, Nothing, Sent
+from holdfast.platforms.matrix.wire import MESSAGE, REACTION, Json, Nothing, Sent
 from holdfast.platforms.text.matrix import fits, render
 
 # Bytes of both bodies as JSON. An edit carries them twice, and a sealed event is a third longer:
@@ -73,6 +75,21 @@ class Sending:
         where = in_room(self._room_of(address.chat_id), "typing", self._me)
         body = {"typing": True, "timeout": _WRITING}
         await self._api.call("PUT", where, Nothing, body=body)
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        """https://spec.matrix.org/latest/client-server-api/#event-annotations-and-reactions: it is
+        an event of its own, of which one sender has one; to take it back, that is redacted."""
+        room_id = self._room_of(address.chat_id)
+        if sign is not None:
+            relation = {"rel_type": "m.annotation", "event_id": message_id, "key": sign}
+            where = in_room(room_id, "send", REACTION, self._new_id("sign"))
+            with suppress(Duplicate):
+                await self._api.call("PUT", where, Sent, body={"m.relates_to": relation})
+            return
+        for each in await self._api.signs_on(room_id, message_id):
+            if (each.sender, each.content.relates_to.key) == (self._me, SEEN):
+                where = in_room(room_id, "redact", each.event_id, self._new_id("sign"))
+                await self._api.call("PUT", where, Sent, body={})
 
     async def _put(self, room_id: str, content: Json, *, name: str) -> Receipt:
         kind, content = await self._keys.for_room(room_id, MESSAGE, content)

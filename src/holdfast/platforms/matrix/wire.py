@@ -6,6 +6,7 @@ import msgspec
 
 Json = dict[str, Any]
 
+REACTION = "m.reaction"
 MESSAGE, STICKER, ENCRYPTED, MEMBER, TOMBSTONE, CREATE = (
     "m.room.message",
     "m.sticker",
@@ -35,6 +36,26 @@ class LoggedIn(msgspec.Struct, frozen=True):
 
 class Sent(msgspec.Struct, frozen=True):
     event_id: str
+
+
+class Annotates(msgspec.Struct, frozen=True):
+    key: str = ""
+
+
+class ReactionContent(msgspec.Struct, frozen=True):
+    relates_to: Annotates = msgspec.field(default=Annotates(), name="m.relates_to")
+
+
+class Reaction(msgspec.Struct, frozen=True):
+    """A sign that somebody has put on a message; one that was taken back says nothing."""
+
+    event_id: str
+    sender: str
+    content: ReactionContent = ReactionContent()
+
+
+class Reactions(msgspec.Struct, frozen=True):
+    chunk: tuple[Reaction, ...] = ()
 
 
 class Uploaded(msgspec.Struct, frozen=True):
