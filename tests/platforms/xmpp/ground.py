@@ -148,6 +148,12 @@ class XmppGround(Ground):
     def _see(self, message: Any) -> None:
         self._in_room[message["id"]] = message
 
+    async def signs(self, name: str) -> Sequence[str]:
+        """https://xmpp.org/extensions/xep-0444.html: the last that somebody says of a message is
+        all that they have on it."""
+        told = [each for each in self._ann.marks if each["reactions"]["id"] == name]
+        return sorted(told[-1]["reactions"]["values"]) if told else []
+
     async def trouble(self, trouble: Trouble) -> None:
         match trouble:
             case Trouble.SHUT_OUT:

@@ -18,6 +18,7 @@ _PLUGINS = (
     "xep_0308",  # corrections
     "xep_0359",  # ids in archives
     "xep_0363",  # uploads
+    "xep_0444",  # signs on messages
     "xep_0461",  # replies
 )
 
@@ -38,6 +39,8 @@ class Person(ClientXMPP):
             self.register_plugin(plugin)
         self.nick = ""
         self.read: list[Any] = []  # messages, as they came
+        self.marks: list[Any] = []  # what was said of signs on messages, by others
+        self.add_event_handler("reactions", self.marks.append)
         self.add_event_handler("message", self._keep)
         self.add_event_handler("groupchat_message", self._keep_of_others)
         self.add_event_handler("chatstate_composing", self.read.append)

@@ -12,6 +12,7 @@ from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
 from holdfast.core.ids import DeliveryId
 from holdfast.core.outbox import SentFile
+from holdfast.core.signs import SEEN
 from holdfast.platforms.simulated.recorder import RecordingIntake
 
 
@@ -86,6 +87,32 @@ async def test_a_room_shows_what_was_said_and_only_that_is_a_receipt(
     assert asked.cursor is not None
     reply = ann.read[0]["reply"]
     assert (reply["to"], reply["id"]) == (f"{room}/ann", asked.cursor.value.split()[-1])
+
+
+async def test_a_sign_in_a_room_goes_by_the_name_that_the_room_gave_the_message(
+    server: Prosody, ann: Person, tmp_path: Path
+) -> None:
+    """XEP-0444; a room that gives none has no signs."""
+    kept, unkept = (f"{new_id('club')}@{host}.localhost" for host in ("rooms", "unkept"))
+    await ann.enter(kept)
+    intake = RecordingIntake()
+    door = door_to(server, tmp_path, rooms=(kept, unkept))
+    async with door.connect(intake):
+        name = ann.write("bot: hello", to=kept)
+        (asked,) = await intake.wait_for_tries(1)
+        await door.react(address(kept), name, SEEN)
+        await door.react(address(kept), name, None)
+        await until(lambda: len(ann.marks) == 2)
+        await ann.enter(unkept)
+        other = ann.write("bot: hello", to=unkept)
+        await intake.wait_for_tries(2)
+        with pytest.raises(Refused, match="no name"):
+            await door.react(address(unkept), other, SEEN)
+    assert asked.cursor is not None
+    given = asked.cursor.value.split()[-1]
+    told = [(each["reactions"]["id"], each["reactions"]["values"]) for each in ann.marks]
+    assert told == [(given, {SEEN}), (given, set())]
+    assert all(each.xml.find("{urn:xmpp:hints}store") is not None for each in ann.marks)
 
 
 async def test_a_room_without_an_archive_cannot_be_asked_so_what_may_be_repeated_says_so(

@@ -45,6 +45,7 @@ def capabilities_of(settings: XmppSettings) -> Capabilities:
         edit_interval=3.0,
         group_edit_interval=6.0,
         typing=True,
+        reactions=True,
         attachments_in=settings.max_file_mb > 0,
         alive_within=3 * PULSE,
     )
@@ -163,6 +164,9 @@ class XmppPlatform:
 
     async def typing(self, address: Address) -> None:
         self._line.sending.typing(address)
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        self._line.sending.react(address, message_id, sign)
 
     async def probe(self) -> None:
         await self._line.probe()

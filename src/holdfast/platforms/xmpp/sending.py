@@ -1,4 +1,4 @@
-"""Sending: our messages, changes and signs of writing as stanzas."""
+"""Sending: our messages, changes and signs as stanzas."""
 
 from xml.etree.ElementTree import Element
 
@@ -19,6 +19,7 @@ _REPEATED = "*(This may have reached you before.)*\n\n"
 LONGEST_MARK = len(_REPEATED)
 _STATES = "http://jabber.org/protocol/chatstates"  # XEP-0085
 _HINTS = "urn:xmpp:hints"  # XEP-0334
+_REACTIONS = "urn:xmpp:reactions:0"  # XEP-0444
 _STYLING = "urn:xmpp:styling:0"  # XEP-0393
 
 
@@ -75,6 +76,23 @@ class Sending:
         message.set("id", self._new_id("typing"))
         within(message, "composing", _STATES)
         within(message, "no-store", _HINTS)
+        self._wire.say(message)
+
+    def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        """What is said is all that we have on the message, so that none takes ours back. In a room
+        it goes by the name that the room gave it; one that gave none cannot be marked."""
+        kind, name = self._kind(address), message_id
+        if kind == "groupchat":
+            known = self._recent.of(address.chat_id, message_id)
+            if known is None:
+                raise Refused(f"{address.chat_id} gave that message no name")
+            name = known.name
+        message = element("message", CLIENT, type=kind, to=address.chat_id)
+        message.set("id", self._new_id("sign"))
+        reactions = within(message, "reactions", _REACTIONS, id=name)
+        if sign is not None:
+            within(reactions, "reaction", _REACTIONS, sign)
+        within(message, "store", _HINTS)  # who is away now is to see how it stands then
         self._wire.say(message)
 
     def _message(self, address: Address, name: str, text: str, url: str = "") -> Element:
