@@ -33,7 +33,6 @@ def test_the_files_on_the_page_are_those_of_the_example(page: Pages) -> None:
 def test_the_page_names_what_a_door_may_declare_and_a_ground_may_do(page: Pages) -> None:
     text = page(PAGE).text
     left = {"fetchable", "busy_notices", "restart_notices", "group_edit_interval"}
-    left |= {"delete", "reactions"}  # nothing calls for these
     declared = set(Capabilities.__struct_fields__) - left
     asked = {name for name in vars(Ground) if not name.startswith("_")} - {"has_line"}
     wanted = {*declared, *asked - {"shows_answers"}, *(each.name for each in Trouble)}
