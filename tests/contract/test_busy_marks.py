@@ -10,14 +10,16 @@ import pytest
 from tests.contract.conftest import World as RealWorld
 from tests.contract.test_accounts import Two
 
-from holdfast.core.inbox import BusyMode
+from holdfast.core.ids import PrincipalId
+from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.outbox import Address
 from holdfast.core.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.signs import SEEN
+from holdfast.core.source import ChatType, Source, build_session_key
 from holdfast.core.tool import Replay
 from holdfast.platforms.simulated.in_process import SimulatedPlatform
 from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Ledger, ReactAttempt, Verdict
+from holdfast.platforms.simulated.wire import Faults, Ledger, React, ReactAttempt, Verdict
 
 World = Any
 
@@ -50,6 +52,17 @@ async def marked(world: World, *messages: str) -> None:
     await until_shows(
         world, lambda ledger: [s.message_id for s in ledger.said if s.signs] == list(messages)
     )
+
+
+async def until_decided(world: World, message: str) -> None:
+    """Until the log has what becomes of it."""
+    async with asyncio.timeout(30):
+        while not [
+            row
+            for row in await world.store.queued()
+            if row.inbound.message_id == message and row.decision is not None
+        ]:
+            await asyncio.sleep(0.005)
 
 
 def tried(world: World) -> list[tuple[str, str | None]]:
@@ -196,7 +209,7 @@ async def test_flood_control_of_the_whole_account_holds_signs_too(chat: World) -
     """They are dropped then, and come to nobody's mind later."""
     chat.say("one")
     await chat.model.asked(1)
-    chat.service.set_faults(Faults(account_floods=1, retry_after=0.3))
+    chat.service.set_faults(Faults(account_floods=1, retry_after=2.0))
     second = chat.say("two")
     await until_shows(chat, lambda ledger: ledger.reactions)
     chat.say("three")
@@ -246,12 +259,34 @@ async def test_a_sign_that_a_crash_left_is_taken_back_by_the_next_life(chat: Wor
     await chat.model.asked(1)
     second = chat.say("two")
     await marked(chat, second)
+    await until_decided(chat, second)
     await chat.die()
     chat.model.say("1", "2")
     await chat.start()
     assert await chat.texts(2) == ["1", "2"]
     await marked(chat)
     assert tried(chat)[-1] == (second, None)
+
+
+async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(chat: World) -> None:
+    """The process died between the end of one turn and the beginning of the next."""
+    chat.model.say("1")
+    first = chat.say("one")
+    await chat.sent(1)
+    chat.service.react(React(message_id=first, sign=SEEN))
+    source = Source(platform="simulated", chat_id="home", user_id="ann", chat_type=ChatType.DM)
+    late = Inbound(source=source, event_id="late", message_id=first, text="two")
+    route, principal = build_session_key(source), PrincipalId("simulated:ann")
+    at = chat.clock.now()
+    kept = await chat.store.accept(late, route=route, principal=principal, at=at)
+    assert kept.route_session is not None
+    await chat.store.decide(kept.row.id, session_id=kept.route_session, decision=BusyMode.QUEUE)
+    await chat.die()
+    chat.model.say("2")
+    await chat.start()
+    assert await chat.texts(2) == ["1", "2"]
+    await marked(chat)
+    assert tried(chat) == [(first, SEEN), (first, None)]
 
 
 async def test_a_program_that_fetches_its_answers_has_no_message_to_mark(chat: World) -> None:

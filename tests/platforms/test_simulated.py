@@ -433,6 +433,28 @@ async def test_a_vendor_without_edits_says_so(open_door: Any) -> None:
             await door.edit(change(name, "two"))
 
 
+async def test_a_sign_stands_on_what_was_said_and_each_try_is_in_the_ledger(
+    open_door: Any,
+) -> None:
+    service = ChatService(reactions=True)
+    where = Address(platform="simulated", account="default", chat_id="home")
+    async with open_door(service) as door, door.connect(RecordingIntake()):
+        assert door.capabilities.reactions
+        name = say(service, "hello")
+        await door.react(where, name, "👀")
+        assert service.ledger().said[0].signs == {"default": "👀"}
+        await door.react(where, name, None)
+        assert service.ledger().said[0].signs == {}
+        service.set_faults(Faults(rejected_reactions=1))
+        with pytest.raises(Refused, match="no sign"):
+            await door.react(where, name, "👀")
+        with pytest.raises(Refused, match="nobody has said"):
+            await door.react(where, "m9", "👀")
+    tried = [(each.sign, each.verdict) for each in service.ledger().reactions]
+    taken, refused = Verdict.TAKEN, Verdict.REFUSED
+    assert tried == [("👀", taken), (None, taken), ("👀", refused), ("👀", refused)]
+
+
 async def test_typing_is_in_the_ledger(open_door: Any) -> None:
     service = ChatService(typing=True)
     where = Address(platform="simulated", account="default", chat_id="home", thread_id="t")

@@ -18,13 +18,13 @@ log = logging.getLogger(__name__)
 def act_on(turn: Turn, row: InboxRow, *, house: House) -> InboxRow | None:
     """Let a message act on the running turn, now. The row, if it is to run next; None: the turn
     has it, as a steer."""
-    configured = house.busy_mode(row.inbound.source)
+    configured, decided = house.busy_mode(row.inbound.source), row.decision is not None
     decision = admit(row, running=turn.running, configured=configured)
     row = _decided(row, decision, session_id=turn.session_id, house=house)
     if decision.mode is BusyMode.STEER:
         turn.steers.append(row)
     if decision.mode is not BusyMode.INTERRUPT:
-        house.marks.put(row)
+        house.marks.put(row, again=decided)
     if decision.mode is BusyMode.INTERRUPT:
         turn.end(interrupted(turn, by=row.id, at=house.clock.now()))
         house.watchers.merge(turn.inbox_ids[-1], into=row.id)

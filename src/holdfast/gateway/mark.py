@@ -24,7 +24,7 @@ class Mark:
         """`stands`: an earlier process may have put it there."""
         self.address = address
         self._message_id = message_id
-        self._untried = not stands
+        self._untried = True
         self._stands = stands
         self.wanted = True
 
@@ -33,7 +33,7 @@ class Mark:
         seen."""
         if self.wanted and self._untried:
             self._untried = False
-            self._stands = await self._react(platform, SEEN, way)
+            self._stands |= await self._react(platform, SEEN, way)
         if self._stands and not self.wanted:
             await way.passed()  # nothing that is owed behind it could pass sooner
             self._stands = False

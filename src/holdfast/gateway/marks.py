@@ -22,15 +22,17 @@ class Marks:
         self._quiet = quiet
         self._marks: dict[InboxId, Mark] = {}
 
-    def put(self, row: InboxRow) -> None:
-        """It waits."""
+    def put(self, row: InboxRow, *, again: bool) -> None:
+        """It waits. `again`: that was decided before, so that an earlier process may have marked
+        it."""
         if row.id not in self._marks and self._wanted(row):
-            mark = self._marks[row.id] = Mark(address_of(row), row.inbound.message_id)
+            mark = Mark(address_of(row), row.inbound.message_id, stands=again)
+            self._marks[row.id] = mark
             self._delivery.show(mark, behind=True)
 
     def begun(self, rows: Iterable[InboxRow]) -> None:
-        """Their turn begins. What was decided of one before this process is the one trace of a
-        mark that an earlier one may have put there."""
+        """Their turn begins. That one was decided about, and not here, is the one trace of a mark
+        that an earlier process may have put there."""
         for row in rows:
             waited = row.decision in (BusyMode.QUEUE, BusyMode.STEER)
             if row.id not in self._marks and waited and self._wanted(row):

@@ -16,6 +16,7 @@ from holdfast.core.ids import CallId, SessionId
 from holdfast.core.message import ToolCall
 from holdfast.core.outbox import DeliveryState
 from holdfast.core.secret import Secret
+from holdfast.core.signs import SEEN
 from holdfast.models.scripted import Dictation
 from holdfast.platforms.telegram.door import TelegramSettings
 from holdfast.runner.workspace import Workspace
@@ -55,6 +56,20 @@ async def test_a_reply_grows_in_one_message(bot: Stage, vendor: Vendor) -> None:
     await bot.read("Once upon a time.")
     await bot.settled(DeliveryState.SENT, 1)
     assert len(vendor.sent) == 1
+
+
+async def test_a_message_that_waits_bears_a_sign_until_its_turn(bot: Stage, vendor: Vendor) -> None:
+    reply = Dictation()
+    bot.model.say(reply, "2")
+    vendor.say("one")
+    await bot.model.asked(1)
+    waits = vendor.say("/queue two")
+    place = waits["chat"]["id"], waits["message_id"]
+    await until(lambda: vendor.reactions.get(place) == [SEEN])
+    reply.say("1")
+    reply.end()
+    await until(lambda: "2" in vendor.texts())
+    await until(lambda: vendor.reactions[place] == [])
 
 
 async def test_a_long_answer_comes_in_messages_that_telegram_takes(
