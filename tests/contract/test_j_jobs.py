@@ -10,8 +10,10 @@ import msgspec
 import pytest
 from tests.contract.conftest import Call, HeldClock, Until, World
 
+from holdfast.core.events import MessageEnded
 from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.job import Cause, JobId, JobRun, JobSpec, NewJob, RunState, WantedJob
+from holdfast.core.inbox import InboxState
+from holdfast.core.job import Cause, JobId, JobRun, JobSpec, NewJob, Run, RunState, WantedJob
 from holdfast.core.judgement import Judgement, Level
 from holdfast.core.message import NoteMessage, ToolMessage, UserMessage
 from holdfast.core.model import Fault, ModelFailed, ToolSchema
@@ -681,3 +683,22 @@ async def test_what_was_missed_and_is_skipped_replaces_nothing(
     world.model.say("looked")
     first, second = await ended(world, until, 2)
     assert (first.state, second.state) == (RunState.ANSWERED, RunState.SKIPPED)
+
+
+async def test_a_run_that_ends_in_the_instant_in_which_it_is_followed_is_over(world: World) -> None:
+    """J4, C1: whoever follows it hears of an end that comes before the following has begun."""
+    accepted = await world.accept("work")
+    run = Run(id="7.now", job_id=JobId(7), name="a job", due_at=int(MONDAY))
+    row = msgspec.structs.replace(
+        accepted.row, inbound=msgspec.structs.replace(accepted.row.inbound, run=run)
+    )
+    gateway = world.gateway
+    gateway.runs._follow(row)
+    gateway.house.watchers.end(MessageEnded(row.id, InboxState.ANSWERED, "done", None, None))
+    await asyncio.wait_for(_no_run(world), 30)
+    assert not world.running.broken.is_set()
+
+
+async def _no_run(world: World) -> None:
+    while len(world.gateway.runs):
+        await asyncio.sleep(0)

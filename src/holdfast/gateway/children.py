@@ -14,7 +14,7 @@ from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnI
 from holdfast.core.inbox import Accepted, Inbound, InboxRow
 from holdfast.core.ports import Clock, NewId, Store
 from holdfast.core.source import Source
-from holdfast.gateway.watchers import Watchers
+from holdfast.gateway.watchers import Ending, Watchers
 
 log = logging.getLogger(__name__)
 
@@ -133,12 +133,12 @@ class Children:
 
     def _follow(self, inbox_id: InboxId, child: Child) -> None:
         self._at_work[inbox_id] = child
-        name = f"child {child.session_id}"
-        self._ways.tasks.create_task(self._until_ended(inbox_id, child), name=name)
+        ending, name = self._ways.watchers.end_of(inbox_id), f"child {child.session_id}"
+        self._ways.tasks.create_task(self._until_ended(inbox_id, child, ending), name=name)
 
-    async def _until_ended(self, inbox_id: InboxId, child: Child) -> None:
+    async def _until_ended(self, inbox_id: InboxId, child: Child, ending: Ending) -> None:
         try:
-            ended = await self._ways.watchers.end_of(inbox_id)
+            ended = await ending
         finally:
             del self._at_work[inbox_id]
         if ended is None:

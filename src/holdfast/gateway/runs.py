@@ -22,6 +22,7 @@ from holdfast.gateway.house import House
 from holdfast.gateway.lane import Lane
 from holdfast.gateway.lanes import Lanes
 from holdfast.gateway.question import lasting
+from holdfast.gateway.watchers import Ending
 
 log = logging.getLogger(__name__)
 
@@ -125,11 +126,12 @@ class Runs:
             self._ended()  # since it was read; or it came in as the gateway stopped
             return
         self._at_work[run.job_id] = row.id
-        self._ways.tasks.create_task(self._until_ended(row, run), name=f"run {run.id}")
+        ending = self._house.watchers.end_of(row.id)
+        self._ways.tasks.create_task(self._until_ended(row, run, ending), name=f"run {run.id}")
 
-    async def _until_ended(self, row: InboxRow, run: Run) -> None:
+    async def _until_ended(self, row: InboxRow, run: Run, ending: Ending) -> None:
         try:
-            ended = await self._end_of(row, run)
+            ended = await self._end_of(run, ending)
         finally:
             del self._at_work[run.job_id]
         self._ended()
@@ -137,9 +139,8 @@ class Runs:
         if ended is not None and own and ended.session_id is not None:
             await self._close(ended.session_id)
 
-    async def _end_of(self, row: InboxRow, run: Run) -> MessageEnded | None:
+    async def _end_of(self, run: Run, ending: Ending) -> MessageEnded | None:
         """None: the gateway stops before it."""
-        ending = asyncio.ensure_future(self._house.watchers.end_of(row.id))
         try:
             async with asyncio.timeout(run.limit or None):
                 return await asyncio.shield(ending)

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from holdfast.core.events import Event, MessageEnded, StepEnded, StreamVoided, TextStreamed
 from holdfast.core.ids import InboxId
 
+Ending = asyncio.Future[MessageEnded | None]
+
 
 class _Watched:
     """One message on its way, with those that were merged into it: what the present step has
@@ -18,7 +20,7 @@ class _Watched:
         self.ids = [inbox_id]
         self.streamed: list[str] = []
         self.queues: list[asyncio.Queue[Event | None]] = []
-        self.waiting: list[asyncio.Future[MessageEnded | None]] = []  # for the end alone
+        self.waiting: list[Ending] = []  # for the end alone
 
     def settle(self, ended: MessageEnded | None) -> None:
         for queue in self.queues:
@@ -89,11 +91,15 @@ class Watchers:
             watched.settle(None)
         self._watched.clear()
 
-    async def end_of(self, inbox_id: InboxId) -> MessageEnded | None:
-        """The end of an open message, for whom the way there does not matter; None: not here."""
-        ended: asyncio.Future[MessageEnded | None] = asyncio.get_running_loop().create_future()
-        self._watched[inbox_id].waiting.append(ended)
-        return await ended
+    def end_of(self, inbox_id: InboxId) -> Ending:
+        """The end of a message, for whom the way there does not matter; None: not here. It is heard
+        from this call on: whoever has a task wait for it calls before the task begins."""
+        ended: Ending = asyncio.get_running_loop().create_future()
+        if (watched := self._watched.get(inbox_id)) is not None:
+            watched.waiting.append(ended)
+        else:
+            ended.set_result(None)
+        return ended
 
     @asynccontextmanager
     async def watch(self, inbox_id: InboxId) -> AsyncIterator[AsyncIterator[Event]]:
