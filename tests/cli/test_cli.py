@@ -169,11 +169,18 @@ def test_home_is_understood_before_and_after_the_command(cli: Cli, tmp_path: Pat
     assert cli("token").stdout != token
 
 
-def test_a_home_that_is_a_file_is_refused(cli: Cli, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command", ["run", "status", "logs", "doctor", "config show", "top --once"]
+)
+@pytest.mark.parametrize("inside", ["", "below"])
+def test_a_home_that_is_a_file_is_refused(
+    cli: Cli, tmp_path: Path, command: str, inside: str
+) -> None:
     (tmp_path / "home").write_text("")
-    refused = cli("run")
+    refused = cli(*command.split(), "--home", str(tmp_path / "home" / inside))
     assert refused.returncode == 78
     assert "it is a file, not a directory" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_run_refuses_a_port_out_of_range(cli: Cli) -> None:

@@ -1,6 +1,7 @@
 """The home directory: which one is meant, and whether it can be used."""
 
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,17 +9,33 @@ from holdfast.config.error import ConfigError, explain
 
 
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """`--home`, else `$HOLDFAST_HOME`, else `~/.holdfast`; made absolute, not created."""
+    """`--home`, else `$HOLDFAST_HOME`, else `~/.holdfast`; made absolute, not created. It need not
+    be there, but what is there must not be a file: nothing that is asked about it would be true."""
     environ = os.environ if environ is None else environ
     chosen = option or environ.get("HOLDFAST_HOME") or "~/.holdfast"
     try:
-        return Path(chosen).expanduser().absolute()
+        home = Path(chosen).expanduser().absolute()
     except RuntimeError:
         raise explain(
             f"home directory {chosen}",
             "`~` has no meaning for this user",
             fix="name the directory with --home or HOLDFAST_HOME",
         ) from None
+    if _is_file(home):
+        raise _unusable(home, "it is a file, not a directory")
+    if os.fsencode(home).decode("utf-8", "replace") != str(home):
+        raise _unusable(home, "its name is not UTF-8")
+    return home
+
+
+def _is_file(home: Path) -> bool:
+    """Whether it is one, or lies in one."""
+    try:
+        return not stat.S_ISDIR(home.stat().st_mode)
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False  # it is not there, or may not be looked at: whoever needs it says so
 
 
 def shared_folder(environ: Mapping[str, str]) -> Path:
