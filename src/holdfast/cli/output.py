@@ -7,13 +7,17 @@ from typing import Any
 
 import click
 
+from holdfast.cli.letters import shows_everything
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
 
 def print_json(document: object) -> None:
     import json  # noqa: PLC0415 - not for who reads a table
 
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    # A program is given `\u2713` where the stream has no letter for it, and never a `?`.
+    escaped = not shows_everything(sys.stdout)
+    click.echo(json.dumps(document, indent=2, ensure_ascii=escaped))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

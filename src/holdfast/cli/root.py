@@ -7,6 +7,7 @@ import click
 from holdfast import __version__
 from holdfast.cli.home import home_option
 from holdfast.cli.lazy import Lazy, LazyGroup
+from holdfast.cli.letters import forgive, unreadable
 from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
@@ -62,10 +63,13 @@ def cli() -> None:
     Settings are in holdfast.toml in the home directory, or in HOLDFAST_… variables;
     `holdfast config show` lists them all.
     """
+    if (word := unreadable(sys.argv[1:])) is not None:
+        raise click.UsageError(f"'{word}' is not text in the encoding of this shell: write UTF-8.")
 
 
 def run() -> None:
     """Run the command line; an error of ours becomes its text and its exit code."""
+    forgive()
     try:
         cli.main(prog_name="holdfast")
     except HoldfastError as error:
