@@ -89,16 +89,42 @@ def test_a_second_start_names_the_first(shared: GatewayProcess, cli: Cli) -> Non
 
 @pytest.mark.parametrize(
     "command",
-    [["run"], ["chat"], ["ask", "x"], ["status"], ["logs"], ["setup", "--provider", "demo"]],
+    [
+        ["run"],
+        ["chat"],
+        ["ask", "x"],
+        ["status"],
+        ["logs"],
+        ["setup", "--provider", "demo"],
+        ["gateway", "stop"],
+        ["backup", "create"],
+    ],
 )
 def test_a_home_that_may_not_be_read_is_one_message(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "home").mkdir(mode=0)
+    refused = as_a_stranger(tmp_path, *command)
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stderr
+    assert str(tmp_path / "home") in refused.stderr
+    assert "No gateway is running" not in refused.stderr  # who knows
+
+
+def test_a_home_that_others_may_list_is_stopped_by_its_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "home" / "run").mkdir(parents=True)
+    (tmp_path / "home" / "run").chmod(0)
+    refused = as_a_stranger(tmp_path, "gateway", "stop")
+    assert refused.returncode == exits.GATEWAY_DOWN
+    assert "Traceback" not in refused.stderr
+
+
+def as_a_stranger(tmp_path: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """As somebody who may not read what its owner alone may, root included."""
     setpriv = shutil.which("setpriv")
     if os.getuid() == 0 and setpriv is None:
         pytest.skip("root reads everything, and setpriv (util-linux) is not there to stop it")
     limits = ["--bounding-set", "-dac_override,-dac_read_search"]
     as_nobody = [setpriv, *limits] if setpriv and os.getuid() == 0 else []
-    (tmp_path / "home").mkdir(mode=0)
-    refused = subprocess.run(
+    return subprocess.run(
         [*as_nobody, HOLDFAST, *command],
         env=environment(tmp_path),
         stdin=subprocess.DEVNULL,
@@ -107,9 +133,6 @@ def test_a_home_that_may_not_be_read_is_one_message(tmp_path: Path, command: lis
         timeout=100,
         check=False,
     )
-    assert refused.returncode != 0
-    assert "Traceback" not in refused.stderr
-    assert str(tmp_path / "home") in refused.stderr
 
 
 def test_a_wrong_key_is_told_in_the_answer(cli: Cli, tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def create(home: Path, asked: Asked, *, gently: bool, as_json: bool) -> None:
 def made(home: Path, asked: Asked) -> Path:
     """A new backup, verified."""
     database = Paths(home).db
+    if home.is_dir() and not os.access(home, os.R_OK | os.X_OK):
+        raise HoldfastError(f"{home} may not be read by this user; ask as its owner.")
     if (home / PLAN).exists():
         with HomeLock(home, purpose=_PURPOSE):
             finish(home)

@@ -12,7 +12,7 @@ from holdfast.control.client import ControlClient
 from holdfast.control.configuration_views import ConfigView, KeyView
 from holdfast.core.effect import effect_of
 from holdfast.core.errors import HoldfastError
-from holdfast.service.lock import read_holder
+from holdfast.service.lock import gateway_runs
 from holdfast.service.paths import Paths
 
 _ANSWERS = 3.0  # seconds; what is shown is right without it, too
@@ -57,10 +57,9 @@ def _differs(each: Shown, running: KeyView) -> bool:
 
 def _running(home: Path) -> dict[str, KeyView]:
     """What the gateway that runs says of each key, if there is one and it answers."""
-    holder = read_holder(home)
-    if holder is None or holder.purpose != "gateway":
-        return {}
     try:
+        if not gateway_runs(home):
+            return {}
         told = ControlClient(Paths(home), timeout=_ANSWERS).get("/config")
     except HoldfastError:
         return {}

@@ -13,7 +13,7 @@ from holdfast.cli.harmless import safe
 from holdfast.cli.output import print_json
 from holdfast.config import Config, ConfigError, load
 from holdfast.core.errors import HoldfastError
-from holdfast.service.lock import read_holder
+from holdfast.service.lock import HolderHidden, gateway_runs
 
 _MARKS = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "red")}
 _NO_HOME = "There is nothing to look at yet: `holdfast run` makes {home}."
@@ -57,9 +57,14 @@ def _wanted(skip: frozenset[str]) -> list[Check]:
 
 
 def _patient(home: Path) -> Patient:
-    holder = read_holder(home)
-    running = holder is not None and holder.purpose == "gateway"
-    return Patient(home=home, running=running, config=_config(home))
+    return Patient(home=home, running=_runs(home), config=_config(home))
+
+
+def _runs(home: Path) -> bool:
+    try:
+        return gateway_runs(home)
+    except HolderHidden:
+        return False  # the check of the lock tells
 
 
 def _config(home: Path) -> Config | None:

@@ -19,6 +19,7 @@ from holdfast.service.process import start_time
 # Seconds for which a home is tried again whose holder has no name: it mostly has one in an instant.
 _UNNAMED = 2.0
 _PAUSE = 0.01
+GATEWAY = "gateway"  # what a home is held for, mostly
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,16 +28,20 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     start_time: int | None
     since: float
-    purpose: str = "gateway"
+    purpose: str = GATEWAY
     address: str = ""
 
 
 class HomeInUse(HoldfastError):
     """Another process holds the home."""
 
-    def __init__(self, home: Path, holder: Holder | None) -> None:
-        super().__init__(_in_use(home, holder))
+    def __init__(self, home: Path, holder: Holder | None, *, wanted_for: str = GATEWAY) -> None:
+        super().__init__(_in_use(home, holder, wanted_for))
         self.holder = holder
+
+
+class HolderHidden(HoldfastError):
+    """Who holds the home may not be known by this user."""
 
 
 class HomeLock:
@@ -48,7 +53,7 @@ class HomeLock:
     this process starts inherits it.
     """
 
-    def __init__(self, home: Path, *, purpose: str = "gateway", clock: Clock | None = None) -> None:
+    def __init__(self, home: Path, *, purpose: str = GATEWAY, clock: Clock | None = None) -> None:
         self._home = home
         self._purpose = purpose
         self._now: Callable[[], float] = (clock or SystemClock()).now
@@ -80,7 +85,7 @@ class HomeLock:
         except BlockingIOError:
             holder = read_holder(self._home)
             if holder is not None or given_up:
-                raise HomeInUse(self._home, holder) from None
+                raise HomeInUse(self._home, holder, wanted_for=self._purpose) from None
         except OSError as error:
             raise HoldfastError(f"{self._home} cannot be locked: {error.strerror}") from None
         return self._fd is not None
@@ -123,10 +128,16 @@ class HomeLock:
 def read_holder(home: Path) -> Holder | None:
     """Who holds the home, as far as the lock file tells; None: nobody who is still alive.
 
-    This only reads: it takes no lock, so that asking never makes a start fail.
+    This only reads: it takes no lock, so that asking never makes a start fail. Raises
+    `HolderHidden` where this user may not look: a gateway of somebody else may well be there.
     """
+    path = Paths(home).lock
     try:
-        holder = msgspec.json.decode(Paths(home).lock.read_bytes(), type=Holder)
+        holder = msgspec.json.decode(path.read_bytes(), type=Holder)
+    except PermissionError:
+        raise HolderHidden(
+            f"{path} may not be read by this user; ask as the user who runs the gateway."
+        ) from None
     except (OSError, msgspec.MsgspecError):
         return None
     alive = start_time(holder.pid)
@@ -136,7 +147,7 @@ def read_holder(home: Path) -> Holder | None:
 def gateway_runs(home: Path) -> bool:
     """Whether whoever holds the home is a gateway, and not somebody who mends or reads it."""
     holder = read_holder(home)
-    return holder is not None and holder.purpose == "gateway"
+    return holder is not None and holder.purpose == GATEWAY
 
 
 def _lock(home: Path, *, wait: bool = False) -> int:
@@ -161,14 +172,24 @@ def _write(path: Path, content: bytes) -> None:
         raise HoldfastError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _in_use(home: Path, holder: Holder | None) -> str:
+def _in_use(home: Path, holder: Holder | None, wanted_for: str) -> str:
     if holder is None:
         return f"{home} is in use by another process, which does not say who it is; try again"
     since = datetime.fromtimestamp(holder.since).strftime("%Y-%m-%d %H:%M:%S")
     at = f" at {holder.address}" if holder.address else ""
-    return (
-        f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}.\n"
-        "One home has one gateway. Ask that one with `holdfast status`, take its place with "
-        "`holdfast run --replace`, end it with `holdfast gateway stop`, or start this one with "
-        "another --home."
-    )
+    told = f"{home} is in use: {holder.purpose}, process {holder.pid}{at}, since {since}."
+    return f"{told}\n{_way_out(holder, wanted_for)}"
+
+
+def _way_out(holder: Holder, wanted_for: str) -> str:
+    if wanted_for == GATEWAY:
+        return (
+            "One home has one gateway. Ask that one with `holdfast status`, take its place with "
+            "`holdfast run --replace`, end it with `holdfast gateway stop`, or start this one with "
+            "another --home."
+        )
+    if holder.purpose == GATEWAY:
+        return (
+            "This needs the home for itself: end the gateway first, with `holdfast gateway stop`."
+        )
+    return "This needs the home for itself: try again when that one is through."
