@@ -40,7 +40,27 @@ def test_a_note_that_is_not_there_is_said_so(shared: GatewayProcess, cli: Cli) -
     for args in (("edit", "77", "x"), ("forget", "77")):
         refused = cli("memory", *args, "--owner", "person:owner", **shared.where)
         assert refused.returncode == exits.FAILED
-        assert "77" in refused.stderr or "no note" in refused.stderr
+        assert "person:owner has no note 77; `holdfast memory show`" in refused.stderr
+
+
+def test_of_notes_that_are_not_all_there_none_is_forgotten(
+    shared: GatewayProcess, cli: Cli
+) -> None:
+    owner = ("--owner", "person:x:default:bob")
+    cli("memory", "add", *owner, "likes rain", **shared.where)
+    refused = cli("memory", "forget", *owner, "1", "77", **shared.where)
+    assert refused.returncode == exits.FAILED
+    assert "likes rain" in cli("memory", "show", *owner, **shared.where).stdout
+    cleared = cli("memory", "clear", *owner, stdin="y\n", **shared.where)
+    assert "Forget the only note of" in cleared.stderr
+
+
+def test_the_audit_says_what_was_changed(shared: GatewayProcess, cli: Cli) -> None:
+    owner = ("--owner", "person:x:default:eve")
+    cli("memory", "add", *owner, "likes snow", **shared.where)
+    cli("memory", "clear", "--yes", *owner, **shared.where)
+    told = cli("audit", "--kind", "memory", "--text", "eve", **shared.where).stdout.splitlines()
+    assert [line.split()[-1] for line in told[1:]] == ["add", "clear"]
 
 
 def test_without_a_gateway_notes_can_be_read_and_not_changed(cli: Cli) -> None:

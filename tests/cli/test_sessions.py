@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist
+from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 
 from holdfast.service import exits
 
@@ -23,6 +23,18 @@ def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
         shown = cli("sessions", "show", name, **shared.where)
         assert "▸ terminal: echo x" in shown.stdout
         assert "1 answered" in shown.stdout
+
+
+def test_the_title_of_a_session_is_seen_on_a_terminal_of_80_columns(
+    shared: GatewayProcess, cli: Cli, tmp_path: Path
+) -> None:
+    cli("ask", "--session", "greenhouse", "tomatoes", **shared.where)
+    person = Typist("sessions", "list", environ=environment(tmp_path) | shared.where, columns=80)
+    assert person.leaves() == 0
+    person.close()
+    lines = person.text.splitlines()
+    assert "TITLE" in lines[0] and lines[0].endswith("…")  # and there is more to the right
+    assert all(len(line) <= 80 for line in lines)
 
 
 def test_a_wrong_name_is_answered_with_the_nearest(shared: GatewayProcess, cli: Cli) -> None:

@@ -115,6 +115,9 @@ def test_a_person_is_asked_and_the_key_is_not_shown(
 ) -> None:
     person = typist("setup", "--base-url", provider.base_url)
     person.sees("Number [1]: ")
+    person.says("gpt")
+    person.sees("'gpt' is none of these: say a number from 1 to 5.")
+    person.sees("Number [1]: ")
     person.says("2")
     person.sees("https://platform.openai.com/api-keys")
     person.sees("not shown): ")
@@ -198,6 +201,29 @@ def test_a_file_that_cannot_be_changed_is_shown_what_to_write(cli: Cli, home: Pa
     assert refused.returncode == exits.FAILED
     assert 'provider = "local"' in refused.stderr
     assert (home / "holdfast.toml").read_text() == 'model = "demo"\n'
+
+
+def test_a_file_that_is_broken_is_told_with_its_line_before_anybody_is_asked(
+    cli: Cli, typist: Callable[..., Typist], home: Path
+) -> None:
+    home.mkdir(mode=0o700)
+    (home / "holdfast.toml").write_text("[agent\n")
+    refused = cli("setup", "--provider", "demo")
+    assert refused.returncode == exits.CONFIG_EXIT
+    assert "holdfast.toml, line 1: this is not TOML" in refused.stderr
+    person = typist("setup")
+    person.sees("line 1: this is not TOML")
+    assert person.leaves() == exits.CONFIG_EXIT
+
+
+def test_a_provider_can_be_chosen_by_its_name(typist: Callable[..., Typist], home: Path) -> None:
+    person = typist("setup")
+    person.sees("Number [1]: ")
+    person.says("demo")
+    person.sees("Write this? [Y/n]: ")
+    person.says("")
+    assert person.leaves() == 0
+    assert 'provider = "demo"' in (home / "holdfast.toml").read_text()
 
 
 KEYS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=40)

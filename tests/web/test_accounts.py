@@ -26,3 +26,20 @@ def test_an_account_that_is_refused_is_told_on_the_page_until_it_is_let_in(
     client = ControlClient(gateway.paths)
     assert client.post("/platforms/simulated/default/resume")["connected"]
     told.wait_for(state="hidden")
+
+
+def test_whoever_has_no_account_of_a_platform_is_told_how_one_is_set_up(
+    demo_gateway: Served, visit: Visit
+) -> None:
+    """And, where no model is, how one is."""
+    page = visit(demo_gateway).page
+    page.get_by_text("by holdfast setup in a terminal").wait_for()
+    page.goto(f"{demo_gateway.address}/#/platforms")
+    page.get_by_text("holdfast setup --door telegram").wait_for()
+
+
+def test_whoever_has_one_is_not(gateway: Served, visit: Visit) -> None:
+    page = visit(gateway).page
+    page.goto(f"{gateway.address}/#/platforms")
+    page.get_by_role("heading", name="simulated").wait_for()
+    assert page.get_by_text("holdfast setup --door").count() == 0

@@ -13,7 +13,7 @@ _BAD = ("error", "unknown", "refused", "denied", "cancelled")
 _NAMES = ("seq", "when", "kind", "who", "what", "outcome")
 _MOST = (8, 19, 21, 32, 24, 12)
 STEADY = (6, 19, 21, 28, 20, 12)  # for rows that nobody has seen yet
-_WORDS = ("arguments", "command", "text", "title", "words", "why", "keys")
+_WORDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
 _LONGEST = 100  # columns of what was said
 
 

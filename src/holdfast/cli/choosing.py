@@ -76,8 +76,7 @@ def ask_person(home: Path, given: Given) -> Choice:
     click.echo("Which model should answer?\n")
     for number, offer in enumerate(OFFERS, start=1):
         click.echo(f"  {number}  {offer.title}")
-    number = click.prompt("\nNumber", type=click.IntRange(1, len(OFFERS)), default=1)
-    offer = OFFERS[number - 1]
+    offer = click.prompt("\nNumber", default="1", value_proc=_chosen)
     base_url = given.base_url or ""
     if offer.address and not base_url:
         base_url = click.prompt("Address of the server", default=offer.address)
@@ -86,6 +85,15 @@ def ask_person(home: Path, given: Given) -> Choice:
     usual = choice.target.name
     name = given.name or click.prompt("Model", default=usual) if offer.key_page or base_url else ""
     return Choice(offer=offer, name=name, base_url=base_url, key=key, variable=variable)
+
+
+def _chosen(said: str) -> Offer:
+    """By its number, or by the name that --provider has for it."""
+    said = said.strip().lower()
+    for number, offer in enumerate(OFFERS, start=1):
+        if said in (str(number), offer.provider.value):
+            return offer
+    raise click.UsageError(f"{said!r} is none of these: say a number from 1 to {len(OFFERS)}.")
 
 
 def _key(home: Path, offer: Offer) -> tuple[str, Secret]:

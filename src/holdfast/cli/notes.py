@@ -39,9 +39,7 @@ def keep(api: ApiClient, *, owner: str | None, text: str, about: str) -> None:
 
 def change(api: ApiClient, *, owner: str | None, number: int, text: str | None) -> None:
     notebook = _chosen(api, owner)
-    note = next((note for note in notebook.notes if note.id == number), None)
-    if note is None:
-        raise HoldfastError(f"{notebook.owner} has no note {number}; `holdfast memory show`.")
+    note = _note(notebook, number)
     said = click.edit(note.text) if text is None else text
     if said is None or not said.strip() or said.strip() == note.text:
         click.echo("Nothing was changed.")
@@ -53,6 +51,8 @@ def change(api: ApiClient, *, owner: str | None, number: int, text: str | None) 
 def drop(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None:
     notebook = _chosen(api, owner)
     for number in numbers:
+        _note(notebook, number)  # all of them are there, or none is forgotten
+    for number in numbers:
         api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner, 'id': number})}")
         click.echo(f"Note {number} is forgotten.")
 
@@ -60,10 +60,20 @@ def drop(api: ApiClient, *, owner: str | None, numbers: tuple[int, ...]) -> None
 def drop_all(api: ApiClient, *, owner: str | None, yes: bool) -> None:
     notebook = _chosen(api, owner)
     if not yes:
-        question = f"Forget all {len(notebook.notes)} notes of {notebook.owner}?"
+        notes = "the only note" if len(notebook.notes) == 1 else f"all {len(notebook.notes)} notes"
+        question = f"Forget {notes} of {notebook.owner}?"
         confirm(question)
     api.send("DELETE", f"/memory?{urlencode({'owner': notebook.owner})}")
     click.echo(f"All notes of {notebook.owner} are forgotten.")
+
+
+def _note(notebook: NotebookView, number: int) -> NoteView:
+    for note in notebook.notes:
+        if note.id == number:
+            return note
+    raise HoldfastError(
+        f"{notebook.owner} has no note {number}; `holdfast memory show` has them all."
+    )
 
 
 def _chosen(api: ApiClient, owner: str | None) -> NotebookView:

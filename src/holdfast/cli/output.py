@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.columns import clipped, width
 from holdfast.cli.letters import shows_everything
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -21,12 +22,13 @@ def print_json(document: object) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they need to be; on a terminal, lines end where it does."""
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    """Columns as wide as they need to be; on a terminal, lines end where it does, with a mark."""
+    widths = [max(width(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
     limit = _columns() if sys.stdout.isatty() else None
     for index, row in enumerate([headers, *rows]):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        line = "  ".join(cells).rstrip()[:limit]
+        cells = (cell + " " * (room - width(cell)) for cell, room in zip(row, widths, strict=True))
+        line = "  ".join(cells).rstrip()
+        line = line if limit is None else clipped(line, limit)
         click.echo(click.style(line, bold=True) if index == 0 else line)
 
 
@@ -37,9 +39,9 @@ def _columns() -> int:
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    width = max(len(name) for name, _ in facts)
+    longest = max(len(name) for name, _ in facts)
     for name, value in facts:
-        click.echo(f"  {click.style(name.ljust(width), dim=True)}  {value}")
+        click.echo(f"  {click.style(name.ljust(longest), dim=True)}  {value}")
 
 
 def moment(seconds: float | None) -> str:

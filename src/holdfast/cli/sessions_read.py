@@ -31,7 +31,8 @@ def print_list(home: Path, *, limit: int, offset: int, children: bool, as_json: 
     elif not listed.sessions:
         click.echo("No sessions." if offset == 0 else "No more sessions.")
     else:
-        headers = ("SESSION", "ACTIVE", "STATE", "MESSAGES", "CHAT", "TITLE")
+        # The title before the chat, whose name is long: it is what a person knows it by.
+        headers = ("SESSION", "ACTIVE", "STATE", "TITLE", "MESSAGES", "CHAT")
         print_table(headers, [*map(_row, listed.sessions)])
 
 

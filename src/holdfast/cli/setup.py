@@ -76,8 +76,11 @@ def command(
         raise click.UsageError("--account, --set, --owner and --json are about a --door.")
     from holdfast.cli.choosing import Given, ask_person, from_options  # noqa: PLC0415 - no --help
     from holdfast.cli.installing import install  # noqa: PLC0415 - as above
+    from holdfast.config.document import read_document  # noqa: PLC0415 - as above
+    from holdfast.core.home_files import CONFIG_FILE  # noqa: PLC0415 - as above
 
     home = chosen_home()
+    read_document(home / CONFIG_FILE)  # one that is broken is told before anybody is asked
     wanted = Given(provider=provider, name=name, base_url=base_url, key_from_env=key_from_env)
     if provider is not None:
         install(home, from_options(wanted), test=not no_test, ask=False)

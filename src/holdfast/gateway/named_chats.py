@@ -70,7 +70,9 @@ def shown_chat(address: Address) -> str:
 
 def _known(sending: Sequence[Platform]) -> str:
     names = ", ".join(sorted({door.name for door in sending}))
-    return f"to these it can: {names}" if names else "no platform is set up that sends"
+    if names:
+        return f"to these it can: {names}"
+    return "none is set up yet that sends; `holdfast setup --door telegram` is one way"
 
 
 def _parted(place: str) -> tuple[str, str]:

@@ -165,7 +165,8 @@ can see the gateway work. Try one of these:
 - `long job`: eight steps of two seconds; kill the gateway in the middle, start it again, and \
 the job goes on where it was
 
-To talk to a real model, put this into holdfast.toml and start again:
+To talk to a real model, run `holdfast setup` in a terminal, or put this into holdfast.toml; it \
+holds from the next message on:
 
 ```toml
 [model]
@@ -174,7 +175,7 @@ api_key = "env:OPENAI_API_KEY"   # a reference, never the key itself
 # base_url = "http://127.0.0.1:8080/v1"   # for provider = "local"
 ```
 
-or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in the environment, or start a \
+Or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in the environment, or start a \
 model server such as Ollama on this machine: it is found at the next start."""
 
 _PLAYS: Sequence[tuple[str, frozenset[str], Play]] = (

@@ -21,6 +21,10 @@ export function View({ page }) {
     ${value && html`<ul class="accounts" aria-label="Accounts">
       ${value.accounts.map((account) => html`<${Account} key=${`${account.name}:${account.account}`} account=${account} look=${look} />`)}
     </ul>`}
+    ${value?.accounts.every((account) => account.here) && html`<p class="card">
+      No chat platform is set up yet. <code>holdfast setup --door telegram</code> in a terminal asks what it needs to know and tries it;
+      so for discord, slack, matrix and others.
+    </p>`}
     <div class="card people"><${People} page=${page} conversation=${page.stirs} /></div>`;
 }
 

@@ -16,7 +16,7 @@ export function Welcome({ page }) {
     <${Logo} />
     <h2>What shall we do?</h2>
     <p>${demo
-      ? "A demo answers until a model is set up. It needs no key and uses the real tools:"
+      ? html`A demo answers until a model is set up, by <code>holdfast setup</code> in a terminal. It needs no key and uses the real tools:`
       : "What you send is kept and answered, whatever happens to this page or to the gateway."}</p>
     <ul>
       ${(demo ? DEMO : OTHERS).map((words) => html`<li key=${words}>
