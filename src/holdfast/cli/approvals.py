@@ -15,6 +15,12 @@ def command() -> None:
 
     An approval is named by its id or the beginning of it; where only one is pending, it need not
     be named. The running gateway is asked.
+
+    \b
+    Examples:
+      holdfast approvals list
+      holdfast approvals approve --scope session
+      holdfast approvals deny --why "Not before the backup is through."
     """
 
 

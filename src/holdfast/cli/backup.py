@@ -13,6 +13,12 @@ def command() -> None:
 
     A running gateway is copied while it works; with none running, its home is locked for the
     while. `holdfast restore` puts a backup back. A gateway makes one a day by itself.
+
+    \b
+    Examples:
+      holdfast backup create
+      holdfast backup create --to /mnt/usb/ --keep 5
+      holdfast backup verify --all
     """
 
 

@@ -32,6 +32,12 @@ def command(name: str, new: bool, mode: str | None) -> None:
     \\        at the end of a line goes on in the next; \"\"\" begins and ends a block
 
     What you type while a reply comes is sent at once, and does what --mode says.
+
+    \b
+    Examples:
+      holdfast chat
+      holdfast chat --session ops
+      holdfast chat --new
     """
     from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
     from holdfast.cli.talking import talk  # noqa: PLC0415 - as above

@@ -20,6 +20,11 @@ def command(as_json: bool, fix: bool, skip: tuple[str, ...]) -> None:
     Works with and without a running gateway, and changes nothing without --fix. The model is
     called, which a provider may charge for: `--skip model` leaves that out. Exits with 1 if
     something does not work.
+
+    \b
+    Examples:
+      holdfast doctor
+      holdfast doctor --skip model --fix
     """
     from holdfast.cli.examining import examine  # noqa: PLC0415 - imports every room
 

@@ -19,7 +19,13 @@ from holdfast.cli.output import json_option, print_json
 )
 @click.option("--open", "open_it", is_flag=True, help="Open it in a browser, if there is one.")
 def command(as_json: bool, viewer: str, open_it: bool) -> None:
-    """Print a link that opens the page, logged in. It works once."""
+    """Print a link that opens the page, logged in. It works once.
+
+    \b
+    Examples:
+      holdfast link --open
+      holdfast link --viewer ann
+    """
     from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
     from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
 

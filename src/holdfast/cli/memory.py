@@ -20,6 +20,12 @@ def command() -> None:
     Notes belong to a person (person:PLATFORM:ACCOUNT:ID; whoever uses the page, the API or this
     command line is person:owner) or to a place that people share. The running gateway is asked;
     with none running, `show` reads its store under its lock.
+
+    \b
+    Examples:
+      holdfast memory show
+      holdfast memory add "Answers in German, please."
+      holdfast memory forget 3
     """
 
 

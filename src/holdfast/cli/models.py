@@ -23,6 +23,11 @@ def command() -> None:
 
     They are asked from here, with the keys that the configuration refers to; no gateway needs
     to run. Keys are never shown.
+
+    \b
+    Examples:
+      holdfast models list
+      holdfast models check
     """
 
 

@@ -13,6 +13,12 @@ def command() -> None:
 
     They have got a code in their chat, and tell it to you: that is how you know who it is that
     you let in, whatever they call themselves. The running gateway is asked.
+
+    \b
+    Examples:
+      holdfast pairing list
+      holdfast pairing approve WX7K-2MPD
+      holdfast pairing revoke telegram:default:12345
     """
 
 

@@ -20,6 +20,12 @@ def command(as_json: bool, name: str | None, salvage: bool, everything: bool, ye
     place of the one that is there, in one step. What was there is set aside, never deleted
     (`state.db.before-restore-…`). Files that people sent, memory and the configuration are put
     back where they are missing; with --all also where they are not.
+
+    \b
+    Examples:
+      holdfast gateway stop
+      holdfast restore latest
+      holdfast restore --salvage
     """
     from holdfast.cli import restoring  # noqa: PLC0415 - not needed for --help
 

@@ -35,6 +35,12 @@ def command(
     All of them must be there; the beginning of one is enough. "Quoted words" stand together, and
     a leading minus (after `--`) excludes. The running gateway is asked; with none running, the
     store is read under its lock.
+
+    \b
+    Examples:
+      holdfast search disk full
+      holdfast search --days 7 '"disk full"'
+      holdfast search -- disk -backup
     """
     from holdfast.cli import searching  # noqa: PLC0415 - not needed for --help
 

@@ -19,6 +19,13 @@ def command() -> None:
     A session is named by its id, by the beginning of its id, or by the name it was given with
     --session. The running gateway is asked; with none running, `list` and `show` read its store
     under its lock.
+
+    \b
+    Examples:
+      holdfast sessions list
+      holdfast sessions show ops
+      holdfast sessions follow s_0199a
+      holdfast sessions export ops -o ops.jsonl
     """
 
 

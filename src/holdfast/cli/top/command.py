@@ -7,7 +7,6 @@ import click
 
 from holdfast.cli.able import is_coloured, is_dumb
 from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option
 from holdfast.cli.status_looked import look as look_once
 from holdfast.cli.top.frame import frame, whole
 from holdfast.cli.top.ink import painted
@@ -20,7 +19,12 @@ from holdfast.service.paths import Paths
 
 @click.command("top")
 @home_option
-@json_option
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print a line of JSON at each look, until Ctrl-C; with --once, one.",
+)
 @click.option("--once", is_flag=True, help="Look once, print it, and exit as `status` does.")
 @click.option(
     "--every",
@@ -36,14 +40,14 @@ def command(as_json: bool, once: bool, every: float) -> None:
     How it is, what it did in the last hour, and the turns that are open, with their session,
     step and tools. It waits for a gateway that is down, and stays across restarts. Keys: q quits,
     arrows or j and k choose a turn, enter shows all of it, p pauses the screen, ? helps. Where
-    there is no terminal to draw on, it looks once.
+    there is no terminal to draw on, it looks once, but for --json.
 
     \b
     Examples:
       holdfast top
       holdfast top --every 0.5
       holdfast top --once
-      holdfast top --json
+      holdfast top --json --every 60
     """
     paths = Paths(chosen_home())
     if as_json:
