@@ -18,7 +18,11 @@ def test_sessions_are_listed_and_shown_by_name_id_and_its_beginning(
     cli("ask", "--session", "garden", '[tool terminal {"command": "echo x"}]', **shared.where)
     listed = json.loads(cli("sessions", "list", "--json", **shared.where).stdout)["sessions"]
     [session] = [each for each in listed if each["chat"] == "garden"]
-    assert "web:garden" in cli("sessions", "list", **shared.where).stdout
+    table = cli("sessions", "list", **shared.where).stdout.splitlines()
+    [row] = [line for line in table if session["id"] in line]
+    at = table[0].index
+    assert row[at("TITLE") : at("MESSAGES")].strip() == session["title"]
+    assert row[at("CHAT") :] == "web:garden"
     for name in ("garden", session["id"], session["id"][:-2]):
         shown = cli("sessions", "show", name, **shared.where)
         assert "▸ terminal: echo x" in shown.stdout

@@ -100,9 +100,9 @@ def _row(session: SessionView) -> tuple[str, ...]:
         session.id,
         moment(session.active_at),
         session.state if session.current else "over",
+        safe(session.title),
         str(session.messages),
         _chat(session),
-        safe(session.title),
     )
 
 
