@@ -36,6 +36,7 @@ def test_a_message_is_typed_and_its_reply_streams_in(shared: GatewayProcess, typ
     assert "\x1b[36m`\x1b[0m\x1b[36mcode\x1b[0m" in person.raw
     person.types(CTRL_D)
     assert person.leaves() == 0
+    assert person.text.endswith("> \n"), "the shell goes on in a line of its own"
 
 
 def test_a_tool_step_is_one_folded_line(shared: GatewayProcess, typist: Start) -> None:

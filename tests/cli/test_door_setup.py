@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import pytest
+from tests.cli.conftest import Typist
 from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.vendor import Vendor
 
@@ -286,3 +287,10 @@ def test_a_mailbox_is_asked_for_a_password_or_for_what_gives_tokens(
         assert (account.password, account.client_id) == ("", "app")
         assert account.refresh_token == "env:EMAIL_REFRESH_TOKEN"
         assert read_dotenv(home / ".env").values == {"EMAIL_REFRESH_TOKEN": "r0"}
+
+
+def test_what_a_door_explains_is_broken_between_words(typist: Callable[..., Typist]) -> None:
+    person = typist("setup", "--door", "telegram")
+    lines = person.sees("The token of the bot").split("\n")
+    assert "https://t.me/BotFather" in " ".join(lines)
+    assert all(len(line) <= 100 for line in lines)

@@ -4,6 +4,7 @@ from typing import Protocol
 
 import click
 
+from holdfast.cli.output import wrapped
 from holdfast.core.question import Question
 
 
@@ -20,7 +21,7 @@ class AtTerminal:
 
     def tell(self, question: Question, *, offered: str, unseen: bool) -> str:
         if question.help:
-            click.echo(f"\n{question.help}")
+            click.echo(f"\n{wrapped(question.help)}")
         empty = question.optional or question.made
         label = f"{question.label} (it is not shown)" if unseen else question.label
         return str(

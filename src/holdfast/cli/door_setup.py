@@ -12,7 +12,7 @@ from holdfast.cli.door_answers import Answering, Answers, Surroundings
 from holdfast.cli.door_draft import AccountDraft, drafted, standing_table, variables_of_others
 from holdfast.cli.door_person import Person
 from holdfast.cli.file_change import show_change
-from holdfast.cli.output import print_json
+from holdfast.cli.output import print_json, wrapped
 from holdfast.config.doors import find_door, known_doors
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.error import nearest
@@ -56,7 +56,7 @@ def install(home: Path, wish: Wish, *, person: Person | None, environ: Mapping[s
     if not is_account_name(wish.account):
         raise HoldfastError(f'--account {wish.account}: say letters, digits, "_" and "-".')
     if person is not None and door.guide:
-        click.echo(door.guide)
+        click.echo(wrapped(door.guide))
     around = Surroundings(
         standing=standing_table(home, door.name, wish.account),
         environ=environ,

@@ -38,6 +38,17 @@ def _columns() -> int:
     return get_terminal_size().columns
 
 
+def wrapped(text: str) -> str:
+    """For a person to read: broken between words. An address stays whole, to be clicked on."""
+    from textwrap import fill  # noqa: PLC0415 - for sentences alone
+
+    room = _columns()
+    lines = text.splitlines()
+    return "\n".join(
+        fill(line, room, break_long_words=False, break_on_hyphens=False) for line in lines
+    )
+
+
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
     longest = max(len(name) for name, _ in facts)
     for name, value in facts:

@@ -79,6 +79,9 @@ class TerminalKeyboard:
         except KeyboardInterrupt:
             sys.stdout.write("\n")
             return ""
+        except EOFError:
+            sys.stdout.write("\n")  # or the shell's prompt comes up behind ours
+            raise
         finally:
             self._reading = False
             self._listen(echo=False)
