@@ -133,3 +133,10 @@ def test_progress_is_shown_to_a_person_and_the_answer_once(
 @pytest.mark.parametrize("timeout", ["0", "-1", "soon"])
 def test_a_timeout_that_is_none_is_a_usage_error(cli: Cli, timeout: str) -> None:
     assert cli("ask", "--timeout", timeout, "x").returncode == exits.USAGE
+
+
+@pytest.mark.parametrize("command", [["ask", "x"], ["chat"]])
+def test_a_session_without_a_name_is_a_usage_error(cli: Cli, command: list[str]) -> None:
+    refused = cli(*command, "--session", "")
+    assert refused.returncode == exits.USAGE
+    assert "Invalid value for '--session': a name is wanted" in refused.stderr

@@ -5,7 +5,7 @@ import sys
 import click
 
 from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import session_named
+from holdfast.cli.options import named, session_named
 from holdfast.cli.output import json_option
 
 
@@ -16,6 +16,7 @@ from holdfast.cli.output import json_option
 @click.option(
     "--session",
     metavar="NAME",
+    callback=named,
     shell_complete=session_named,
     help="Go on in this conversation.  [default: a fresh one]",
 )

@@ -3,7 +3,7 @@
 import click
 
 from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import MODES, session_named
+from holdfast.cli.options import MODES, named, session_named
 
 DEFAULT_SESSION = "terminal"
 HISTORY = "chat_history"
@@ -17,6 +17,7 @@ HISTORY = "chat_history"
     metavar="NAME",
     default=DEFAULT_SESSION,
     show_default=True,
+    callback=named,
     shell_complete=session_named,
     help="Which conversation: a name of your own, or an id of `holdfast sessions list`.",
 )

@@ -10,6 +10,13 @@ MODES = ("interrupt", "queue", "steer")
 _PATIENCE = 1.0  # seconds that whoever presses Tab waits for a gateway
 
 
+def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A name that is given is one: an empty variable of a script means no conversation."""
+    if value is not None and not value.strip():
+        raise click.BadParameter("a name is wanted, and this is empty.", ctx=ctx, param=param)
+    return value
+
+
 def session_named(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
