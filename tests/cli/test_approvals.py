@@ -81,7 +81,7 @@ def test_a_rule_that_is_not_there_is_said_so_with_where_they_are(
 ) -> None:
     refused = cli("approvals", "revoke", "nope", **shared.where)
     assert refused.returncode == exits.FAILED
-    assert "there is no rule 'nope'; `holdfast approvals rules` has them all." in refused.stderr
+    assert "There is no rule 'nope'; `holdfast approvals rules` has them all." in refused.stderr
 
 
 def test_the_only_one_need_not_be_named_and_none_is_said_to_be_none(

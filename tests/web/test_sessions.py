@@ -258,6 +258,10 @@ def test_a_session_is_set_aside_taken_up_copied_begun_anew_and_deleted(
     opened_again = f"{gateway.address}/#/sessions/{copy}"
     page.goto(opened_again)
     page.get_by_text("This session cannot be opened").wait_for()
+    page.get_by_text("it was deleted, or the address is not whole").wait_for()
+    page.goto(f"{gateway.address}/#/chat/{copy}")
+    page.get_by_text("This chat cannot be opened").wait_for()
+    page.get_by_text("it was deleted, or the address is not whole").wait_for()
 
 
 def test_a_viewer_reads_a_session_and_is_offered_nothing(gateway: Served, visit: Visit) -> None:

@@ -1,6 +1,7 @@
 """Approvals as the command line shows and answers them."""
 
 import time
+from urllib.parse import quote
 
 import click
 import msgspec
@@ -8,12 +9,14 @@ import msgspec
 from holdfast.cli.harmless import safe
 from holdfast.cli.output import duration, moment, print_json, print_table
 from holdfast.control.api_client import ApiClient
+from holdfast.control.client import ControlRefused
 from holdfast.control.v1.approval_views import ApprovalAnswer, ApprovalView, RuleView
 from holdfast.core.approval import ApprovalState
 from holdfast.core.errors import HoldfastError
 
 _WIDEST = 60
 _ALL = 1000
+_NOT_FOUND = 404
 
 
 def print_approvals(api: ApiClient, *, everything: bool, limit: int, as_json: bool) -> None:
@@ -57,7 +60,14 @@ def print_rules(api: ApiClient, *, as_json: bool) -> None:
 
 
 def revoke(api: ApiClient, rule_id: str) -> None:
-    api.send("DELETE", f"/approval-rules/{rule_id}")
+    try:
+        api.send("DELETE", f"/approval-rules/{quote(rule_id, safe='')}")
+    except ControlRefused as refused:
+        if refused.status != _NOT_FOUND:
+            raise
+        raise HoldfastError(
+            f"There is no rule {rule_id!r}; `holdfast approvals rules` has them all."
+        ) from None
     click.echo("Revoked: it is asked about again.")
 
 

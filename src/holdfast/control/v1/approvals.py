@@ -45,9 +45,7 @@ async def answer_approval(room: Room, call: Call[NoQuery, ApprovalAnswer]) -> we
         return room.say(approval_view(decided))
     known = room.gateway.approvals.find(approval_id) or await room.store.approval(approval_id)
     if known is None:
-        raise not_found(
-            f"there is no approval {approval_id!r}; `holdfast approvals list --all` has them."
-        )
+        raise not_found(f"there is no approval {approval_id!r}; GET /api/v1/approvals lists them.")
     raise conflict(past(known), code="ended")
 
 
@@ -59,7 +57,7 @@ async def list_rules(room: Room, call: Call[NoQuery, None]) -> web.Response:
 async def revoke_rule(room: Room, call: Call[NoQuery, None]) -> web.Response:
     rule_id = RuleId(call.part("id"))
     if rule_id not in {rule.id for rule in await room.store.standing_rules()}:
-        raise not_found(f"there is no rule {rule_id!r}; `holdfast approvals rules` has them all.")
+        raise not_found(f"there is no rule {rule_id!r}; GET /api/v1/approval-rules lists them.")
     decision = Decision(revoked=(rule_id,), by=OPERATOR, at=room.clock.now())
     await room.store.decide_approvals(decision)
     return web.Response(status=204)

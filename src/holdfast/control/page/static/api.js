@@ -8,6 +8,11 @@ export class Failure extends Error {
     this.code = code;
   }
 
+  /** What a person is told who wanted to open something: the words of the API are for programs. */
+  get unopened() {
+    return this.status === 404 ? "It is not there: it was deleted, or the address is not whole." : this.message;
+  }
+
   /** Nothing was accepted and nothing is wrong with what was asked: the gateway is away. */
   get passing() {
     return this.status === 0 || this.status >= 500 || this.status === 429;

@@ -19,7 +19,7 @@ function Session({ page, conversation }) {
   const { problem, session } = conversation;
   if (problem && !problem.passing) {
     return html`<div class="missing" role="alert">
-      <h2>This session cannot be opened</h2><p>${problem.message}</p><p><a href="#/sessions">All sessions</a></p>
+      <h2>This session cannot be opened</h2><p>${problem.unopened}</p><p><a href="#/sessions">All sessions</a></p>
     </div>`;
   }
   return html`

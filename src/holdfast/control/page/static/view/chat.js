@@ -25,7 +25,7 @@ export function Chat({ page, narrow, covered }) {
 function Opened({ page, conversation }) {
   useObserved(conversation, conversation.live);
   if (conversation.problem && !conversation.problem.passing) {
-    return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.message}</p></div>`;
+    return html`<div class="missing"><h2>This chat cannot be opened</h2><p>${conversation.problem.unopened}</p></div>`;
   }
   const closed = page.viewer ? LOOKING : conversation.session && whyClosed(conversation.session);
   return html`
