@@ -220,7 +220,7 @@ def test_names_words_and_lines_do_nothing_on_the_dashboard(gateway: Served, visi
             unfold(visitor)
         assert page.evaluate(_ON_THE_BOARD) == [], place
     visitor.open("%")  # no encoding of anything
-    page.get_by_text("there is no '%' here").wait_for()
+    page.get_by_text("the address is not whole").wait_for()
     visitor.fetch("POST", f"/api/v1/sessions/{session}/stop")
     visitor.fetch("DELETE", f"/api/v1/jobs/{made}")
 
