@@ -259,8 +259,8 @@ def test_the_command_reads_the_store_where_no_gateway_runs(tmp_path: Path) -> No
     ask_store(home, fill, purpose="a test")
     assert "p2" in said(home, "--kind", "process", "--text", "SLEEP")
     head, first, _ = said(home).splitlines()
-    assert head == "seq  when                 kind            who       what  outcome  more"
-    assert [head.index(word) for word in ("kind", "what")] == [
+    assert head == "SEQ  WHEN                 KIND            WHO       WHAT  OUTCOME  MORE"
+    assert [head.index(word) for word in ("KIND", "WHAT")] == [
         first.index(word) for word in ("process.killed", "p1")
     ]
     assert "Nothing in the audit is like that." in said(home, "--actor", "nobody")

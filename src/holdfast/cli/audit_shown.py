@@ -10,7 +10,7 @@ from holdfast.cli.output import moment
 from holdfast.control.v1.audit_views import AuditView
 
 _BAD = ("error", "unknown", "refused", "denied", "cancelled")
-_NAMES = ("seq", "when", "kind", "who", "what", "outcome")
+_NAMES = ("SEQ", "WHEN", "KIND", "WHO", "WHAT", "OUTCOME")
 _MOST = (8, 19, 21, 32, 24, 12)
 STEADY = (6, 19, 21, 28, 20, 12)  # for rows that nobody has seen yet
 _WORDS = ("arguments", "command", "text", "title", "words", "why", "keys", "change")
@@ -28,7 +28,7 @@ def fitting(rows: Sequence[AuditView]) -> Widths:
 
 
 def head(widths: Widths) -> str:
-    return click.style(_columns(_NAMES, widths) + "  more", bold=True)
+    return click.style(_columns(_NAMES, widths) + "  MORE", bold=True)
 
 
 def line(row: AuditView, widths: Widths) -> str:

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 _CLEAN_UP = 25.0  # seconds that all phases but the drain and the parking may take together (C1)
 _GRACE = 3.0  # on top; a supervisor gives more than that
 _TAIL = 5.0  # seconds from the last phase to the end of the interpreter
+_FAILED = "It cannot go on: what was begun is ended in order."
 
 _KINDS = {
     signal.SIGTERM: StopKind.SIGNAL,  # nobody's plan: the next boot starts it again
@@ -193,7 +194,8 @@ class Life:
         loop, windows = asyncio.get_running_loop(), self._windows
         allowed = windows.restart_drain_timeout + windows.park_timeout + _CLEAN_UP + _GRACE
         self._footing.watchdog.arm(loop, self._stall.patience or allowed)
-        log.info("Asked to go: %s, by %s.", order.kind, order.by, extra={"action": "stopping"})
+        why = f"Asked to go: {order.kind}, by {order.by}." if self._failure is None else _FAILED
+        log.info(why, extra={"action": "stopping"})
         self._notifier.tell("STOPPING=1")
         stop = Stop(
             order=order,
