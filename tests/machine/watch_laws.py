@@ -30,7 +30,10 @@ def _told_the_truth(books: Books, watch: Watch, end: MessageEnded) -> Iterator[s
     told = books.told_in(row)
     if told is None or row.state not in ENDS:
         return
-    if (end.inbox_id, end.state) != (told.id, told.state):
+    # What one turn took together ends together, and is told by the last of it: also where each
+    # has an end of its own, since the turn was stopped.
+    as_one = told.turn_id is not None and books.inbox[end.inbox_id].turn_id == told.turn_id
+    if end.state != told.state or not (end.inbox_id == told.id or as_one):
         yield f"a watcher of {row.id} heard {end}, the log has {told.id} {told.state}"
     text = "\n\n".join(delivery.text for delivery in books.replies_to(told))
     if end.text != text:

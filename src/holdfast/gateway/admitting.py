@@ -21,14 +21,14 @@ def act_on(turn: Turn, row: InboxRow, *, house: House) -> InboxRow | None:
     configured, decided = house.busy_mode(row.inbound.source), row.decision is not None
     decision = admit(row, running=turn.running, configured=configured)
     row = _decided(row, decision, session_id=turn.session_id, house=house)
-    if decision.mode is BusyMode.STEER:
-        turn.steers.append(row)
-    if decision.mode is not BusyMode.INTERRUPT:
-        house.marks.put(row, again=decided)
     if decision.mode is BusyMode.INTERRUPT:
         turn.end(interrupted(turn, by=row.id, at=house.clock.now()))
         house.watchers.merge(turn.inbox_ids[-1], into=row.id)
         turn.cancel()
+    else:
+        house.marks.put(row, again=decided)
+    if decision.mode is BusyMode.STEER:
+        turn.steers.append(row)
     if (text := notice(decision)) and not row.inbound.note:
         house.notices.tell(row, text, agent=turn.agent, turn_id=turn.turn_id)
     return None if decision.mode is BusyMode.STEER else row
