@@ -26,11 +26,18 @@ _BROKEN = re.compile(rf"^E .*\b{BrokenLaw.__name__}\b", re.MULTILINE)  # also as
 
 
 class Hearing:
-    """Owns the names of those that turned red in this run, and whether one of them is final."""
+    """Owns the names of those that turned red in this run, and whether it is red in any case."""
 
     def __init__(self) -> None:
         self._red: dict[str, None] = {}
         self._final = False
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._final = self._final or report.failed  # nobody has run what is in that file
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, error: object) -> None:
+        self._final = self._final or error is not None  # nor what that worker was to run
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -41,15 +48,24 @@ class Hearing:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None]:
         yield
         whole = not (session.shouldfail or session.shouldstop)
-        if whole and session.exitstatus == pytest.ExitCode.TESTS_FAILED and self._may_be_heard():
-            print(f"\nHeard again, alone: {', '.join(self._red)}", flush=True)
-            if subprocess.call([sys.executable, "-m", "pytest", "-n0", *self._red]) == 0:
-                print("Green alone, red among others: to be mended", *self._red, sep="\n  ")
-                session.exitstatus = pytest.ExitCode.OK
+        failed = session.exitstatus == pytest.ExitCode.TESTS_FAILED
+        if whole and failed and self._may_be_heard() and self._green_alone():
+            print("Green alone, red among others: to be mended", *self._red, sep="\n  ")
+            session.exitstatus = pytest.ExitCode.OK
 
     def _may_be_heard(self) -> bool:
         files = {name.partition("::")[0] for name in self._red}
-        return len(files) <= MOST_FILES and len(self._red) <= MOST and not self._final
+        few = 0 < len(self._red) <= MOST and len(files) <= MOST_FILES
+        return few and not self._final
+
+    def _green_alone(self) -> bool:
+        """Each of them: one that is skipped now has not been heard."""
+        print(f"\nHeard again, alone: {', '.join(self._red)}", flush=True)
+        command = [sys.executable, "-m", "pytest", "-n0", *self._red]
+        again = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        print(again.stdout, flush=True)
+        passed = re.search(r"\b(\d+) passed", again.stdout)
+        return again.returncode == 0 and passed is not None and int(passed[1]) == len(self._red)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

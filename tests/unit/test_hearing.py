@@ -40,6 +40,19 @@ def test_breaks_a_law_once():
         except AssertionError as broken:
             raise AssertionError("seed 7") from broken
 """
+SKIPPED = """
+def test_is_red_and_then_skipped():
+    if not first_time():
+        pytest.skip("its server is gone")
+    assert False
+"""
+DIES = """
+import os
+
+def test_is_the_end_of_its_worker():
+    if first_time():
+        os._exit(1)
+"""
 MANY = f"""
 @pytest.mark.parametrize("number", range({MOST + 1}))
 def test_is_red_once(number):
@@ -85,6 +98,20 @@ def test_a_broken_law_and_many_red_tests_are_not_heard_again(
     done = run(tmp_path, "--hear-again", source=source, files=files)
     assert done.returncode == 1
     assert "Heard again" not in done.stdout
+
+
+def test_what_is_skipped_the_second_time_was_not_heard(tmp_path: Path) -> None:
+    assert run(tmp_path, "--hear-again", source=SKIPPED).returncode == 1
+
+
+def test_a_worker_that_died_and_a_file_that_cannot_be_read_are_final(tmp_path: Path) -> None:
+    """What they would have run, nobody has: one more test that was red changes nothing of it."""
+    crew = ("-n2", "--max-worker-restart=0", "--dist", "loadfile", "--hear-again")
+    done = run(tmp_path, *crew, source=DIES)
+    assert done.returncode != 0 and "Heard again" not in done.stdout, done.stdout
+    (tmp_path / "test_broken.py").write_text("import nothing_of_that_name")
+    done = run(tmp_path, *crew, source=ONCE)
+    assert done.returncode != 0 and "Heard again" not in done.stdout, done.stdout
 
 
 def test_a_run_that_was_broken_off_is_not_made_green(tmp_path: Path) -> None:
