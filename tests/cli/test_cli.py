@@ -183,6 +183,19 @@ def test_a_home_that_is_a_file_is_refused(
     assert "Traceback" not in refused.stderr
 
 
+def test_a_home_that_was_named_is_used_whatever_the_environment_says(
+    cli: Cli, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    good = tmp_path / "good"
+    said = cli(
+        *("--home", str(good), "setup", "--provider", "demo", "--no-test"),
+        HOLDFAST_HOME=str(tmp_path / "file"),
+    )
+    assert said.returncode == 0, said.stderr
+    assert f"--home {good}" in said.stdout  # of what is to be typed next
+
+
 def test_run_refuses_a_port_out_of_range(cli: Cli) -> None:
     assert cli("run", "--port", "70000").returncode == exits.USAGE
 

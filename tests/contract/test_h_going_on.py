@@ -1,7 +1,7 @@
 """Chapters H and F, in the instant in which a turn goes on: a stop that comes then cuts nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from holdfast.core.stopping import LeftAs, StopKind
 from holdfast.core.tool import Replay
 from holdfast.core.turn import LaneState, TurnState
 from holdfast.gateway.cut_notes import cut_note
+from holdfast.platforms.simulated.wire import Sent
 from holdfast.store.sqlite import SqliteStore
 
 LONG = 60.0  # seconds: a window that no test waits for
@@ -75,6 +76,13 @@ async def going_on(world: World) -> Hushed:
     return world.store
 
 
+async def keeping_a_prompt(world: World) -> Hushed:
+    """The same, where what its turn is to be asked with is in the log, and has changed."""
+    agent = replace(world.settings.agent, instructions="Be brief.")
+    world.settings = replace(world.settings, agent=agent)
+    return await going_on(world)
+
+
 @pytest.mark.parametrize("kind", [StopKind.RESTART, StopKind.STOP, StopKind.SIGNAL])
 async def test_a_parked_turn_that_was_about_to_go_on_is_still_parked(
     hushed: World, call: Call, kind: StopKind
@@ -117,9 +125,7 @@ async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
     await hushed.model.asked(1)
     await begun(hushed)
     await leave(hushed, StopKind.RESTART)
-    agent = replace(hushed.settings.agent, instructions="Be brief.")
-    hushed.settings = replace(hushed.settings, agent=agent)
-    store = await going_on(hushed)
+    store = await keeping_a_prompt(hushed)
     [lane] = hushed.gateway.lanes
     stopping = asyncio.create_task(leave(hushed, StopKind.STOP))
     await until(lambda: lane.held)
@@ -130,6 +136,40 @@ async def test_a_cut_turn_whose_new_prompt_is_being_kept_has_not_gone_on(
     request = await hushed.model.asked(2)
     assert notes(request.messages) == [cut_note("restart_timeout").text]
     assert (await only(hushed)).cuts == 1
+
+
+async def test_who_stops_a_turn_whose_new_prompt_is_being_kept_has_stopped_it(
+    hushed: World, call: Call, until: Until
+) -> None:
+    """F9, H3: also where the gateway goes before that is heard, while anybody is waited for."""
+    hushed.say("work")
+    await hushed.model.asked(1)
+    await begun(hushed)
+    await leave(hushed, StopKind.RESTART)
+    windows(hushed, park=LONG)
+    store = await keeping_a_prompt(hushed)
+    [lane] = hushed.gateway.lanes
+    never = hushed.levers[Replay.NEVER]
+    never.go.clear()
+    hushed.model.say([call("never")])
+    hushed.say("keep the window open", chat="two")
+    await never.was_pulled(1)
+    hushed.say("/stop")
+    await until(lambda: lane.aside is not None and lane.aside.stopped)
+    stopping = asyncio.create_task(leave(hushed, StopKind.RESTART))
+    await until(lambda: lane.held)
+    store.go.set()
+    await until(lambda: "Stopped." in [each.outgoing.text for each in sent(hushed)])
+    never.go.set()
+    await stopping
+    await hushed.start()
+    assert [one.rows[-1].inbound.text for one in await hushed.store.open_turns()] == [
+        "keep the window open"
+    ]
+
+
+def sent(world: World) -> Sequence[Sent]:
+    return world.service.ledger().sent
 
 
 async def test_a_turn_that_goes_on_while_the_gateway_stops_stands_where_it_is(

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from holdfast.core.errors import HoldfastError
+
 _KEY = "holdfast.home"
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -33,7 +35,11 @@ def as_option(home: Path) -> str:
     """What a command that a person is told to type needs to be about this home; "": nothing."""
     from holdfast.config import resolve_home  # noqa: PLC0415 - not needed for --help
 
-    return "" if home == resolve_home() else f" --home {shlex.quote(str(home))}"
+    try:
+        usual = home == resolve_home()
+    except HoldfastError:  # the environment names what can be nobody's home
+        usual = False
+    return "" if usual else f" --home {shlex.quote(str(home))}"
 
 
 def _remember(ctx: click.Context, _: click.Parameter, value: str | None) -> None:

@@ -143,10 +143,10 @@ class Course:
         """Begun or gone on with; None: a command has ended what this agent was leased for, or the
         gateway stops."""
         lane = self._lane
-        if lane.held:
-            return None
         if lane.aside is not None:
             return await self._go_on(agent, lane.aside)
+        if lane.held:
+            return None
         await lane.mailbox.settled()
         recalled = await self._beginning.recall(first)
         if lane.held or not self._is_next(first):
@@ -164,7 +164,7 @@ class Course:
     async def _go_on(self, agent: Agent, aside: Aside) -> Turn | None:
         lane = self._lane
         await self._beginning.keep_prompt(agent)
-        if lane.held:
+        if lane.held and not aside.stopped:
             return None  # its row says what it said: a successor goes on with it
         aside.going_on = True  # from here on: what takes that back is queued before anyone else is
         try:
