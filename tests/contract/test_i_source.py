@@ -14,7 +14,7 @@ TALKING = {
     ("gateway/posting.py", "send"),
     ("gateway/posting.py", "edit"),
     ("gateway/typist.py", "typing"),
-    ("gateway/mark.py", "react"),
+    ("gateway/sign.py", "react"),
 }
 """All of these are called in the queue of a chat, behind the gates."""
 

@@ -26,7 +26,7 @@ def act_on(turn: Turn, row: InboxRow, *, house: House) -> InboxRow | None:
         house.watchers.merge(turn.inbox_ids[-1], into=row.id)
         turn.cancel()
     else:
-        house.marks.put(row, again=decided)
+        house.signs.put(row, again=decided)
     if decision.mode is BusyMode.STEER:
         turn.steers.append(row)
     if (text := notice(decision)) and not row.inbound.note:

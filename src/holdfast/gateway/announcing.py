@@ -11,8 +11,8 @@ from holdfast.core.outbox import NewDelivery
 from holdfast.core.turn import NO_USAGE, EndTurn, Usage
 from holdfast.gateway.delivery import Delivery
 from holdfast.gateway.feeds import Feeds
-from holdfast.gateway.marks import Marks
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.signs import Signs
 from holdfast.gateway.watchers import Watchers
 
 
@@ -25,13 +25,13 @@ class Announcer:
         delivery: Delivery,
         *,
         feeds: Feeds,
-        marks: Marks,
+        signs: Signs,
         redact: Redaction,
     ) -> None:
         self._watchers = watchers
         self._delivery = delivery
         self._feeds = feeds
-        self._marks = marks
+        self._signs = signs
         self._redact = redact
 
     def turn(self, end: EndTurn) -> None:
@@ -71,4 +71,4 @@ class Announcer:
             )
             self._watchers.end(ended)
             self._feeds.ended(ended)
-            self._marks.ended(end.inbox_id)
+            self._signs.ended(end.inbox_id)

@@ -106,7 +106,7 @@ class Beginning:
             )
         )
         agent.prompt_kept = True
-        house.marks.begun(rows)
+        house.signs.begun(rows)
         for row in rows[:-1]:
             house.watchers.merge(row.id, into=rows[-1].id)
         return turn

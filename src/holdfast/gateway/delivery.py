@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -12,9 +11,17 @@ from holdfast.core.crash import Crash
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, StoreError, Throttled
 from holdfast.core.ids import DeliveryId
 from holdfast.core.journal import Journal
-from holdfast.core.outbox import Begun, DeliveryRow, DeliveryState, NewDelivery, Prospect
+from holdfast.core.outbox import (
+    Address,
+    Begun,
+    DeliveryRow,
+    DeliveryState,
+    NewDelivery,
+    Prospect,
+)
 from holdfast.core.ports import Clock, Platform
 from holdfast.gateway.attempts import FIRST_WAIT, Attempts
+from holdfast.gateway.chat_queues import ChatQueue, ChatQueues, Key, key_of
 from holdfast.gateway.completing import Completing
 from holdfast.gateway.doors import Doors
 from holdfast.gateway.outgoing import OutgoingFiles
@@ -26,6 +33,7 @@ from holdfast.gateway.reach import Reach
 from holdfast.gateway.receipts import Receipts
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.reply_stream import ReplyStream
+from holdfast.gateway.sign import Sign
 from holdfast.gateway.traces import Traces
 from holdfast.gateway.way import Way
 
@@ -33,18 +41,6 @@ log = logging.getLogger(__name__)
 
 _LONGEST_WAIT = 60.0
 _AGAIN = 0.05  # seconds, doubled each time, before what a platform takes once is sent again
-
-
-class _Chat:
-    """One chat's queue: order within it is kept, so one parcel is under way at a time."""
-
-    __slots__ = ("gate", "parcels", "since", "task")
-
-    def __init__(self, clock: Clock) -> None:
-        self.gate = Gate(clock)
-        self.parcels: deque[Parcel | Passing] = deque()
-        self.since = clock.now()  # when the parcel in front came to be there
-        self.task: asyncio.Task[None] | None = None
 
 
 class Delivery:
@@ -81,27 +77,22 @@ class Delivery:
         self._posting = Posting(doors, journal=journal, clock=clock, crash=crash, redact=redact)
         self._completing = Completing(self._posting, redact=redact)
         self._streams: dict[DeliveryId, ReplyStream] = {}  # begun, and not yet owed
-        self._chats: dict[tuple[str, str, str], _Chat] = {}
+        self._chats = ChatQueues()
         self._reach = Reach(doors, clock=clock)
         self._closed = False
 
     def __len__(self) -> int:
-        return sum(len(chat.parcels) for chat in self._chats.values())
+        return self._chats.owed
 
     @property
     def stranded(self) -> dict[str, int]:
         """How much waits for accounts that nobody answers for any more, by account."""
-        waiting: dict[str, int] = {}
-        for (name, account, _), chat in self._chats.items():
-            if not self._doors.has(name, account):
-                key = f"{name}:{account}"
-                waiting[key] = waiting.get(key, 0) + len(chat.parcels)
-        return waiting
+        return self._chats.stranded(self._doors.has)
 
     @property
     def since(self) -> float | None:
         """When the delivery came to be in front that has been there longest; None: none is owed."""
-        return min((chat.since for chat in self._chats.values()), default=None)
+        return self._chats.since
 
     def take(self, deliveries: Iterable[NewDelivery], final: str = "") -> None:
         """Deliver rows that have just been committed; `final` is the text of those without."""
@@ -118,8 +109,7 @@ class Delivery:
 
     def holds(self, delivery_id: DeliveryId) -> bool:
         """Whether it is on its way here, or waits to be."""
-        parcels = (parcel for chat in self._chats.values() for parcel in chat.parcels)
-        return any(isinstance(each, Parcel) and each.id == delivery_id for each in parcels)
+        return self._chats.holds(delivery_id)
 
     def prospect(self, row: DeliveryRow) -> Prospect | None:
         """What it waits for; None: it is not here, because it has ended or was never owed."""
@@ -128,8 +118,7 @@ class Delivery:
         )
 
         address = row.address
-        chat = self._chats.get((address.platform, address.account, address.chat_id))
-        if chat is None:
+        if (chat := self._chats.of(address)) is None:
             return None
         wait = max(chat.gate.held_for, self._reach.gate(address).held_for)
         connected = self._reach.line(address).is_set()
@@ -160,7 +149,7 @@ class Delivery:
 
     def _under_way(self) -> list[asyncio.Task[None]]:
         """What sends to accounts that can be reached, as far as is known."""
-        reached = [chat for key, chat in self._chats.items() if self._reach.has(*key[:2])]
+        reached = [chat for key, chat in self._chats.owing if self._reach.has(*key[:2])]
         return [chat.task for chat in reached if chat.task and not chat.task.done()]
 
     async def close(self) -> None:
@@ -178,42 +167,57 @@ class Delivery:
         """The reply of that id, where this process has begun to show it."""
         return self._streams.get(delivery_id)
 
-    def show(self, passing: Passing, *, behind: bool = False) -> bool:
+    def show(self, passing: Passing) -> bool:
         """Show what is not owed; False: not now, since something is owed to its chat or that must
-        be left in peace. Progress and signs are dropped under pressure, replies never. `behind`:
-        it may stand behind what is owed there, as long as that is on its way."""
-        address = passing.address
-        chat = self._chats.get((address.platform, address.account, address.chat_id))
-        if chat is not None and (not behind or chat.gate.held):
-            return False
-        if self._reach.gate(address).held:
-            return False
-        if not self._closed and not self._reach.has(address.platform, address.account):
+        be left in peace. Progress and typing are dropped under pressure, replies never."""
+        chat = self._chats.of(passing.address)
+        if (chat is not None and chat.parcels) or not self.at_leisure(passing.address):
             return False
         if isinstance(passing, ReplyStream):
             self._streams[passing.id] = passing
         self._enqueue(passing)
         return True
 
-    def take_back(self, passing: Passing) -> None:
-        """Put again what was shown, behind all that is owed to its chat: as it is to stand now."""
-        self._enqueue(passing)
+    def at_leisure(self, address: Address) -> bool:
+        """Whether what nobody is owed may be shown there: the account is there, and it and the
+        chat have not asked to be left in peace."""
+        chat = self._chats.of(address)
+        if self._reach.gate(address).held or (chat is not None and chat.gate.held):
+            return False
+        return self._closed or self._reach.has(address.platform, address.account)
+
+    def sign(self, sign: Sign) -> None:
+        """Make of it what is wanted, as soon as nothing is owed to its chat."""
+        if self._closed:
+            return
+        chat = self._chat(sign.address)
+        if sign not in chat.signs:
+            chat.signs.append(sign)
 
     def _enqueue(self, parcel: Parcel | Passing) -> None:
         if self._closed:
             return
-        key = (parcel.address.platform, parcel.address.account, parcel.address.chat_id)
-        chat = self._chats.get(key)
-        if chat is None:
-            chat = self._chats[key] = _Chat(self._clock)
+        chat = self._chat(parcel.address)
         if self._traces is not None and isinstance(parcel, Parcel):
             self._traces.owed(parcel)
+        if not chat.parcels:
+            chat.since = self._clock.now()
         chat.parcels.append(parcel)
-        if chat.task is None:
-            chat.task = asyncio.create_task(self._drain(key, chat), name=f"deliver {key[2]}")
 
-    async def _drain(self, key: tuple[str, str, str], chat: _Chat) -> None:
-        while chat.parcels:
+    def _chat(self, address: Address) -> ChatQueue:
+        """With a task that brings what is put into it next."""
+        key = key_of(address)
+        chat = self._chats.get(key)
+        if chat is None:
+            chat = self._chats[key] = ChatQueue(self._clock)
+            chat.task = asyncio.create_task(self._drain(key, chat), name=f"deliver {key[2]}")
+        return chat
+
+    async def _drain(self, key: Key, chat: ChatQueue) -> None:
+        while chat.parcels or chat.signs:
+            if not chat.parcels:
+                await self._put_sign(chat)
+                continue
             try:
                 await self._deliver(chat)
             except StoreError as error:
@@ -227,7 +231,7 @@ class Delivery:
             chat.since = self._clock.now()
         del self._chats[key]  # no await since the queue was seen empty: nobody added to it
 
-    async def _deliver(self, chat: _Chat) -> None:
+    async def _deliver(self, chat: ChatQueue) -> None:
         """Bring the first parcel to its end: sent, failed, or for good unknown. What is known of
         it by then stays in the queue: a store that fails between two attempts forgets no doubt."""
         parcel, gate = chat.parcels[0], chat.gate
@@ -290,13 +294,25 @@ class Delivery:
         await self._attempts.settle(parcel, end.state, message_id=end.message_id, error=end.error)
         self._streams.pop(parcel.id, None)
 
-    def _way(self, parcel: Parcel | Passing, gate: Gate) -> Way:
+    def _way(self, parcel: Parcel | Passing | Sign, gate: Gate) -> Way:
         return Way(
             gate,
             self._reach.gate(parcel.address),
             connected=self._reach.line(parcel.address),
             away=partial(self._reach.lost, parcel.address),
         )
+
+    async def _put_sign(self, chat: ChatQueue) -> None:
+        """What it waits for, anything that comes to be owed would wait for as well; and that goes
+        first then."""
+        sign = chat.signs[0]
+        way = self._way(sign, chat.gate)
+        await way.passed()
+        if chat.parcels:
+            return
+        chat.signs.popleft()
+        if (platform := self._doors.find(sign.address)) is not None:
+            await sign.put(platform, way)
 
     async def _let_pass(self, passing: Passing, gate: Gate) -> None:
         platform = self._doors.find(passing.address)

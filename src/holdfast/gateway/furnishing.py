@@ -18,7 +18,6 @@ from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.house import House
 from holdfast.gateway.in_force import InForce
 from holdfast.gateway.jobs import Jobs
-from holdfast.gateway.marks import Marks
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
 from holdfast.gateway.named_chats import NamedChats
@@ -29,6 +28,7 @@ from holdfast.gateway.parts import Parts
 from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.signs import Signs
 from holdfast.gateway.streaming import Streaming
 from holdfast.gateway.tally import Tally
 from holdfast.gateway.titles import Titles
@@ -56,8 +56,8 @@ def furnish(parts: Parts, built: Built) -> House:
     replies = Replies(built.doors, new_id=parts.new_id)
     cache = _cache(parts)
     quiet = Quiet(parts.settings)
-    marks = Marks(built.doors, built.delivery, quiet=quiet)
-    announcer = Announcer(watchers, built.delivery, feeds=feeds, marks=marks, redact=built.redact)
+    signs = Signs(built.doors, built.delivery, quiet=quiet, clock=parts.clock)
+    announcer = Announcer(watchers, built.delivery, feeds=feeds, signs=signs, redact=built.redact)
     return House(
         in_force=built.in_force,
         store=parts.store,
@@ -89,7 +89,7 @@ def furnish(parts: Parts, built: Built) -> House:
             clock=parts.clock,
             quiet=quiet,
         ),
-        marks=marks,
+        signs=signs,
         quiet=quiet,
         announcer=announcer,
         agents=_agents(parts, built),

@@ -21,7 +21,6 @@ from holdfast.gateway.doors import Doors
 from holdfast.gateway.feeds import Feeds
 from holdfast.gateway.in_force import InForce
 from holdfast.gateway.jobs import Jobs
-from holdfast.gateway.marks import Marks
 from holdfast.gateway.memory import Memory
 from holdfast.gateway.messenger import Messenger
 from holdfast.gateway.notices import Notices
@@ -29,6 +28,7 @@ from holdfast.gateway.outreach import Outreach
 from holdfast.gateway.quiet import Quiet
 from holdfast.gateway.redaction import Redaction
 from holdfast.gateway.replies import Replies
+from holdfast.gateway.signs import Signs
 from holdfast.gateway.streaming import Streaming
 from holdfast.gateway.tally import Tally
 from holdfast.gateway.titles import Titles
@@ -55,7 +55,7 @@ class House(msgspec.Struct, frozen=True, kw_only=True):
     replies: Replies
     streaming: Streaming
     notices: Notices
-    marks: Marks
+    signs: Signs
     quiet: Quiet
     announcer: Announcer
     agents: Agents

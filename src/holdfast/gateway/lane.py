@@ -119,6 +119,7 @@ class Lane:
         if queued is not None:
             self.mailbox.append(queued)
         if turn is None:
+            self._house.signs.found(row)
             self.approvals.wake()
 
     def stop(

@@ -50,7 +50,7 @@ class Steers(deque[InboxRow]):
             self.appendleft(row)  # it is still queued, and runs next
             return
         self._untold.append(row)
-        self._house.marks.ended(row.id)
+        self._house.signs.ended(row.id)
         self._house.watchers.merge(row.id, into=self._into)
         log = self._log
         merged = MessageEnded(row.id, InboxState.MERGED, "", log.turn_id, log.session_id)

@@ -118,9 +118,10 @@ class ClientApi:
 
     async def signs_on(self, room_id: str, event_id: str) -> tuple[Reaction, ...]:
         """https://spec.matrix.org/latest/client-server-api/#relationships-api: what people have
-        put on a message, the newest first, in clear also where what they say is sealed."""
+        put on a message, the newest first, in clear also where what they say is sealed. A server
+        tells of a handful, where it is not asked for more."""
         path = _RELATIONS + in_room(room_id, "relations", event_id, "m.annotation", REACTION)
-        answer = await self._ask("GET", path, self._limit, {})
+        answer = await self._ask("GET", path, self._limit, {"params": {"limit": "100"}})
         return _read(path, answer, Reactions).chunk
 
     async def upload(self, file: SentFile) -> str:

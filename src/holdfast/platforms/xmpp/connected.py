@@ -42,6 +42,7 @@ class Around:
     account: str
     marks: Marks
     held: MutableMapping[str, Held[Unkept]]  # by places
+    recent: Recent
     intake: Intake
     clock: Clock
     new_id: NewId
@@ -60,13 +61,12 @@ class Connected:
         self._around = around
         self._me = settings.jid.lower()
         self._receipts = Receipts(patience=around.patience)
-        self._recent = Recent()
         self._rooms = {
             each.lower(): Room(each.lower(), lost=around.lost) for each in settings.rooms
         }
         self._takings: dict[str, Taking] = dict(self._places())
         self.sending = Sending(
-            wire, self._receipts, self._rooms, self._recent, new_id=around.new_id
+            wire, self._receipts, self._rooms, around.recent, new_id=around.new_id
         )
 
     def _places(self) -> Iterator[tuple[str, Taking]]:
@@ -176,7 +176,7 @@ class Connected:
 
     def _remember(self, told: Said, name: str) -> None:
         heard = Heard(sender=told.sender, name=name)
-        self._recent.add(bare(told.sender), told.corrects or told.id, heard)
+        self._around.recent.add(bare(told.sender), told.corrects or told.id, heard)
 
     async def _ask_for_life(self) -> None:
         """Any answer is one; where none comes, the silence is noticed."""

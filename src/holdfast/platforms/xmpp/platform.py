@@ -23,6 +23,7 @@ from holdfast.platforms.xmpp.connected import PULSE, Around, Connected
 from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.marks import Marks
 from holdfast.platforms.xmpp.reading import PLATFORM
+from holdfast.platforms.xmpp.recent import Recent
 from holdfast.platforms.xmpp.sending import LONGEST, LONGEST_MARK
 from holdfast.platforms.xmpp.taking import Unkept
 from holdfast.platforms.xmpp.trust import trust
@@ -78,6 +79,7 @@ class XmppPlatform:
         self._patience = patience  # seconds for an answer
         self._settled = settled  # seconds for a message to be in the archive, if it ever will be
         self._held: dict[str, Held[Unkept]] = {}
+        self._recent = Recent()  # over all its lines: what is signed may be so on the next
         self._connected: Connected | None = None
 
     @asynccontextmanager
@@ -131,6 +133,7 @@ class XmppPlatform:
             settled=self._settled,
             marks=await Marks.load(self._folder / f"{name}.json"),
             held=self._held,
+            recent=self._recent,
             intake=intake,
             clock=self._clock,
             new_id=self._new_id,

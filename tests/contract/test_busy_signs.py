@@ -9,7 +9,9 @@ import msgspec
 import pytest
 from tests.contract.conftest import World as RealWorld
 from tests.contract.test_accounts import Two
+from tests.contract.test_j_jobs import Shell, Wary
 
+from holdfast.core.errors import Throttled
 from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.outbox import Address
@@ -179,23 +181,13 @@ async def test_where_nothing_is_declared_nobody_is_asked(chat: World) -> None:
     assert tried(chat) == []
 
 
-@pytest.mark.parametrize(
-    ("faults", "verdict"),
-    [
-        (Faults(rejected_reactions=1), Verdict.REFUSED),
-        (Faults(floods=1, retry_after=600.0), Verdict.FLOOD),
-    ],
-)
-async def test_a_sign_that_fails_is_not_tried_again_and_holds_nothing_up(
-    chat: World, faults: Faults, verdict: Verdict
-) -> None:
-    """Neither the reply nor the sign of another message, though flood control spoke of minutes."""
+async def test_a_sign_that_is_refused_is_not_tried_again_and_holds_no_other_up(chat: World) -> None:
     chat.say("one")
     await chat.model.asked(1)
-    chat.service.set_faults(faults)
+    chat.service.set_faults(Faults(rejected_reactions=1))
     second = chat.say("two")
     ledger = await until_shows(chat, lambda ledger: ledger.reactions)
-    failed = ReactAttempt(message_id=second, sign=SEEN, verdict=verdict)
+    failed = ReactAttempt(message_id=second, sign=SEEN, verdict=Verdict.REFUSED)
     assert ledger.reactions == (failed,)
     third = chat.say("three")
     await marked(chat, third)
@@ -203,6 +195,22 @@ async def test_a_sign_that_fails_is_not_tried_again_and_holds_nothing_up(
     assert await chat.texts(3) == ["1", "2", "3"]
     await marked(chat)
     assert tried(chat) == [(second, SEEN), (third, SEEN), (third, None)]
+
+
+async def test_flood_control_of_signs_is_obeyed_by_signs_and_holds_no_reply_up(chat: World) -> None:
+    """I3: though it spoke of minutes."""
+    chat.say("one")
+    await chat.model.asked(1)
+    chat.service.set_faults(Faults(floods=1, retry_after=600.0))
+    second = chat.say("two")
+    ledger = await until_shows(chat, lambda ledger: ledger.reactions)
+    failed = ReactAttempt(message_id=second, sign=SEEN, verdict=Verdict.FLOOD)
+    assert ledger.reactions == (failed,)
+    chat.say("three")
+    await queued(chat, 2)
+    chat.model.say("1", "2", "3")
+    assert await chat.texts(3) == ["1", "2", "3"]
+    assert tried(chat) == [(second, SEEN)]
 
 
 async def test_flood_control_of_the_whole_account_holds_signs_too(chat: World) -> None:
@@ -249,6 +257,71 @@ async def test_a_door_that_fails_at_signs_answers_all_the_same(tmp_path: Path, h
     await queued(two, 1)
     two.model.say("1", "2")
     assert await two.sent_at_work(2) == ["1", "2"]
+    await until_asked(door, 2)
+    await two.stop()
+    assert door.asked == [SEEN, None]
+
+
+async def until_asked(door: "Deaf | Pressed", number: int) -> None:
+    async with asyncio.timeout(30):
+        while len(door.asked) < number:
+            await asyncio.sleep(0.01)
+
+
+class Pressed(SimulatedPlatform):
+    """A door whose vendor wants to wait before the first sign is taken back."""
+
+    def __init__(self, service: ChatService) -> None:
+        super().__init__(service, account="work", longest_pause=0.02)
+        self.asked: list[tuple[str, str | None]] = []
+
+    async def react(self, address: Address, message_id: str, sign: str | None) -> None:
+        first = sign is None and (message_id, None) not in self.asked
+        self.asked.append((message_id, sign))
+        if first:
+            raise Throttled("slow down", retry_after=0.1)
+        await super().react(address, message_id, sign)
+
+
+async def test_a_sign_that_is_to_wait_before_it_is_taken_back_does_not_stay(tmp_path: Path) -> None:
+    """Who sees it would take it for a message that waits: it is tried once more, when it may be."""
+    two = Two(tmp_path / "state.db")
+    two.work = ChatService(reactions=True)
+    door = Pressed(two.work)
+    two.more_doors = [door]
+    await in_mode(two, BusyMode.QUEUE)
+    two.say_at_work("one")
+    await two.model.asked(1)
+    two.say_at_work("two")
+    await until_asked(door, 1)
+    two.model.say("1", "2")
+    await until_asked(door, 3)
+    assert [sign for _, sign in door.asked] == [SEEN, None, None]
+    await two.stop()
+    assert not any(said.signs for said in two.work.ledger().said)
+
+
+async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path: Path) -> None:
+    """I3: however many messages wait, and whoever else is to be told something there."""
+    two = Two(tmp_path / "state.db")
+    two.work = ChatService(reactions=True)
+    door = Deaf(two.work, hangs=True)
+    two.more_doors = [door]
+    await in_mode(two, BusyMode.QUEUE)
+    two.say_at_work("one")
+    await two.model.asked(1)
+    for number in range(5):
+        two.say_at_work(f"more {number}")
+    await queued(two, 5)
+    async with asyncio.timeout(30):
+        while not two.gateway.house.signs._peace:  # it was waited for, and for long enough
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(0.1)
+    assert door.asked == [SEEN]
+    answers = [str(number) for number in range(6)]
+    two.model.say(*answers)
+    assert await two.sent_at_work(6) == answers
+    await until_asked(door, 2)
     await two.stop()
     assert door.asked == [SEEN, None]
 
@@ -287,6 +360,46 @@ async def test_a_sign_is_taken_back_also_where_no_turn_is_left_to_wait_for(chat:
     assert await chat.texts(2) == ["1", "2"]
     await marked(chat)
     assert tried(chat) == [(first, SEEN), (first, None)]
+
+
+async def test_a_sign_that_a_crash_left_is_taken_back_from_what_is_dropped_in_the_next_life(
+    chat: World, call: Any
+) -> None:
+    """Also where no turn goes on that it would wait for: this one waits for a person."""
+    await chat.stop()
+    chat.more_tools, chat.judge = [Shell()], Wary()
+    await in_mode(chat, BusyMode.QUEUE, reactions=True)
+    chat.say("one")
+    await chat.model.asked(1)
+    second = chat.say("two")
+    await marked(chat, second)
+    await until_decided(chat, second)
+    chat.model.say([call("shell", '{"command": "rm -r notes"}')])
+    await chat.sent(1)  # the question
+    await chat.die()
+    await chat.start()
+    assert tried(chat) == [(second, SEEN)]
+    chat.say("/stop")
+    await marked(chat)
+    assert tried(chat)[-1] == (second, None)
+
+
+async def test_what_a_child_brings_back_puts_no_sign_on_an_old_message(chat: World) -> None:
+    """It comes in where it was asked for, under the name of the message that asked."""
+    chat.model.say("1")
+    first = chat.say("one")
+    await chat.sent(1)
+    chat.say("two")
+    await chat.model.asked(2)
+    source = Source(platform="simulated", chat_id="home", user_id="ann", chat_type=ChatType.DM)
+    brought = Inbound(
+        source=source, event_id="child", message_id=first, text="done", note=True, mergeable=False
+    )
+    await chat.gateway.intake.accept(brought)
+    await queued(chat, 1)
+    chat.model.say("2", "3")
+    await chat.sent(3)
+    assert tried(chat) == []
 
 
 async def test_a_program_that_fetches_its_answers_has_no_message_to_mark(chat: World) -> None:
