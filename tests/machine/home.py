@@ -185,7 +185,7 @@ class Home(Ground):
         self.service.set_faults(Faults())
         self.loop.bring(_until(lambda: self.ready or self.failed_to_start), within=100)
         self.loop.bring(self._rest_jobs(), within=100)
-        for _ in range(400):
+        for _ in range(2000):  # a question expires by a clock that may have been set back hours
             self._go_on()
             self.loop.wait(5)
             if not (waits := self.unsettled()):
