@@ -35,7 +35,8 @@ class Answering(Driven):
         """By who was asked or by whoever, whether it still waits or not, once or twice."""
         approval = self._draw_approval(data, pending)
         for _ in range(times):
-            self.answer_to(approval, answer, place)
+            if self.home.asked():  # else its store was closed since
+                self.answer_to(approval, answer, place)
         self.home.loop.tick(ticks)
 
     def answer_to(self, approval: Approval, answer: str, place: tuple[str, str] | None) -> None:
