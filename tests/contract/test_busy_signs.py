@@ -11,7 +11,7 @@ from tests.contract.conftest import World as RealWorld
 from tests.contract.test_accounts import Two
 from tests.contract.test_j_jobs import Shell, Wary
 
-from holdfast.core.errors import Throttled
+from holdfast.core.errors import StoreError, Throttled
 from holdfast.core.ids import PrincipalId
 from holdfast.core.inbox import BusyMode, Inbound
 from holdfast.core.outbox import Address
@@ -231,24 +231,28 @@ class Deaf(SimulatedPlatform):
     """A door that never answers where a sign is concerned, or raises what its port does not
     name."""
 
-    def __init__(self, service: ChatService, *, hangs: bool) -> None:
+    def __init__(self, service: ChatService, *, error: Exception | None = None) -> None:
+        """Without an error it hangs."""
         super().__init__(service, account="work", longest_pause=0.02)
         self.asked: list[str | None] = []
-        self._hangs = hangs
+        self._error = error
 
     async def react(self, address: Address, message_id: str, sign: str | None) -> None:
         self.asked.append(sign)
-        if self._hangs:
+        if self._error is None:
             await asyncio.Event().wait()
-        raise ValueError("no such message")
+        else:
+            raise self._error
 
 
-@pytest.mark.parametrize("hangs", [True, False])
-async def test_a_door_that_fails_at_signs_answers_all_the_same(tmp_path: Path, hangs: bool) -> None:
+@pytest.mark.parametrize("error", [None, ValueError("no such message"), StoreError("no room")])
+async def test_a_door_that_fails_at_signs_answers_all_the_same(
+    tmp_path: Path, error: Exception | None
+) -> None:
     """Where nobody knows whether a sign stands it is taken back; and each call is made once."""
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
-    door = Deaf(two.work, hangs=hangs)
+    door = Deaf(two.work, error=error)
     two.more_doors = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")
@@ -305,7 +309,7 @@ async def test_a_door_that_does_not_answer_is_asked_for_one_sign_alone(tmp_path:
     """I3: however many messages wait, and whoever else is to be told something there."""
     two = Two(tmp_path / "state.db")
     two.work = ChatService(reactions=True)
-    door = Deaf(two.work, hangs=True)
+    door = Deaf(two.work)
     two.more_doors = [door]
     await in_mode(two, BusyMode.QUEUE)
     two.say_at_work("one")

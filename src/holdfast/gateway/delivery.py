@@ -215,10 +215,10 @@ class Delivery:
 
     async def _drain(self, key: Key, chat: ChatQueue) -> None:
         while chat.parcels or chat.signs:
-            if not chat.parcels:
-                await self._put_sign(chat)
-                continue
             try:
+                if not chat.parcels:
+                    await self._put_sign(chat)
+                    continue
                 await self._deliver(chat)
             except StoreError as error:
                 # Sending what cannot be recorded would send it again after a restart.
