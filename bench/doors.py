@@ -11,9 +11,9 @@ from statistics import median
 from children import HERE, BenchFailed
 from subjects import Subject, gateway
 
-from holdfast.platforms.simulated.server import serving
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Say
+from holdfast.testing.simulated.events import Say
+from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.service import ChatService
 
 sys.path.insert(0, str(HERE.parent))  # the pretend Bot API stands among the tests
 

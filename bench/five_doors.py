@@ -13,10 +13,10 @@ from aiohttp import web
 from children import HERE, BenchFailed
 from subjects import gateway
 
-from holdfast.control.client import ControlClient
-from holdfast.platforms.simulated.server import serving
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import ControlClient
+from holdfast.system.paths import Paths
+from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.service import ChatService
 
 sys.path.insert(0, str(HERE.parent))  # the pretend vendors stand among the tests
 

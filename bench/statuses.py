@@ -9,8 +9,8 @@ from typing import Any
 from children import BenchFailed, Child, running
 from subjects import HOLDFAST, free_port, gateway_env
 
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.system.paths import Paths
 
 ASKED = 40
 EVERY = 0.02

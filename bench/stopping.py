@@ -17,8 +17,8 @@ import apsw
 from children import BenchFailed, load
 from subjects import Subject
 
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.system.paths import Paths
 
 LIMIT = 60.0  # seconds; more would be a hang
 ASKS_AGAIN_AFTER = 0.05

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from children import HERE, BenchFailed, Child, running
 
-from holdfast.control.client import ControlClient, read_status
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import ControlClient, read_status
+from holdfast.system.paths import Paths
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 START_LIMIT = 30.0

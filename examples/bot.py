@@ -19,7 +19,7 @@ from pathlib import Path
 
 import aiohttp
 
-from holdfast.platforms.simulated.people import People
+from holdfast.testing.simulated.people import People
 
 CONFIG = """
 [gateway]
@@ -73,7 +73,7 @@ def furnish(home: str, *, vendor: str) -> None:
 
 
 async def run(texts: list[str], *, home: str) -> None:
-    async with running("holdfast.platforms.simulated") as line, aiohttp.ClientSession() as http:
+    async with running("holdfast.testing.simulated") as line, aiohttp.ClientSession() as http:
         vendor = json.loads(line)["base_url"]
         furnish(home, vendor=vendor)
         async with running("holdfast.cli", "run", home=home):

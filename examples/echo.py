@@ -2,7 +2,7 @@
 
 It loses nothing, and marks what it may have said twice. In two terminals:
 
-    .venv/bin/python -m holdfast.platforms.simulated --port 9099
+    .venv/bin/python -m holdfast.testing.simulated --port 9099
     .venv/bin/python examples/echo.py http://127.0.0.1:9099
 """
 

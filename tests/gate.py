@@ -2,7 +2,7 @@
 
 import json
 
-from holdfast.service.paths import Paths
+from holdfast.system.paths import Paths
 
 SHUT = "until test -e go; do sleep 0.05; done"
 HELD = f"[tool terminal {json.dumps({'command': SHUT})}]"  # for the scripted model

@@ -23,12 +23,18 @@ from threading import Lock
 from typing import IO, Any
 
 GATEWAY = "holdfast.cli.entry"  # modules whose `main` is a program
-VENDOR = "holdfast.platforms.simulated.__main__"
-_PRELOADED = [GATEWAY, VENDOR, "holdfast.main", "holdfast.cli.run", "holdfast.cli.root"]
-_PRELOADED += ["holdfast.platforms.simulated.remote", "holdfast.control.client"]
+VENDOR = "holdfast.testing.simulated.__main__"
+_PRELOADED = [
+    GATEWAY,
+    VENDOR,
+    "holdfast.service.main",
+    "holdfast.cli.gateway.run",
+    "holdfast.cli.root",
+]
+_PRELOADED += ["holdfast.testing.simulated.remote", "holdfast.server.local.client"]
 # What a gateway imports when it is first asked for it, as most of those in tests soon are.
-_PRELOADED += ["holdfast.control.v1.switchboard", "holdfast.gateway.commands.every"]
-_PRELOADED += ["holdfast.tools.judging.judge", "tree_sitter_bash", "holdfast.models.transport"]
+_PRELOADED += ["holdfast.server.api.switchboard", "holdfast.gateway.commands.registry"]
+_PRELOADED += ["holdfast.tools.shell.judge", "tree_sitter_bash", "holdfast.models.transport"]
 
 # Whoever starts a process asks after all others, and of two who ask at once after one that has
 # ended only the first is told its exit code.

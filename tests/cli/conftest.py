@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from tests.nursery import GATEWAY, Born, bear, run_holdfast
 
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service.lock import read_holder
+from holdfast.system.lock import read_holder
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
 Cli = Callable[..., subprocess.CompletedProcess[str]]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 SUDO = '[tool terminal {"command": "sudo -n true; echo it ran"}] [then] [text that was it]'

@@ -11,9 +11,9 @@ import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 from tests.gate import HELD, open_gate
 
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service import exits
-from holdfast.service.paths import Paths
+from holdfast.system import exits
+from holdfast.system.paths import Paths
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -11,10 +11,10 @@ import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 from tests.faults.homes import backed_up, made_home
 
-from holdfast.control.client import read_status
-from holdfast.service import exits
-from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import read_status
+from holdfast.system import exits
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service import exits
+from holdfast.system import exits
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 Start = Callable[..., Typist]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import __version__
-from holdfast.service import exits
-from holdfast.service.lock import HomeLock
+from holdfast.system import exits
+from holdfast.system.lock import HomeLock
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -62,8 +62,8 @@ def test_the_entry_point_imports_nothing_heavy() -> None:
 
 def test_asking_a_gateway_imports_neither_http_server_nor_store(tmp_path: Path) -> None:
     code = (
-        "import sys, holdfast.cli.status, holdfast.cli.sessions_read, holdfast.cli.talking;"
-        "import holdfast.cli.asking, holdfast.cli.watching, holdfast.cli.terminal, holdfast.config;"
+        "import sys, holdfast.cli.status.status, holdfast.cli.sessions_read, holdfast.cli.chat.talking;"
+        "import holdfast.cli.asking, holdfast.cli.chat.watching, holdfast.cli.chat.terminal, holdfast.config;"
         "print([m for m in ('asyncio', 'aiohttp', 'apsw') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -202,7 +202,7 @@ def test_run_refuses_a_port_out_of_range(cli: Cli) -> None:
 
 def test_run_says_who_holds_the_home(cli: Cli, home: Path) -> None:
     """E4: one gateway per home."""
-    pytest.importorskip("holdfast.main")
+    pytest.importorskip("holdfast.service.main")
     with HomeLock(home):
         refused = cli("run", "--port", "0")
     assert refused.returncode == exits.HOME_IN_USE

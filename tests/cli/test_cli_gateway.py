@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.control.client import ControlClient, ControlRefused, GatewayDown
-from holdfast.service.paths import Paths, private_dir
+from holdfast.server.local.client import ControlClient, ControlRefused, GatewayDown
+from holdfast.system.paths import Paths, private_dir
 
 
 class Answers(BaseHTTPRequestHandler):

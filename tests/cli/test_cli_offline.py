@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
-from holdfast.core.inbox import Inbound
-from holdfast.core.message import AssistantMessage, UserMessage
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.turn import BeginTurn, EndTurn, TurnState
-from holdfast.service import exits
-from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.message import AssistantMessage, UserMessage
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system import exits
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cli.output import brief, duration
+from holdfast.cli.common.output import brief, duration
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.cli.config_completion import offered
-from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
-from holdfast.service import exits
-from holdfast.store.sqlite import SqliteStore
+from holdfast.cli.config.config_completion import offered
+from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system import exits
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.cli.conftest import Cli, GatewayProcess
 
-from holdfast.control.client import read_status
-from holdfast.service import exits
-from holdfast.service.lock import read_holder
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import read_status
+from holdfast.system import exits
+from holdfast.system.lock import read_holder
+from holdfast.system.paths import Paths
 
 _LONGEST = 60.0  # seconds; a machine may be slow, and none of this is about time
 

@@ -4,16 +4,13 @@ from io import StringIO
 
 import pytest
 
-from holdfast.cli.conversation import Conversation
-from holdfast.cli.harmless import safe
-from holdfast.cli.markdown import BOLD, CODE, PLAIN, MarkdownStyle
-from holdfast.cli.screen import Screen
-from holdfast.cli.steps import folded
-from holdfast.control.following import Happened, read_events
-from holdfast.control.v1.event_views import TextEvent, VoidEvent
-from holdfast.control.v1.session_views import Live, RecordView
+from holdfast.cli.chat.conversation import Conversation
+from holdfast.cli.chat.markdown import BOLD, CODE, PLAIN, MarkdownStyle
+from holdfast.cli.chat.screen import Screen
+from holdfast.cli.chat.steps import folded
+from holdfast.cli.common.harmless import safe
 from holdfast.core.ids import CallId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     Message,
     NoteMessage,
@@ -21,7 +18,10 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.gateway.cut_notes import cut_note
+from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.server.api.following import Happened, read_events
+from holdfast.server.api.views.event_views import TextEvent, VoidEvent
+from holdfast.server.api.views.session_views import Live, RecordView
 
 
 def record(seq: int, message: Message, *, turn: str = "t1") -> Happened:

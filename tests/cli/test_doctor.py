@@ -12,9 +12,9 @@ from tests.cli.conftest import GatewayProcess
 from tests.cli.test_cli_offline import converse
 from tests.faults.homes import left_in_the_log
 
-from holdfast.cli.checks.every import CHECKS
-from holdfast.service import exits
-from holdfast.service.paths import Paths
+from holdfast.cli.doctor.every import CHECKS
+from holdfast.system import exits
+from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 QUICK = ("--skip", "model", "--skip", "sandbox")  # what calls others or tries programs

@@ -12,22 +12,22 @@ from tests.cli.conftest import Typist
 from tests.platforms.telegram.bot_api import BotApi
 from tests.platforms.telegram.vendor import Vendor
 
-from holdfast.cli.door_setup import SetUp, Wish, install
+from holdfast.cli.platforms.door_setup import SetUp, Wish, install
 from holdfast.config import load
 from holdfast.config.doors import find_door
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.toml_patch import patch_table
-from holdfast.core.door import BUILT_IN
 from holdfast.core.errors import HoldfastError
-from holdfast.core.question import Question
+from holdfast.core.ports.door import BUILT_IN
+from holdfast.core.ports.question import Question
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 MINE = '# mine\n[gateway]\nport = 9000\n\n[platforms.telegram]  # a bot\nallow = ["1"]\n'
 PIGEON = """
-from holdfast.core.door import Door, Known
+from holdfast.core.ports.door import Door, Known
 from holdfast.core.errors import ConnectRefused
-from holdfast.core.question import Question
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.ports.question import Question
+from holdfast.core.config.settings import PlatformSettings
 
 class Settings(PlatformSettings, frozen=True, kw_only=True):
     loft: str = ""

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import HOLDFAST, GatewayProcess, environment, running
 
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service import exits
+from holdfast.system import exits
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

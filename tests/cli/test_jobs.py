@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from tests.cli.conftest import GatewayProcess
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import HOLDFAST, Cli, GatewayProcess, environment
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 
 def holdfast(

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import GatewayProcess
 from tests.platforms.vendor import Vendor
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.cli.conftest import GatewayProcess
 
-from holdfast.platforms.simulated.server import serving
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Say
-from holdfast.service import exits
+from holdfast.system import exits
+from holdfast.testing.simulated.events import Faults, Say
+from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.service import ChatService
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

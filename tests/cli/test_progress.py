@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 import pytest
 
 from holdfast.cli.progress import progress
-from holdfast.control.api_client import ApiClient
-from holdfast.control.client import GatewayDown
-from holdfast.control.v1.session_views import SessionDetail, SessionView
 from holdfast.core.secret import Secret
-from holdfast.core.turn import LaneState
-from holdfast.service.paths import Paths
+from holdfast.core.turns.turn import LaneState
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.session_views import SessionDetail, SessionView
+from holdfast.server.local.client import GatewayDown
+from holdfast.system.paths import Paths
 
 SESSION = SessionView(
     id="s_1",

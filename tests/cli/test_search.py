@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.cli.conftest import GatewayProcess
 from tests.cli.test_cli_offline import converse
 
-from holdfast.service import exits
-from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
+from holdfast.system import exits
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

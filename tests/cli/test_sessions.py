@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.conftest import GatewayProcess, Typist
 
-from holdfast.cli.private_files import set_variable
+from holdfast.cli.common.private_files import set_variable
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.toml_patch import CannotPatch, patch_table
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service import exits
+from holdfast.system import exits
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 KEY = "sk-right-0123456789"

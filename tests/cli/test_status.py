@@ -15,11 +15,10 @@ import msgspec
 import pytest
 from tests.cli.conftest import HOLDFAST, GatewayProcess, Typist, environment
 
-from holdfast.cli.status_shown import shown
-from holdfast.control.heartbeat import Heartbeat
-from holdfast.control.status_thread import StatusThread
-from holdfast.core.account import AccountState
-from holdfast.core.facts import (
+from holdfast.cli.status.status_shown import shown
+from holdfast.core.messages.outbox import Address
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.facts import (
     Document,
     Level,
     MachineFacts,
@@ -30,13 +29,14 @@ from holdfast.core.facts import (
     StoreFacts,
     TurnFacts,
 )
-from holdfast.core.outbox import Address
-from holdfast.core.stopping import AskedBy, HomeChannel, StopKind, StopOrder, StopRow
-from holdfast.service import exits
-from holdfast.service.clock import SystemClock
-from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.turns.stop import AskedBy, HomeChannel, StopKind, StopOrder, StopRow
+from holdfast.server.status.heartbeat import Heartbeat
+from holdfast.server.status.status_thread import StatusThread
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system import exits
+from holdfast.system.clock import SystemClock
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 NOW = 1_000_000.0
@@ -116,7 +116,11 @@ def test_asking_a_running_gateway_imports_what_it_takes_and_no_more(
     known = {"click", "msgspec", "typing_extensions", "holdfast", "sitecustomize"}
     assert {name for name in tops if not name.startswith("_")} <= known
     slow = {"asyncio", "tomllib", "shutil", "hashlib", "zoneinfo", "http", "ssl"}
-    ours = {"holdfast.config.loading", "holdfast.core.settings", "holdfast.core.ports"}
+    ours = {
+        "holdfast.config.loading",
+        "holdfast.core.config.settings",
+        "holdfast.core.ports.protocols",
+    }
     assert loaded & (slow | ours) == set()
 
 

@@ -22,9 +22,8 @@ from holdfast.cli.top.ink import Ink, Line, fitted, length, line, painted
 from holdfast.cli.top.keys import Key, keys
 from holdfast.cli.top.sight import Sight
 from holdfast.cli.top.view import Page, View, pressed
-from holdfast.control.status_thread import StatusThread
-from holdfast.core.account import AccountState
-from holdfast.core.facts import (
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.facts import (
     Document,
     Level,
     PaceFacts,
@@ -33,9 +32,10 @@ from holdfast.core.facts import (
     Snapshot,
     TurnFacts,
 )
-from holdfast.service import exits
-from holdfast.service.clock import SystemClock
-from holdfast.service.paths import Paths
+from holdfast.server.status.status_thread import StatusThread
+from holdfast.system import exits
+from holdfast.system.clock import SystemClock
+from holdfast.system.paths import Paths
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 NOW = 1_000_000.0

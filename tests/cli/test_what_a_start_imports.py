@@ -15,8 +15,8 @@ THEIRS = {
 }
 # Of the standard library what takes longest, and is for what only some gateways ever do.
 HEAVY = {"ctypes", "gzip", "html.parser", "importlib.resources", "sqlite3", "tarfile", "xml"}
-# Imported by whoever first asks for it: `control/v1/mount.py`, `gateway/commands/desk.py`.
-WHEN_ASKED = {"holdfast.control.v1.table", "holdfast.gateway.commands.every"}
+# Imported by whoever first asks for it: `server/api/mount.py`, `gateway/commands/dispatcher.py`.
+WHEN_ASKED = {"holdfast.server.api.table", "holdfast.gateway.commands.registry"}
 MOST_OF_OURS = 520
 PROGRAM = """
 import itertools, json, os, signal, socket, sys, threading

@@ -17,36 +17,36 @@ from holdfast.agent.memory.builtin import NotesProvider
 from holdfast.agent.memory.guarded import Limits
 from holdfast.agent.memory.notes import Notes
 from holdfast.agent.memory.tool import MemoryTool
-from holdfast.core.bench import Bench
-from holdfast.core.capabilities import Capabilities
-from holdfast.core.crash import never
-from holdfast.core.events import Event, MessageEnded
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.crash_points import never
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.judgement import HARMLESS, Judge, Judgement
-from holdfast.core.memory import MemoryProvider
-from holdfast.core.message import Message, ToolCall
-from holdfast.core.model import ModelChoice, ToolSchema
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake, Lifecycle, Platform, Tool
+from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.message import Message, ToolCall
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.ops.tracing import Spans
+from holdfast.core.people.judgement import HARMLESS, Judge, Judgement
+from holdfast.core.people.memory import MemoryProvider
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.protocols import Intake, Lifecycle, Platform, Tool
+from holdfast.core.ports.sandbox import Bench
 from holdfast.core.secret import Secret
-from holdfast.core.session import ProcessRow, RunnerRow
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.core.source import ChatType, Source
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
-from holdfast.core.tracing import Spans
-from holdfast.gateway.backoff import USUAL_PATIENCE
+from holdfast.core.sessions.session import ProcessRow, RunnerRow
+from holdfast.core.turns.model import ModelChoice, ToolSchema
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.gateway.accounts.backoff import USUAL_PATIENCE
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.outgoing import ReadFile
+from holdfast.gateway.inbound.receiving import PutFile
+from holdfast.gateway.lifespan import Running
+from holdfast.gateway.outbound.files import ReadFile
 from holdfast.gateway.parts import Parts
-from holdfast.gateway.receiving import PutFile
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.running import Running
-from holdfast.models.scripted import ScriptedModel
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Say, Sent
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import ScriptedModel
+from holdfast.testing.simulated.events import Say, Sent
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 from holdfast.tools.registry import Registry
 
 

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from tests.contract.conftest import World
 
-from holdfast.core.message import Message, NoteMessage
-from holdfast.core.session import SessionRow
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.turn import OpenTurn
-from holdfast.gateway.running import Running
+from holdfast.core.messages.message import Message, NoteMessage
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.turn import OpenTurn
+from holdfast.gateway.lifespan import Running
 
 
 def order_to(world: World, kind: StopKind, *, now: bool = False) -> StopOrder:

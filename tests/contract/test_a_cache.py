@@ -14,13 +14,13 @@ from tests.contract.conftest import HeldClock
 from holdfast.agent.agent import Agent
 from holdfast.agent.signature import sign
 from holdfast.core.ids import SessionId
-from holdfast.core.message import UserMessage
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import ChatType
 from holdfast.core.secret import Secret
-from holdfast.core.source import ChatType
-from holdfast.core.tool import Replay
-from holdfast.core.turn import LaneState, TurnState
-from holdfast.gateway.cache import AgentCache
-from holdfast.models.scripted import ScriptedModel
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.testing.scripted_model import ScriptedModel
 from holdfast.tools.registry import Registry
 
 World = Any

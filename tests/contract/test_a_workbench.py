@@ -11,9 +11,9 @@ import pytest
 from tests.contract.conftest import Clock
 from tests.contract.conftest import World as RealWorld
 
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
-from holdfast.core.session import RunnerRow
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
 from holdfast.tools.process import Process
 from holdfast.tools.terminal import Terminal

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from tests.contract.conftest import Until, World
 
-from holdfast.core.account import AccountState, NoSuchAccount
+from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.errors import LineLost
-from holdfast.core.facts import PlatformFacts
-from holdfast.core.ports import Intake
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.gateway.accounts import NotPausable
-from holdfast.gateway.backoff import Patience
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Say
+from holdfast.core.ops.account import AccountState, NoSuchAccount
+from holdfast.core.ops.facts import PlatformFacts
+from holdfast.core.ports.protocols import Intake
+from holdfast.gateway.accounts.accounts import NotPausable
+from holdfast.gateway.accounts.backoff import Patience
+from holdfast.testing.simulated.events import Faults, Say
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 AT_ONCE = Patience(first=0.02, longest=0.05, close=0.5)
 

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 from tests.contract.conftest import World
 
-from holdfast.core.attachment import Attachment
+from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.message import UserMessage
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import Source
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.core.source import Source
-from holdfast.gateway.receiving import MOST_FILES, MOST_PICTURES
-from holdfast.models.sound import user_text
-from holdfast.process.workspace_files import WorkspaceFiles
+from holdfast.gateway.inbound.receiving import MOST_FILES, MOST_PICTURES
+from holdfast.models.codecs.sound import user_text
 from holdfast.runner.workspace import Workspace
+from holdfast.service.workspace_files import WorkspaceFiles
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 

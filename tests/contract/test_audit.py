@@ -14,25 +14,33 @@ from tests.contract.test_operator import said
 from tests.faults.audit_law import breaches
 from tests.looking import looking_into
 
-from holdfast.core.approval import OPERATOR, ApprovalState, Scope
-from holdfast.core.audit import GATEWAY, Act, AuditFilter, AuditKind, AuditRow, Link, actor_of
-from holdfast.core.crash import CrashPoint
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import NotAllowed, StoreError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.inbox import Inbound, InboxEnd, InboxState
-from holdfast.core.outbox import Address
+from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import Source
+from holdfast.core.people.approval import OPERATOR, ApprovalState, Scope
+from holdfast.core.people.audit import (
+    GATEWAY,
+    Act,
+    AuditFilter,
+    AuditKind,
+    AuditRow,
+    Link,
+    actor_of,
+)
 from holdfast.core.secret import Secret
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.core.source import Source
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.tool import Replay
-from holdfast.gateway import leaving
-from holdfast.gateway.approvals import Answer
-from holdfast.gateway.denials import MOST
-from holdfast.gateway.messenger import Message
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.tool import Replay
+from holdfast.gateway.approvals.service import Answer
+from holdfast.gateway.inbound.denials import MOST
+from holdfast.gateway.notify.proactive import Message
 from holdfast.gateway.redaction import Redaction
-from holdfast.store import audit_reads
-from holdfast.store.sqlite import SqliteStore
+from holdfast.gateway.sessions import leaving
+from holdfast.store.sqlite.reads import audit
+from holdfast.store.sqlite.store import SqliteStore
 
 ANN = "simulated:default:ann"
 ALL = AuditFilter(after=0)
@@ -304,7 +312,7 @@ async def test_who_follows_the_chain_while_old_rows_go_finds_no_gap(world: World
     for number in range(5):
         await world.store.record_act(act(number))
     await world.store.prune_audit(before=2.5, at=9.0)
-    begun = partial(audit_reads.checked, behind=Link(seq=1, hash=b"of a row that is gone"), limit=9)
+    begun = partial(audit.checked, behind=Link(seq=1, hash=b"of a row that is gone"), limit=9)
     assert (await world.store._read(begun)).broken == ()
 
 

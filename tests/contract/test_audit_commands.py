@@ -10,10 +10,10 @@ from tests.contract import test_audit, test_audit_people
 from tests.contract.conftest import World
 from tests.contract.test_audit import ANN, rows
 
-from holdfast.core.commands import COMMANDS
-from holdfast.core.session import CommandEffect
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.store.writes.command_audit import CHANGES
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.people.commands import COMMANDS
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.store.sqlite.writes.command_audit import CHANGES
 
 # What is typed, in this order, and leaves a row.
 TYPED = (

@@ -5,10 +5,10 @@ from tests.contract.test_audit import rows
 from tests.contract.test_i_resending import again, only
 from tests.contract.test_pairing import door, given_code
 
-from holdfast.core.approval import OPERATOR
-from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
-from holdfast.core.outbox import DeliveryState
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.people.approval import OPERATOR
+from holdfast.testing.simulated.events import Faults
 
 __all__ = ["door"]
 

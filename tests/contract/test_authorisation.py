@@ -12,18 +12,25 @@ import pytest
 from tests.contract.conftest import Clock, World
 
 from holdfast.agent.memory.notes import Notes
-from holdfast.core.approval import OPERATOR, REQUESTER, Approval
-from holdfast.core.commands import BY_NAME, COMMANDS, spoken
+from holdfast.core.config.settings import ChatSettings, PlatformSettings, SendSettings, Settings
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import ApprovalId, CallId, DeliveryId, PrincipalId, SessionId, TurnId
-from holdfast.core.inbox import Inbound
-from holdfast.core.outbox import Address
-from holdfast.core.settings import ChatSettings, PlatformSettings, SendSettings, Settings
-from holdfast.core.source import ChatType, Source
-from holdfast.gateway.authorise import Action, Authority, Elsewhere, Owned, Role, principal_of
-from holdfast.gateway.question import choices
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.people.approval import OPERATOR, REQUESTER, Approval
+from holdfast.core.people.commands import BY_NAME, COMMANDS, spoken
+from holdfast.gateway.approvals.prompt import choices
+from holdfast.gateway.inbound.authorise import (
+    Action,
+    Authority,
+    Elsewhere,
+    Owned,
+    Role,
+    principal_of,
+)
 from holdfast.gateway.redaction import Redaction
-from holdfast.workshop import Workshop
+from holdfast.service.toolsets import Workshop
 
 # Whoever adds a command says here who may give it.
 COMMANDS_FOR = {

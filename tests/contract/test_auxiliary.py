@@ -10,19 +10,19 @@ from tests.contract.conftest import Until, World
 from tests.contract.voices import helper_of, small_world, with_auxiliary
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.ids import SessionId
-from holdfast.core.message import Image, NoteMessage, UserMessage
-from holdfast.core.model import Fault, ModelFailed, ModelRequest
-from holdfast.core.secret import Secret
-from holdfast.core.settings import (
+from holdfast.core.config.settings import (
     AuxiliarySettings,
     ModelSettings,
     Provider,
     Settings,
     Sight,
 )
-from holdfast.models.scripted import ScriptedModel
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.message import Image, NoteMessage, UserMessage
+from holdfast.core.secret import Secret
+from holdfast.core.turns.auxiliary import Errand, ErrandFailed
+from holdfast.core.turns.model import Fault, ModelFailed, ModelRequest
+from holdfast.testing.scripted_model import ScriptedModel
 
 PICTURE = Image(media_type="image/png", data="aGk=")
 REQUEST = ModelRequest(system="s", messages=(UserMessage(text="x"),))

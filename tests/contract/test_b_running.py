@@ -7,8 +7,8 @@ from typing import Any
 
 import holdfast
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import BusyMode
-from holdfast.gateway.turn import Turn
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.gateway.turns.turn import Turn
 
 World = Any
 PACKAGE = Path(holdfast.__file__).parent

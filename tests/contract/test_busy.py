@@ -10,12 +10,12 @@ import pytest
 from tests.contract.conftest import HeldClock
 from tests.contract.conftest import World as RealWorld
 
-from holdfast.core.inbox import BusyMode, Inbound, InboxState
-from holdfast.core.message import UserMessage
-from holdfast.core.settings import GatewaySettings
-from holdfast.core.source import ChatType, Source
-from holdfast.core.tool import Replay
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.turns.tool import Replay
+from holdfast.testing.simulated.service import ChatService
 
 World = Any
 SETTLE = 600  # seconds that nobody waits for: what comes behind a message ends it

@@ -11,17 +11,17 @@ from tests.contract.conftest import World as RealWorld
 from tests.contract.test_accounts import Two
 from tests.contract.test_j_jobs import Shell, Wary
 
+from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
 from holdfast.core.errors import StoreError, Throttled
 from holdfast.core.ids import PrincipalId
-from holdfast.core.inbox import BusyMode, Inbound
-from holdfast.core.outbox import Address
-from holdfast.core.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
-from holdfast.core.signs import SEEN
-from holdfast.core.source import ChatType, Source, build_session_key
-from holdfast.core.tool import Replay
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Ledger, React, ReactAttempt, Verdict
+from holdfast.core.messages.inbox import BusyMode, Inbound
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.ports.signs import SEEN
+from holdfast.core.turns.tool import Replay
+from holdfast.testing.simulated.events import Faults, Ledger, React, ReactAttempt, Verdict
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 World = Any
 

@@ -17,11 +17,11 @@ from tests.contract.stops import (
     with_windows,
 )
 
-from holdfast.core.message import Outcome, ToolMessage, UserMessage
-from holdfast.core.stopping import StopKind
-from holdfast.core.tool import Replay
-from holdfast.core.turn import LaneState
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.turns.stop import StopKind
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import LaneState
+from holdfast.testing.simulated.service import ChatService
 
 LONG = 60.0  # seconds: a window that no test waits for
 

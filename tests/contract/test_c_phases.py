@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from tests.contract.conftest import Call, NoRunners, World
 from tests.contract.stops import begun, leave, only, order_to, windows, with_windows
 
-from holdfast.core.capabilities import Capabilities
-from holdfast.core.stopping import StopKind
-from holdfast.core.tool import Replay
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.turns.stop import StopKind
+from holdfast.core.turns.tool import Replay
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.running import Running
-from holdfast.gateway.shutdown import Phase, run_phases
-from holdfast.gateway.stop import DRAIN, Stop
+from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.gateway.lifecycle.stop import DRAIN, Stop
+from holdfast.gateway.lifespan import Running
 
 NAMES = [
     "close intake",

@@ -5,31 +5,31 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import load
-from holdfast.control.facts import Facts
-from holdfast.control.listener import HttpListener
-from holdfast.control.login import Login
-from holdfast.control.metrics import Metrics
-from holdfast.control.status_thread import StatusThread
-from holdfast.control.viewers import Viewers
 from holdfast.core.secret import Secret
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.gateway.lives import Lives
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.gateway.lifecycle.process_history import Lives
+from holdfast.gateway.live.counters import Tally
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.shutdown import Phase, run_phases
-from holdfast.gateway.tally import Tally
-from holdfast.process.footing import Begun, Footing
-from holdfast.process.heritage import Heritage
-from holdfast.process.stop import Stop
-from holdfast.service.clock import SystemClock
+from holdfast.server.auth.login import Login
+from holdfast.server.auth.viewers import Viewers
+from holdfast.server.listener import HttpListener
+from holdfast.server.metrics import Metrics
+from holdfast.server.status.gateway_status import Facts
+from holdfast.server.status.status_thread import StatusThread
+from holdfast.service.footing import Begun, Footing
 from holdfast.service.ground import Ground
-from holdfast.service.ids import Ids
+from holdfast.service.heritage import Heritage
 from holdfast.service.intent import IntentFile
-from holdfast.service.lock import HomeLock
-from holdfast.service.notify import Notifier
-from holdfast.service.paths import Paths
-from holdfast.service.recent_log import RecentLog
 from holdfast.service.signals import Signals
+from holdfast.service.stop import Stop
+from holdfast.service.supervisors.notify import Notifier
 from holdfast.service.watchdog import Watchdog
+from holdfast.system.clock import SystemClock
+from holdfast.system.ids import Ids
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
+from holdfast.system.recent_log import RecentLog
 
 World = Any
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import IllegalMove
-from holdfast.core.turn import MOVES, LaneState, move
-from holdfast.gateway.shutdown import Phase, run_phases
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.turns.turn import MOVES, LaneState, move
+from holdfast.gateway.lifecycle.phases import Phase, run_phases
+from holdfast.testing.simulated.events import Faults
 
 World = Any
 

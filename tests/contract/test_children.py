@@ -10,21 +10,27 @@ import msgspec
 import pytest
 from tests.contract.conftest import Call, Lever, Until, World
 
-from holdfast.agent.delegation import Delegate
-from holdfast.core.child import ChildKind
+from holdfast.agent.delegate_tool import Delegate
+from holdfast.core.config.settings import DelegateSettings
 from holdfast.core.errors import Refused
 from holdfast.core.ids import DeliveryId, SessionId
-from holdfast.core.inbox import InboxState
-from holdfast.core.judgement import Judgement, Level
-from holdfast.core.message import AssistantMessage, NoteMessage, Outcome, ToolMessage, UserMessage
-from holdfast.core.model import ModelFailed, ModelRequest
-from holdfast.core.outbox import Address, Outbound
-from holdfast.core.settings import DelegateSettings
-from holdfast.core.tool import Arguments, Replay
-from holdfast.core.turn import LaneState, TurnState
-from holdfast.gateway import leaving
-from holdfast.gateway.inner_door import InnerDoor
-from holdfast.models.scripted import USAGE, Line, ScriptedModel
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import (
+    AssistantMessage,
+    NoteMessage,
+    Outcome,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.messages.outbox import Address, Outbound
+from holdfast.core.people.judgement import Judgement, Level
+from holdfast.core.turns.model import ModelFailed, ModelRequest
+from holdfast.core.turns.subagent import ChildKind
+from holdfast.core.turns.tool import Arguments, Replay
+from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.gateway.accounts.inner_door import InnerDoor
+from holdfast.gateway.sessions import leaving
+from holdfast.testing.scripted_model import USAGE, Line, ScriptedModel
 
 
 class Cast(ScriptedModel):

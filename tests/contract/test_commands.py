@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.commands import BY_NAME, COMMANDS, CommandSpec, Permission, Topic, menu
+from holdfast.core.config.settings import PlatformSettings, Settings
 from holdfast.core.ids import PrincipalId
-from holdfast.core.inbox import BusyMode, Inbound, InboxState
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.tool import Replay
-from holdfast.core.turn import TurnState
-from holdfast.gateway.authorise import Authority
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxState
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.people.commands import BY_NAME, COMMANDS, CommandSpec, Permission, Topic, menu
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import TurnState
 from holdfast.gateway.commands.command import Asked, parse, said_to_agent
-from holdfast.gateway.commands.desk import CommandDesk
+from holdfast.gateway.commands.dispatcher import CommandDesk
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.inbound.authorise import Authority
 
 World = Any
 

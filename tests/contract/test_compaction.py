@@ -11,22 +11,22 @@ from tests.contract.conftest import Call, Until, World
 from tests.contract.test_memory_hooks import Recorder
 from tests.contract.voices import helper_of, small_world, with_auxiliary
 
-from holdfast.core.auxiliary import Errand
-from holdfast.core.inbox import InboxState
-from holdfast.core.memory import Hook
-from holdfast.core.message import (
+from holdfast.core.config.settings import AuxiliarySettings
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import (
     CompactionMessage,
     Message,
     NoteMessage,
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import Fault, ModelFailed, ModelRequest, ToolSchema
-from holdfast.core.projection import LEFT_OUT, problems
+from holdfast.core.people.memory import Hook
 from holdfast.core.secret import Secret
-from holdfast.core.settings import AuxiliarySettings
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
-from holdfast.core.turn import StepKind
+from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.turns.model import Fault, ModelFailed, ModelRequest, ToolSchema
+from holdfast.core.turns.projection import LEFT_OUT, problems
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.turn import StepKind
 
 LONG = 1_800  # characters: 450 tokens of a window of 4,000
 

@@ -6,15 +6,15 @@ import apsw
 import msgspec
 import pytest
 
-from holdfast.core.approval import OPERATOR
-from holdfast.core.audit import GATEWAY, AuditFilter
-from holdfast.core.kept_configuration import (
+from holdfast.core.config.kept_configuration import (
     ConfigurationSource,
     NewConfiguration,
     without_secrets,
 )
-from holdfast.store.schema import migrate, migrations
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.people.approval import OPERATOR
+from holdfast.core.people.audit import GATEWAY, AuditFilter
+from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.store import SqliteStore
 
 
 def one(text: str, *, at: float = 1.0, signature: str = "a") -> NewConfiguration:

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from tests.contract.conftest import Call, HeldClock, Until, World
 
-from holdfast.agent.delegation import Delegate
+from holdfast.agent.delegate_tool import Delegate
+from holdfast.core.config.settings import DelegateSettings, GatewaySettings, PlatformSettings
 from holdfast.core.errors import NotConnected, RestartRefused
 from holdfast.core.ids import InboxId
-from holdfast.core.inbox import InboxState
-from holdfast.core.judgement import Judgement, Level
-from holdfast.core.outbox import (
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.outbox import (
     Address,
     DeliveryKind,
     DeliveryRow,
@@ -24,17 +24,17 @@ from holdfast.core.outbox import (
     Outbound,
     Receipt,
 )
-from holdfast.core.settings import DelegateSettings, GatewaySettings, PlatformSettings
-from holdfast.core.source import ChatType
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.tool import Arguments, Replay
-from holdfast.core.turn import LaneState
-from holdfast.gateway.departure import Departure
-from holdfast.gateway.restarting import Restarting
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Sent
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.source import ChatType
+from holdfast.core.people.judgement import Judgement, Level
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.tool import Arguments, Replay
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.lifecycle.departure import Departure
+from holdfast.gateway.lifecycle.restarting import Restarting
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import Faults, Sent
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 GROUP = ChatType.GROUP
 

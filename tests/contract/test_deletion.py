@@ -7,8 +7,8 @@ import apsw
 from tests.contract.conftest import Call, World
 
 from holdfast.core.ids import SessionId
-from holdfast.core.search import SearchQuery
-from holdfast.gateway import leaving
+from holdfast.core.sessions.search import SearchQuery
+from holdfast.gateway.sessions import leaving
 
 WORD = "quahogwhelk"
 OTHER = "periwinkle"

@@ -9,22 +9,22 @@ import msgspec
 import pytest
 
 from holdfast.agent.agent import Agent
-from holdfast.core.capabilities import Capabilities
+from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import BusyMode, InboxState
-from holdfast.core.message import Outcome, ToolMessage, UserMessage
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.session import ProcessRow
-from holdfast.core.settings import CrashRecovery, GatewaySettings
-from holdfast.gateway.cache import AgentCache
-from holdfast.gateway.commands.answer import AGAIN
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.sessions.session import ProcessRow
+from holdfast.gateway.agents.cache import AgentCache
+from holdfast.gateway.commands.reply import AGAIN
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.leaving import stop
-from holdfast.gateway.running import Running
-from holdfast.models.scripted import ScriptedModel
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.gateway.lifespan import Running
+from holdfast.gateway.sessions.leaving import stop
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import ScriptedModel
+from holdfast.testing.simulated.events import Faults
 from holdfast.tools.registry import Registry
 
 World = Any

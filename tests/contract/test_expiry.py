@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from tests.contract.conftest import Clock, HeldClock, Until, World
 
-from holdfast.core.audit import Act, AuditFilter, AuditKind
+from holdfast.core.config.settings import RetentionSettings, SessionSettings, Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.reset import ResetMode, ResetRule
-from holdfast.core.session import ProcessRow
-from holdfast.core.settings import RetentionSettings, SessionSettings, Settings
+from holdfast.core.people.audit import Act, AuditFilter, AuditKind
+from holdfast.core.sessions.reset import ResetMode, ResetRule
+from holdfast.core.sessions.session import ProcessRow
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.contract.conftest import Call, HeldClock, Lever, World
 
-from holdfast.core.session import SessionRow
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.tool import Arguments, Replay, ToolContext, ToolOutput
-from holdfast.gateway.insisting import Insisting
-from holdfast.gateway.lane import Lane
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.tool import Arguments, Replay, ToolContext, ToolOutput
+from holdfast.gateway.sessions.insisting import Insisting
+from holdfast.gateway.turns.lane import Lane
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
 

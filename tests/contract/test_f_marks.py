@@ -19,20 +19,20 @@ from tests.contract.stops import (
 )
 from tests.looking import looking_into
 
-from holdfast.core.message import (
+from holdfast.core.config.settings import CrashRecovery
+from holdfast.core.messages.message import (
     AssistantMessage,
     Message,
     NoteMessage,
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.session import SessionRow
-from holdfast.core.settings import CrashRecovery
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.stopping import LeftAs, StopKind
-from holdfast.core.tool import Arguments, Replay, ToolContext, ToolOutput
-from holdfast.core.turn import LaneState
-from holdfast.gateway.cut_notes import TAIL_NOTE, cut_note
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.stop import LeftAs, StopKind
+from holdfast.core.turns.tool import Arguments, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.turns.cut_notes import TAIL_NOTE, cut_note
 
 KEY = build_session_key(Source(platform="simulated", chat_id="home", user_id="ann"))
 NOW = {"now": True}

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from tests.contract.conftest import HeldClock, Until, World
 
+from holdfast.core.config.settings import SessionSettings
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import Pointed
-from holdfast.core.reset import ResetMode, ResetReason
-from holdfast.core.session import SessionRow
-from holdfast.core.settings import SessionSettings
-from holdfast.core.source import Source, build_session_key
-from holdfast.gateway.sessions import SessionStore
+from holdfast.core.messages.inbox import Pointed
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.sessions.reset import ResetMode, ResetReason
+from holdfast.core.sessions.session import SessionRow
+from holdfast.gateway.sessions.resolver import SessionStore
 
 SOURCE = Source(platform="simulated", chat_id="home", user_id="ann")
 KEY = build_session_key(SOURCE)

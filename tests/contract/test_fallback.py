@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from tests.contract.conftest import Until, World
 
-from holdfast.core.inbox import InboxState
-from holdfast.core.message import AssistantMessage
-from holdfast.core.outbox import DeliveryKind
-from holdfast.core.settings import ApiMode, FallbackModel, ModelSettings, Provider
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import AssistantMessage
+from holdfast.core.messages.outbox import DeliveryKind
 from holdfast.models.pool import ModelPool
 from holdfast.models.voices import Voices
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from tests.contract.stops import begun
 from tests.looking import looking_into
 
 from holdfast.core.errors import StoreError
-from holdfast.core.inbox import Accepted, BusyMode, InboxState
-from holdfast.core.message import UserMessage
-from holdfast.core.source import ChatType
-from holdfast.core.stopping import StopOrder
-from holdfast.core.tool import Replay
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import Accepted, BusyMode, InboxState
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import ChatType
+from holdfast.core.turns.stop import StopOrder
+from holdfast.core.turns.tool import Replay
+from holdfast.store.sqlite.store import SqliteStore
 
 APART = {"mergeable": False}
 

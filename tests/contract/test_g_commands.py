@@ -10,10 +10,10 @@ import pytest
 from tests.contract.conftest import Until, World
 from tests.looking import looking_into
 
-from holdfast.core.commands import COMMANDS
-from holdfast.core.session import CommandEffect
-from holdfast.core.settings import PlatformSettings
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.people.commands import COMMANDS
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.store.sqlite.store import SqliteStore
 
 # What is said first, the command, and how its answer begins.
 CHANGES = (

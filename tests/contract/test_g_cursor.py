@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tests.looking import looking_into
 
-from holdfast.core.crash import CrashPoint
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.source import Source, build_session_key
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.store.sqlite.store import SqliteStore
 
 MESSAGES = 50
 

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from tests.contract.stops import begun
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import IntakeClosed, NotAllowed
-from holdfast.core.inbox import Accepted, BusyMode, Inbound, InboxState
-from holdfast.core.message import AssistantMessage, UserMessage
-from holdfast.core.model import Fault, ModelFailed
-from holdfast.core.settings import GatewaySettings
-from holdfast.core.source import Source
-from holdfast.core.tool import Replay
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound, InboxState
+from holdfast.core.messages.message import AssistantMessage, UserMessage
+from holdfast.core.messages.source import Source
+from holdfast.core.turns.model import Fault, ModelFailed
+from holdfast.core.turns.tool import Replay
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import Faults
 
 World = Any
 

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 from tests.contract.conftest import World
 
+from holdfast.core.config.settings import Answers, ChatSettings, PlatformSettings, Settings
 from holdfast.core.errors import NotMeant
-from holdfast.core.inbox import Inbound
-from holdfast.core.message import UserMessage
-from holdfast.core.quote import Quote, quote_lines
-from holdfast.core.settings import Answers, ChatSettings, PlatformSettings, Settings
-from holdfast.core.source import Author, ChatType, Source
-from holdfast.gateway.groups import IN_A_ROW, PAUSE, Groups, LoopFound, is_meant
-from holdfast.models.sound import user_text
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.quote import Quote, quote_lines
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.gateway.inbound.groups import IN_A_ROW, PAUSE, Groups, LoopFound, is_meant
+from holdfast.models.codecs.sound import user_text
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 OURS = Quote(text="as I said", ours=True)
 THEIRS = Quote(text="as I said", user_id="bob")

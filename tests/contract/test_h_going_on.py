@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from tests.contract.conftest import Call, Until, World
 from tests.contract.stops import begun, come_back, leave, notes, only, windows
 
-from holdfast.core.message import UserMessage
-from holdfast.core.stopping import LeftAs, StopKind
-from holdfast.core.tool import Replay
-from holdfast.core.turn import LaneState, TurnState
-from holdfast.gateway.cut_notes import cut_note
-from holdfast.platforms.simulated.wire import Sent
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.turns.stop import LeftAs, StopKind
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import Sent
 
 LONG = 60.0  # seconds: a window that no test waits for
 

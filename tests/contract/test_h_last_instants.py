@@ -12,11 +12,11 @@ from tests.contract.stops import begun, come_back, leave, notes, only, windows
 from tests.contract.test_j_approvals import DD, RM, Asking
 
 from holdfast.core.errors import StoreError
-from holdfast.core.inbox import InboxState
-from holdfast.core.stopping import LeftAs, StopKind
-from holdfast.core.turn import LaneState
-from holdfast.gateway.cut_notes import cut_note
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.turns.stop import LeftAs, StopKind
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.store.sqlite.store import SqliteStore
 
 
 def nothing() -> None:

@@ -26,14 +26,14 @@ from tests.contract.test_compaction import filled, long_text
 from tests.contract.test_j_approvals import RM, Asking
 from tests.contract.voices import helper_of, small_world
 
-from holdfast.agent.delegation import Delegate
-from holdfast.core.inbox import InboxState
-from holdfast.core.message import Outcome, ToolMessage, UserMessage
-from holdfast.core.model import Fault, ModelFailed
-from holdfast.core.settings import AuxiliarySettings, DelegateSettings
-from holdfast.core.stopping import LeftAs, StopKind
-from holdfast.core.tool import Replay
-from holdfast.core.turn import LaneState
+from holdfast.agent.delegate_tool import Delegate
+from holdfast.core.config.settings import AuxiliarySettings, DelegateSettings
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.turns.model import Fault, ModelFailed
+from holdfast.core.turns.stop import LeftAs, StopKind
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import LaneState
 
 LONG = 60.0  # seconds: a window that no test waits for
 

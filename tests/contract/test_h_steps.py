@@ -13,11 +13,11 @@ from tests.contract.conftest import Call, Lever, Until, World
 from tests.contract.stops import begun
 from tests.looking import looking_into
 
-from holdfast.core.crash import CrashPoint
-from holdfast.core.inbox import InboxState
-from holdfast.core.message import Message, Outcome, ToolMessage
-from holdfast.core.tool import Replay
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import Message, Outcome, ToolMessage
+from holdfast.core.turns.tool import Replay
+from holdfast.store.sqlite.store import SqliteStore
 
 # How often the model was asked, the tool run and something sent, while one kind of write waits.
 SO_FAR = {

@@ -8,20 +8,15 @@ from weakref import WeakSet
 import msgspec
 import pytest
 
-from holdfast.core.inbox import BusyMode, InboxState
-from holdfast.core.message import (
-    NoteMessage,
-    Outcome,
-    ToolMessage,
-    UserMessage,
-)
-from holdfast.core.projection import problems, project
+from holdfast.core.config.settings import AgentSettings
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.message import NoteMessage, Outcome, ToolMessage, UserMessage
 from holdfast.core.secret import Secret
-from holdfast.core.settings import AgentSettings
-from holdfast.core.tool import Replay
-from holdfast.core.turn import StepKind
-from holdfast.gateway.turn import Turn
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.turns.projection import problems, project
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import StepKind
+from holdfast.gateway.turns.turn import Turn
+from holdfast.testing.simulated.events import Faults
 
 World = Any
 

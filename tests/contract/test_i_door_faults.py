@@ -10,10 +10,10 @@ from tests.contract.test_i_streams import ended
 
 from holdfast.core.errors import LineLost, Refused
 from holdfast.core.ids import InboxId
-from holdfast.core.outbox import Address, DeliveryState, Outbound, Receipt
+from holdfast.core.messages.outbox import Address, DeliveryState, Outbound, Receipt
 from holdfast.core.secret import Secret
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 KEY = "12345:a-key-of-a-pretend-bot"
 

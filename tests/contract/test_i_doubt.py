@@ -10,11 +10,11 @@ from tests.faults.homes import backed_up, put_back
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import DeliveryState
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Verdict
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.simulated.events import Faults, Verdict
+from holdfast.testing.simulated.service import ChatService
 
 
 async def among(world: World, **about: Any) -> None:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.core.outbox import DeliveryState
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.testing.simulated.events import Faults
 
 World = Any
 

@@ -11,14 +11,14 @@ from tests.contract.conftest import World
 from tests.contract.test_i_streams import among_editors, ended, shown
 from tests.contract.test_store_port import Chat
 
-from holdfast.core.capabilities import Backlog
-from holdfast.core.outbox import DeliveryKind, DeliveryState, Part
-from holdfast.core.settings import PlatformSettings, Settings
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.config.settings import PlatformSettings, Settings
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryState, Part
+from holdfast.core.ports.capabilities import Backlog
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.simulated.events import Faults
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 DAY = 86400.0
 

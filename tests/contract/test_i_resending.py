@@ -7,9 +7,9 @@ from tests.contract.conftest import World
 from tests.contract.test_i_doubt import among
 from tests.contract.test_i_streams import ended
 
-from holdfast.core.outbox import DeliveryRow, DeliveryState
-from holdfast.gateway.resending import NotResent, resend
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.messages.outbox import DeliveryRow, DeliveryState
+from holdfast.gateway.outbound.resend import NotResent, resend
+from holdfast.testing.simulated.events import Faults
 
 
 async def only(world: World, state: DeliveryState) -> DeliveryRow:

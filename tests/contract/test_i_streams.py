@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 from tests.contract.test_j_approvals import ByWords, Shell
 
-from holdfast.core.inbox import BusyMode
-from holdfast.core.model import Fault, ModelFailed
-from holdfast.core.outbox import DeliveryState, Outbound, Receipt
+from holdfast.core.config.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.outbox import DeliveryState, Outbound, Receipt
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ChatSettings, GatewaySettings, PlatformSettings, Settings
-from holdfast.core.tool import Replay
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Verdict
+from holdfast.core.turns.model import Fault, ModelFailed
+from holdfast.core.turns.tool import Replay
+from holdfast.testing.scripted_model import Dictation
+from holdfast.testing.simulated.events import Faults, Verdict
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 World = Any
 

@@ -9,11 +9,11 @@ import pytest
 from tests.contract.conftest import Until, World
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
 from holdfast.core.secret import Secret
-from holdfast.core.turn import EndTurn
-from holdfast.platforms.simulated.wire import ALWAYS, Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.turns.turn import EndTurn
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import ALWAYS, Faults
 
 HOME = Address(platform="simulated", account="default", chat_id="home")
 

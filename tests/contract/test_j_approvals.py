@@ -9,22 +9,22 @@ import msgspec
 import pytest
 from tests.contract.conftest import HeldClock, Lever, World
 
-from holdfast.core.approval import Approval, ApprovalState, Decision, Scope
+from holdfast.core.config.settings import ApprovalMode, ApprovalSettings, PlatformSettings
 from holdfast.core.errors import StoreError
-from holdfast.core.inbox import BusyMode, InboxState
-from holdfast.core.judgement import HARMLESS, Judgement, Level
-from holdfast.core.message import Message, NoteMessage, Outcome, ToolMessage
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.projection import problems
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.message import Message, NoteMessage, Outcome, ToolMessage
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.source import ChatType
+from holdfast.core.people.approval import Approval, ApprovalState, Decision, Scope
+from holdfast.core.people.judgement import HARMLESS, Judgement, Level
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ApprovalMode, ApprovalSettings, PlatformSettings
-from holdfast.core.source import ChatType
-from holdfast.core.tool import Arguments, Replay
-from holdfast.core.turn import LaneState
-from holdfast.gateway.approvals import Answer
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.turns.projection import problems
+from holdfast.core.turns.tool import Arguments, Replay
+from holdfast.core.turns.turn import LaneState
+from holdfast.gateway.approvals.service import Answer
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import Faults
+from holdfast.testing.simulated.service import ChatService
 
 RM = '{"command": "rm -rf build"}'
 DD = '{"command": "dd if=/dev/zero of=disk"}'

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 from tests.contract.conftest import Call, HeldClock, Until, World
 
-from holdfast.core.events import MessageEnded
+from holdfast.core.config.settings import JobSettings, PlatformSettings
 from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.inbox import InboxState
-from holdfast.core.job import Cause, JobId, JobRun, JobSpec, NewJob, Run, RunState, WantedJob
-from holdfast.core.judgement import Judgement, Level
-from holdfast.core.message import NoteMessage, ToolMessage, UserMessage
-from holdfast.core.model import Fault, ModelFailed, ToolSchema
-from holdfast.core.schedule import Schedule as When
-from holdfast.core.settings import JobSettings, PlatformSettings
-from holdfast.core.source import Source
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
-from holdfast.gateway.scheduling import TurnJobs
+from holdfast.core.jobs.job import Cause, JobId, JobRun, JobSpec, NewJob, Run, RunState, WantedJob
+from holdfast.core.jobs.schedule import Schedule as When
+from holdfast.core.messages.events import MessageEnded
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import NoteMessage, ToolMessage, UserMessage
+from holdfast.core.messages.source import Source
+from holdfast.core.people.judgement import Judgement, Level
+from holdfast.core.turns.model import Fault, ModelFailed, ToolSchema
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.gateway.jobs.scheduling import TurnJobs
 from holdfast.tools.schedule import Schedule
 
 MONDAY = 1_800_000_000.0 - 1_800_000_000.0 % 86400 + 3 * 86400  # midnight, in UTC

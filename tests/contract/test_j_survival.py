@@ -13,9 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.bench import Bench
-from holdfast.core.session import RunnerRow
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.ports.sandbox import Bench
+from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.identity import start_time
 from holdfast.runner.runners import Runners
 
@@ -24,7 +24,7 @@ GATEWAY = """
 import asyncio, sys, time
 from pathlib import Path
 import msgspec
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
 
 class Clock:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import StoreFailing
-from holdfast.core.inbox import BusyMode, InboxState
-from holdfast.core.message import Outcome, ToolMessage
-from holdfast.models.scripted import USAGE
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.messages.message import Outcome, ToolMessage
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import USAGE
 
 World = Any
 

@@ -11,9 +11,9 @@ from tests.contract.conftest import Call, Until, World
 from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.core.ids import SessionId, SessionKey
-from holdfast.core.tool import Replay
-from holdfast.gateway import leaving
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.turns.tool import Replay
+from holdfast.gateway.sessions import leaving
+from holdfast.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.backup import Copied
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError
-from holdfast.core.inbox import Inbound, InboxState
-from holdfast.core.message import UserMessage
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.turn import BeginTurn
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import Inbound, InboxState
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.ops.backup import Copied
+from holdfast.core.turns.turn import BeginTurn
+from holdfast.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture

@@ -10,17 +10,17 @@ import pytest
 from tests.contract.conftest import Until
 from tests.contract.test_j_approvals import RM, Asking
 
-from holdfast.core.approval import ApprovalState
+from holdfast.core.config.settings import CrashRecovery, GatewaySettings
 from holdfast.core.errors import HoldfastError, StoreError
-from holdfast.core.inbox import BusyMode, InboxState
-from holdfast.core.model import FellBack
-from holdfast.core.settings import CrashRecovery, GatewaySettings
-from holdfast.core.tool import Replay
-from holdfast.core.turn import LaneState
-from holdfast.models.scripted import ScriptedModel
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import BusyMode, InboxState
+from holdfast.core.people.approval import ApprovalState
+from holdfast.core.turns.model import FellBack
+from holdfast.core.turns.tool import Replay
+from holdfast.core.turns.turn import LaneState
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.scripted_model import ScriptedModel
+from holdfast.testing.simulated.events import Faults
+from holdfast.testing.simulated.in_process import SimulatedPlatform
 
 
 class Held:

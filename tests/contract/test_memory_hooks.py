@@ -13,13 +13,13 @@ from tests.contract.conftest import World as TheWorld
 from holdfast.agent.memory.guarded import Guarded, Limits
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.memory import Hook, OwnerId, Subject
-from holdfast.core.message import Message, NoteMessage, ToolCall, UserMessage
-from holdfast.core.model import Fault, ModelFailed
+from holdfast.core.messages.message import Message, NoteMessage, ToolCall, UserMessage
+from holdfast.core.people.memory import Hook, OwnerId, Subject
 from holdfast.core.secret import Secret
-from holdfast.core.tool import Replay
-from holdfast.gateway import leaving
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.turns.model import Fault, ModelFailed
+from holdfast.core.turns.tool import Replay
+from holdfast.gateway.sessions import leaving
+from holdfast.store.sqlite.store import SqliteStore
 
 World = Any
 Call = Callable[..., ToolCall]

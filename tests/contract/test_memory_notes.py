@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from tests.contract.conftest import World as TheWorld
 
-from holdfast.agent.delegation import Delegate
+from holdfast.agent.delegate_tool import Delegate
+from holdfast.core.config.settings import MemorySettings
 from holdfast.core.ids import PrincipalId, SessionKey
-from holdfast.core.memory import About, OwnerId, fenced, one_line, owner_of
-from holdfast.core.message import Outcome, ToolCall, ToolMessage
+from holdfast.core.messages.message import Outcome, ToolCall, ToolMessage
+from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.people.memory import About, OwnerId, fenced, one_line, owner_of
 from holdfast.core.secret import Secret
-from holdfast.core.settings import MemorySettings
-from holdfast.core.source import ChatType, Source, build_session_key
 
 Call = Callable[..., ToolCall]
 World = Any

@@ -11,10 +11,10 @@ from tests.contract.conftest import World
 
 from holdfast.agent.memory.providers import GROUP, load_providers
 from holdfast.core.errors import HoldfastError
-from holdfast.core.memory import Hook
+from holdfast.core.people.memory import Hook
 
 MODULE = """
-from holdfast.core.memory import Hook
+from holdfast.core.people.memory import Hook
 
 class Diary:
     name = "diary"

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 from tests.contract.conftest import Until, World
 
-from holdfast.control.v1.refusals import Refused
-from holdfast.control.v1.voice import current_source, hand_in, source_of
+from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import NotAllowed
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import Accepted, Inbound, InboxState
-from holdfast.core.message import UserMessage
-from holdfast.core.settings import SessionSettings
-from holdfast.core.source import Author, ChatType, Source
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxState
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.server.api.errors import Refused
+from holdfast.server.api.v1.voice import current_source, hand_in, source_of
 
 MARK = "operator of this gateway"
 

@@ -12,11 +12,13 @@ import pytest
 from tests.contract.conftest import HeldClock, World
 from tests.looking import looking_into
 
-from holdfast.core.approval import OPERATOR
+from holdfast.core.config.settings import ChatSettings, PlatformSettings, Settings
 from holdfast.core.errors import NotAllowed
-from holdfast.core.inbox import Inbound, InboxState
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.pairing import (
+from holdfast.core.messages.inbox import Inbound, InboxState
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.people.approval import OPERATOR
+from holdfast.core.people.pairing import (
     ALPHABET,
     ASKED_AGAIN_AFTER,
     CODE_LASTS,
@@ -24,11 +26,9 @@ from holdfast.core.pairing import (
     MOST_PENDING,
     MOST_WRONG,
 )
-from holdfast.core.settings import ChatSettings, PlatformSettings, Settings
-from holdfast.core.source import Author, ChatType, Source
-from holdfast.gateway.pairing import LET_IN, PairingRefused
-from holdfast.gateway.pairing_codes import fits, hashed, new_code, read, shown
-from holdfast.platforms.simulated.wire import Faults, Sent
+from holdfast.gateway.inbound.pairing import LET_IN, PairingRefused
+from holdfast.gateway.inbound.pairing_codes import fits, hashed, new_code, read, shown
+from holdfast.testing.simulated.events import Faults, Sent
 
 _CODE = re.compile(r"\b([A-Z2-9]{4}-[A-Z2-9]{4})\b")
 WRONG = "AAAA-AAAA"

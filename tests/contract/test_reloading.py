@@ -13,20 +13,20 @@ from tests.contract.conftest import Clock, Until, World
 
 from holdfast.agent.memory.notes import Notes
 from holdfast.config import ConfigError, load
-from holdfast.control.problems import problems
-from holdfast.core.audit import GATEWAY, AuditFilter
-from holdfast.core.configuration import ConfigurationFacts, Reloaded
-from holdfast.core.facts import Document, Level, Snapshot
-from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
-from holdfast.core.outbox import Address
+from holdfast.core.config.configuration import ConfigurationFacts, Reloaded
+from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
+from holdfast.core.config.settings import SandboxMode
+from holdfast.core.messages.outbox import Address
+from holdfast.core.ops.facts import Document, Level, Snapshot
+from holdfast.core.people.audit import GATEWAY, AuditFilter
 from holdfast.core.secret import Secret
-from holdfast.core.settings import SandboxMode
 from holdfast.models.pool import ModelPool
-from holdfast.process.file_following import FileFollowing
-from holdfast.process.outfitting import Outfitting, chosen
-from holdfast.process.reloading import Reloader
-from holdfast.service.claims import AccountClaims
-from holdfast.workshop import Workshop
+from holdfast.server.status.problems import problems
+from holdfast.service.agent_config import Outfitting, chosen
+from holdfast.service.file_following import FileFollowing
+from holdfast.service.reloading import Reloader
+from holdfast.service.toolsets import Workshop
+from holdfast.system.credential_locks import AccountClaims
 
 NOWHERE = "http://127.0.0.1:9"  # nobody answers there
 BEGUN = '[model]\nprovider = "demo"\n'

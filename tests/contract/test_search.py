@@ -8,10 +8,10 @@ import pytest
 from tests.contract.conftest import Call, Until, World
 
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.search import SearchQuery
-from holdfast.core.tool import ToolContext
-from holdfast.service.clock import SystemClock
+from holdfast.core.sessions.search import SearchQuery
+from holdfast.core.turns.tool import ToolContext
 from holdfast.store.search import file
+from holdfast.system.clock import SystemClock
 from holdfast.tools.session_search import SessionSearch
 
 

@@ -13,10 +13,10 @@ from tests.contract.conftest import Until, World
 from tests.contract.test_j_approvals import Asking
 from tests.contract.test_k_one_session import Watched
 
-from holdfast.core.capabilities import Capabilities
+from holdfast.core.config.settings import PlatformSettings, SendSettings
 from holdfast.core.ids import CallId, DeliveryId, SessionId, SessionKey, TurnId
-from holdfast.core.message import NoteMessage, Outcome, ToolCall, ToolMessage
-from holdfast.core.outbox import (
+from holdfast.core.messages.message import NoteMessage, Outcome, ToolCall, ToolMessage
+from holdfast.core.messages.outbox import (
     Address,
     DeliveryKind,
     DeliveryState,
@@ -25,12 +25,12 @@ from holdfast.core.outbox import (
     OwedFile,
     Receipt,
 )
-from holdfast.core.ports import Intake
-from holdfast.core.saying import Said, Speaker, note_of
-from holdfast.core.settings import PlatformSettings, SendSettings
-from holdfast.core.tool import Replay
-from holdfast.gateway.messenger import Message, Undeliverable
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.saying import Said, Speaker, note_of
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.protocols import Intake
+from holdfast.core.turns.tool import Replay
+from holdfast.gateway.notify.proactive import Message, Undeliverable
+from holdfast.store.sqlite.store import SqliteStore
 from holdfast.tools.send_file import SendFile
 from holdfast.tools.send_message import SendMessage
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from tests.contract.conftest import HeldClock, NoRunners, Until, World
 
+from holdfast.core.config.settings import SessionSettings
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.core.message import NoteMessage
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.reset import ResetMode, ResetReason, ResetRule
-from holdfast.core.session import ProcessRow, SessionRow
-from holdfast.core.settings import SessionSettings
-from holdfast.core.source import ChatType, Source
+from holdfast.core.messages.message import NoteMessage
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.sessions.reset import ResetMode, ResetReason, ResetRule
+from holdfast.core.sessions.session import ProcessRow, SessionRow
 
 HOUR = 3600.0
 IDLE = SessionSettings(reset=ResetMode.IDLE, idle_minutes=60)

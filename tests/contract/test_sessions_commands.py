@@ -10,12 +10,12 @@ from tests.contract.stops import begun
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId, SessionKey
-from holdfast.core.message import CompactionMessage, ToolCall
-from holdfast.core.model import Fault, ModelFailed
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.projection import problems
-from holdfast.core.session import CommandEffect
-from holdfast.core.source import ChatType, Source, build_session_key
+from holdfast.core.messages.message import CompactionMessage, ToolCall
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.turns.model import Fault, ModelFailed
+from holdfast.core.turns.projection import problems
 
 GROUP: dict[str, Any] = {"chat": "team", "chat_type": ChatType.GROUP}
 THREAD: dict[str, Any] = {"chat": "team", "chat_type": ChatType.THREAD, "thread": "7"}

@@ -8,20 +8,20 @@ import pytest
 from tests.contract.conftest import Call, Until
 from tests.contract.conftest import World as RealWorld
 
-from holdfast.control.facts import RUNNING, Facts
-from holdfast.core.capabilities import Backlog, Capabilities
-from holdfast.core.facts import PlatformFacts, Snapshot, TurnFacts
-from holdfast.core.inbox import BusyMode, Inbound
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Clock, Intake
-from holdfast.core.source import ChatType, Source
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.core.tool import Replay
-from holdfast.gateway.departure import Departure
-from holdfast.gateway.restarting import Restarting
-from holdfast.gateway.sessions import route_of
-from holdfast.gateway.standing import LISTED
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.messages.inbox import BusyMode, Inbound
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.ops.facts import PlatformFacts, Snapshot, TurnFacts
+from holdfast.core.ports.capabilities import Backlog, Capabilities
+from holdfast.core.ports.protocols import Clock, Intake
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.core.turns.tool import Replay
+from holdfast.gateway.lifecycle.departure import Departure
+from holdfast.gateway.lifecycle.restarting import Restarting
+from holdfast.gateway.live.snapshot import LISTED
+from holdfast.gateway.sessions.resolver import route_of
+from holdfast.server.status.gateway_status import RUNNING, Facts
+from holdfast.testing.simulated.events import Faults
 
 World = RealWorld
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import StoreError
-from holdfast.core.inbox import Accepted, BusyMode, Cursor, Inbound, InboxEnd, InboxState
-from holdfast.core.message import (
+from holdfast.core.messages.inbox import Accepted, BusyMode, Cursor, Inbound, InboxEnd, InboxState
+from holdfast.core.messages.message import (
     AssistantMessage,
     Image,
     NoteMessage,
@@ -19,12 +19,12 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
-from holdfast.core.ports import Store
-from holdfast.core.session import CommandEffect, ProcessRow, RunnerRow
-from holdfast.core.source import ChatType, Source
-from holdfast.core.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.outbox import Address, DeliveryKind, DeliveryState, NewDelivery
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.ports.protocols import Store
+from holdfast.core.sessions.session import CommandEffect, ProcessRow, RunnerRow
+from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
+from holdfast.store.sqlite.store import SqliteStore
 
 ROUTE = "sim:default:dm:c:"
 ADDRESS = Address(platform="sim", account="default", chat_id="c")

@@ -11,26 +11,26 @@ import pytest
 from tests.contract.conftest import Call, Until, World
 from tests.contract.test_accounts import Late, Two
 
-from holdfast.control.problems import problems
-from holdfast.core.account import AccountState
-from holdfast.core.auxiliary import Errand
-from holdfast.core.effect import Effect, effect_of
-from holdfast.core.facts import Document, Problem, Snapshot
+from holdfast.core.config.effect import Effect, effect_of
+from holdfast.core.config.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import BusyMode
-from holdfast.core.outbox import Address
-from holdfast.core.prices import Price
-from holdfast.core.reset import ResetMode
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.facts import Document, Problem, Snapshot
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ApprovalMode, LogLevel, PlatformSettings, Settings
-from holdfast.core.source import ChatType, Source
-from holdfast.core.tool import Replay
-from holdfast.gateway.authorise import Action, principal_of
+from holdfast.core.sessions.reset import ResetMode
+from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.turns.pricing import Price
+from holdfast.core.turns.tool import Replay
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.turn import Turn
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.service.logs import follow_level
-from holdfast.store.sqlite import SqliteStore
+from holdfast.gateway.inbound.authorise import Action, principal_of
+from holdfast.gateway.turns.turn import Turn
+from holdfast.server.status.problems import problems
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.logs import follow_level
+from holdfast.testing.simulated.in_process import SimulatedPlatform
 
 
 def changed(world: World, **sections: Any) -> Settings:

@@ -7,14 +7,14 @@ from tests.contract.conftest import HeldClock, World
 from tests.contract.stops import begun, come_back, leave, open_turn, windows
 from tests.contract.test_h_parking import LONG, parking
 
-from holdfast.control.v1.turn_views import Parting, Span, SpanKind
-from holdfast.control.v1.waterfall import waterfall
 from holdfast.core.ids import TurnId
-from holdfast.core.message import Outcome, TakenUp
-from holdfast.core.stopping import StopKind
-from holdfast.core.tool import Replay
-from holdfast.gateway.lives import Lives
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.message import Outcome, TakenUp
+from holdfast.core.turns.stop import StopKind
+from holdfast.core.turns.tool import Replay
+from holdfast.gateway.lifecycle.process_history import Lives
+from holdfast.server.api.v1.turn_views import Parting, Span, SpanKind
+from holdfast.server.api.v1.waterfall import waterfall
+from holdfast.store.sqlite.store import SqliteStore
 
 
 async def shown(world: World, turn_id: TurnId) -> list[Span]:

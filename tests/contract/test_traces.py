@@ -12,11 +12,11 @@ from tests.contract.conftest import World
 from tests.contract.test_j_approvals import RM, Asking
 
 import holdfast
-from holdfast.control.otel.sender import Sender
-from holdfast.core.settings import OtelSettings
-from holdfast.core.tool import Replay
-from holdfast.core.tracing import Span, is_sampled, root_of
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.config.settings import OtelSettings
+from holdfast.core.ops.tracing import Span, is_sampled, root_of
+from holdfast.core.turns.tool import Replay
+from holdfast.server.sender import Sender
+from holdfast.testing.simulated.events import Faults
 
 
 class Collected:
@@ -200,6 +200,6 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
     source = Path(holdfast.__file__).parent
     texts = {path.relative_to(source).as_posix(): path.read_text() for path in source.rglob("*.py")}
     knows = [name for name, text in texts.items() if re.search(r"(from|import) opentelem", text)]
-    asks = [name for name, text in texts.items() if "from holdfast.control.otel" in text]
-    assert (knows, asks) == (["control/otel/sender.py"], ["main.py"])
-    assert not re.search(r"^(from|import) holdfast.control.otel", texts["main.py"], re.M)
+    asks = [name for name, text in texts.items() if "from holdfast.server.otel" in text]
+    assert (knows, asks) == (["server/sender.py"], ["main.py"])
+    assert not re.search(r"^(from|import) holdfast.server.otel", texts["main.py"], re.M)

@@ -6,17 +6,17 @@ from pathlib import Path
 import msgspec
 from tests.contract.conftest import World
 
-from holdfast.core.model import Completed, ModelEvent, ModelRequest
-from holdfast.core.ports import ModelClient
-from holdfast.core.settings import (
+from holdfast.core.config.settings import (
     AuxiliarySettings,
     CompactionSettings,
     ModelSettings,
     Settings,
 )
-from holdfast.core.tokens import estimate, of_text
-from holdfast.core.turn import Usage
-from holdfast.models.scripted import ScriptedModel
+from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest
+from holdfast.core.turns.tokens import estimate, of_text
+from holdfast.core.turns.turn import Usage
+from holdfast.testing.scripted_model import ScriptedModel
 
 HELPER = "helper"
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Config, ConfigError, load
-from holdfast.config.editing import changed_keys
+from holdfast.config.editor import changed_keys
 from holdfast.config.whole_file import NotWritten
-from holdfast.control.configuration_views import ConfigChange, KeyKind, RollbackAsked
-from holdfast.control.configuring import Configuring, NoSuchNumber, StaleRead
-from holdfast.core.configuration import ConfigurationFacts, Reloaded
-from holdfast.core.effect import Effect
+from holdfast.core.config.configuration import ConfigurationFacts, Reloaded
+from holdfast.core.config.effect import Effect
+from holdfast.core.config.kept_configuration import ConfigurationSource, NewConfiguration
 from holdfast.core.errors import HoldfastError, StoreFailing
-from holdfast.core.kept_configuration import ConfigurationSource, NewConfiguration
-from holdfast.store.sqlite import SqliteStore
+from holdfast.server.api.views.configuration_views import ConfigChange, KeyKind, RollbackAsked
+from holdfast.server.config_editor import Configuring, NoSuchNumber, StaleRead
+from holdfast.store.sqlite.store import SqliteStore
 
 FILE = """\
 [gateway]

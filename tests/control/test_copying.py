@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from holdfast.control.client import ControlClient, ControlRefused
-from holdfast.control.copying import Copying
-from holdfast.core.audit import Act
-from holdfast.core.backup import Copied
 from holdfast.core.errors import StoreError
-from holdfast.service.clock import SystemClock
-from holdfast.service.paths import Paths, private_dir
+from holdfast.core.ops.backup import Copied
+from holdfast.core.people.audit import Act
+from holdfast.server.local.client import ControlClient, ControlRefused
+from holdfast.server.local.copying import Copying
+from holdfast.system.clock import SystemClock
+from holdfast.system.paths import Paths, private_dir
 
 Tell = Callable[[Copied], None]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.platforms.served import Served
 
 import holdfast
-from holdfast.control.v1.mount import PREFIX
-from holdfast.control.v1.table import ENDPOINTS
+from holdfast.server.api.mount import PREFIX
+from holdfast.server.api.table import ENDPOINTS
 
 SOURCE = Path(holdfast.__file__).parent
 _ROUTE = re.compile(
@@ -20,7 +20,7 @@ _ROUTE = re.compile(
     r"\s*(?:\"(?:\*|[A-Z]+)\",\s*)?f?\"?([^\",\n()]+)"
 )
 # What pretends to be somebody else's server, for tests and demos: nothing of the gateway's.
-VENDORS = ("platforms/simulated/server.py", "models/misbehaving/", "models/local/")
+VENDORS = ("testing/simulated/server.py", "models/misbehaving/", "models/local/")
 
 
 class Who(StrEnum):
@@ -33,7 +33,7 @@ class Who(StrEnum):
 
 # By the file that declares them. Whoever adds one says here who may use it, and why they may.
 ROUTES: dict[str, dict[str, Who]] = {
-    "control/control_socket.py": dict.fromkeys(
+    "server/local/control_socket.py": dict.fromkeys(
         (
             "get /status",
             "get /sessions",
@@ -45,15 +45,17 @@ ROUTES: dict[str, dict[str, Who]] = {
         ),
         Who.SOCKET,
     ),
-    "control/copying.py": dict.fromkeys(("post /backup/copy", "post /backup/shelf"), Who.SOCKET),
-    "control/pairing.py": dict.fromkeys(
+    "server/local/copying.py": dict.fromkeys(
+        ("post /backup/copy", "post /backup/shelf"), Who.SOCKET
+    ),
+    "server/local/pairing.py": dict.fromkeys(
         ("get /pairing", "post /pairing/approve", "post /pairing/deny", "post /pairing/revoke"),
         Who.SOCKET,
     ),
-    "control/account_desk.py": dict.fromkeys(
+    "server/local/account_desk.py": dict.fromkeys(
         ("get /platforms", "post /platforms/{name}/{account}/{do:pause|resume|check}"), Who.SOCKET
     ),
-    "control/config_desk.py": dict.fromkeys(
+    "server/local/config_desk.py": dict.fromkeys(
         (
             "get /config",
             "post /config/set",
@@ -64,18 +66,18 @@ ROUTES: dict[str, dict[str, Who]] = {
         ),
         Who.SOCKET,
     ),
-    "control/viewer_desk.py": dict.fromkeys(
+    "server/local/viewer_desk.py": dict.fromkeys(
         ("get /tokens", "post /tokens", "post /tokens/revoke"), Who.SOCKET
     ),
-    "control/hooks.py": dict.fromkeys(  # each door that is found there asks for a credential
+    "server/webhooks.py": dict.fromkeys(  # each door that is found there asks for a credential
         ("route each.method", "route {PREFIX}{{rest:.*}}"), Who.DOOR
     ),
-    "control/listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
-    "control/login_pages.py": dict.fromkeys(
+    "server/listener.py": {"get /healthz": Who.ANYBODY, "get /metrics": Who.VIEWER},
+    "server/auth/login_pages.py": dict.fromkeys(
         ("get /login", "post /login", "post /logout"), Who.ANYBODY
     ),
-    "control/page/site.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Who.ANYBODY),
-    "control/v1/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},  # each: test_roles.py
+    "server/page/static_files.py": dict.fromkeys(("get /", "get /page/{name:.+}"), Who.ANYBODY),
+    "server/api/mount.py": {"route {PREFIX}/{{rest:.*}}": Who.VIEWER},  # each: test_roles.py
     "platforms/api/platform.py": dict.fromkeys(
         (
             "post /v1/chat/completions",
@@ -109,7 +111,7 @@ def owned() -> list[tuple[str, str]]:
     """Every address of the listener that asks for a token, with names filled in."""
     listed = [(endpoint.method, PREFIX + endpoint.path) for endpoint in ENDPOINTS]
     listed += [("GET", f"{PREFIX}/nowhere"), ("GET", "/v1/nowhere")]
-    for name in ("control/listener.py", "platforms/api/platform.py"):
+    for name in ("server/listener.py", "platforms/api/platform.py"):
         for route, who in ROUTES[name].items():
             verb, where = route.split()
             if who in (Who.OWNER, Who.VIEWER) and verb != "route":

@@ -10,18 +10,18 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from holdfast.control.listener import HttpListener
-from holdfast.control.login import Login
-from holdfast.control.login_pages import LoginPages
-from holdfast.control.metrics import Metrics
-from holdfast.control.patience import BURST, EVERY
-from holdfast.control.viewers import Viewers
-from holdfast.control.visitor import OWNER
-from holdfast.core.facts import Document, Snapshot
+from holdfast.core.config.settings import GatewaySettings, Settings
+from holdfast.core.ops.facts import Document, Snapshot
 from holdfast.core.secret import Secret
-from holdfast.core.settings import GatewaySettings, Settings
-from holdfast.gateway.tally import Tally
-from holdfast.store.sqlite import SqliteStore
+from holdfast.gateway.live.counters import Tally
+from holdfast.server.auth.login import Login
+from holdfast.server.auth.login_pages import LoginPages
+from holdfast.server.auth.rate_limit import BURST, EVERY
+from holdfast.server.auth.viewers import Viewers
+from holdfast.server.auth.visitor import OWNER
+from holdfast.server.listener import HttpListener
+from holdfast.server.metrics import Metrics
+from holdfast.store.sqlite.store import SqliteStore
 
 NAME = "bot.example.org"
 CLIENT = "203.0.113.5"

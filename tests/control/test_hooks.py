@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from holdfast.control.hooks import Hooks
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.server.webhooks import Hooks
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 
 class Posted(SimulatedPlatform):

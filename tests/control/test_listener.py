@@ -11,8 +11,8 @@ import pytest
 from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
-from holdfast.core.settings import GatewaySettings
-from holdfast.service import exits
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.system import exits
 
 ROUTES = [
     ("GET", "/metrics"),

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import pytest
 from aiohttp import web
 
-from holdfast.control.listener import HttpListener
-from holdfast.control.login import Login
-from holdfast.control.metrics import Metrics
-from holdfast.control.viewers import Viewers
-from holdfast.core.facts import Document, Snapshot
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.core.ops.facts import Document, Snapshot
 from holdfast.core.secret import Secret
-from holdfast.core.settings import GatewaySettings
-from holdfast.gateway.tally import Tally
-from holdfast.service.clock import SystemClock
-from holdfast.store.sqlite import SqliteStore
+from holdfast.gateway.live.counters import Tally
+from holdfast.server.auth.login import Login
+from holdfast.server.auth.viewers import Viewers
+from holdfast.server.listener import HttpListener
+from holdfast.server.metrics import Metrics
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.clock import SystemClock
 
 
 def listener(name: str, home: Path, *, inherited: Sequence[socket] = ()) -> HttpListener:

@@ -8,15 +8,15 @@ import pytest
 from tests.exposition import Exposition, Samples
 from tests.platforms.served import Served
 
-from holdfast.control.exposition import family, histogram, samples, single
-from holdfast.control.metrics import Metrics
-from holdfast.core.facts import Document, Snapshot
-from holdfast.core.histogram import BOUNDS, Histogram
-from holdfast.core.inbox import OPEN, InboxState
-from holdfast.core.prices import Price
-from holdfast.core.totals import Totals
-from holdfast.core.turn import TurnState, Usage
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import OPEN, InboxState
+from holdfast.core.ops.facts import Document, Snapshot
+from holdfast.core.ops.histogram import BOUNDS, Histogram
+from holdfast.core.ops.totals import Totals
+from holdfast.core.turns.pricing import Price
+from holdfast.core.turns.turn import TurnState, Usage
+from holdfast.server.exposition import family, histogram, samples, single
+from holdfast.server.metrics import Metrics
+from holdfast.store.sqlite.store import SqliteStore
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

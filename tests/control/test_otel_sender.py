@@ -9,11 +9,11 @@ from threading import Thread
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from holdfast.control.otel.sender import Sender, otlp
+from holdfast.core.config.settings import OtelSettings
 from holdfast.core.ids import InboxId
+from holdfast.core.ops.tracing import Span, SpanKind, root_of
 from holdfast.core.secret import Secret
-from holdfast.core.settings import OtelSettings
-from holdfast.core.tracing import Span, SpanKind, root_of
+from holdfast.server.sender import Sender, otlp
 
 SPAN = Span(
     place=root_of(InboxId(7), key="a gateway"),

@@ -16,12 +16,12 @@ from tests.platforms.served import Served
 
 from holdfast.cli.link import command as link
 from holdfast.cli.token import command as tokens
-from holdfast.control.client import ControlClient, ControlRefused
-from holdfast.control.v1.table import ENDPOINTS
-from holdfast.control.viewers import Viewer, ViewerRefused, Viewers
-from holdfast.control.visitor import VisitorRole
 from holdfast.core.errors import HoldfastError
-from holdfast.service.clock import SystemClock
+from holdfast.server.api.table import ENDPOINTS
+from holdfast.server.auth.viewers import Viewer, ViewerRefused, Viewers
+from holdfast.server.auth.visitor import VisitorRole
+from holdfast.server.local.client import ControlClient, ControlRefused
+from holdfast.system.clock import SystemClock
 
 
 @pytest.fixture

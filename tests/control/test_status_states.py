@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.faults.lone import Lone
 
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.service import exits
+from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.system import exits
 
 Document = dict[str, Any]
 

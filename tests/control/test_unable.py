@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.cli.jobs_shown import print_jobs
 from holdfast.cli.root import exit_code
-from holdfast.control.client import GatewayDown
-from holdfast.service import exits
-from holdfast.service.lock import HomeLock
+from holdfast.server.local.client import GatewayDown
+from holdfast.system import exits
+from holdfast.system.lock import HomeLock
 
 
 class Refusing(BaseHTTPRequestHandler):

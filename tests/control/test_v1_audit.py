@@ -19,13 +19,13 @@ from tests.platforms.served import Served
 
 from holdfast.cli.audit import command
 from holdfast.cli.auditing import following
-from holdfast.cli.gateway import api_of
-from holdfast.cli.offline import ask_store
-from holdfast.control.client import ControlClient
-from holdfast.control.v1.table import ENDPOINTS
-from holdfast.core.approval import OPERATOR
-from holdfast.core.audit import Act, AuditKind
-from holdfast.core.ports import Store
+from holdfast.cli.common.gateway import api_of
+from holdfast.cli.common.offline import ask_store
+from holdfast.core.people.approval import OPERATOR
+from holdfast.core.people.audit import Act, AuditKind
+from holdfast.core.ports.protocols import Store
+from holdfast.server.api.table import ENDPOINTS
+from holdfast.server.local.client import ControlClient
 
 _ACCOUNT = "/platforms/{name}/{account}"
 

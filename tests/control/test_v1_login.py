@@ -12,13 +12,13 @@ from tests.control.v1 import PREFIX
 from tests.platforms.conftest import Serve
 from tests.platforms.served import Served
 
-from holdfast.control.client import ControlClient
-from holdfast.control.login import Login
-from holdfast.control.v1.endpoint import Endpoint
-from holdfast.control.v1.table import ENDPOINTS
-from holdfast.control.viewers import Viewers
-from holdfast.control.visitor import OWNER
 from holdfast.core.secret import Secret
+from holdfast.server.api.endpoint import Endpoint
+from holdfast.server.api.table import ENDPOINTS
+from holdfast.server.auth.login import Login
+from holdfast.server.auth.viewers import Viewers
+from holdfast.server.auth.visitor import OWNER
+from holdfast.server.local.client import ControlClient
 
 
 def new_link(served: Served) -> str:

@@ -18,12 +18,12 @@ from schemathesis.specs.openapi.checks import (
 from tests.control.v1 import V1
 from tests.platforms.served import Served
 
-from holdfast.control.client import ControlClient
-from holdfast.control.v1.departing_views import Departing
-from holdfast.control.v1.endpoint import Media
-from holdfast.control.v1.mount import PREFIX
-from holdfast.control.v1.openapi import document
-from holdfast.control.v1.table import ENDPOINTS
+from holdfast.server.api.endpoint import Media
+from holdfast.server.api.mount import PREFIX
+from holdfast.server.api.openapi import document
+from holdfast.server.api.table import ENDPOINTS
+from holdfast.server.api.views.departing_views import Departing
+from holdfast.server.local.client import ControlClient
 
 DOCS = Path(__file__).parents[2] / "docs" / "http.md"
 CHECKS = [

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.control.v1.turn_views import Parting, Span, SpanKind
-from holdfast.control.v1.waterfall import waterfall
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.inbox import Inbound, InboxEnd, InboxState
-from holdfast.core.message import (
+from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
+from holdfast.core.messages.message import (
     AssistantMessage,
     NoteMessage,
     Outcome,
@@ -19,12 +17,14 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.prices import Price
-from holdfast.core.source import Source
-from holdfast.core.stopping import AskedBy, Left, LeftAs, StopKind, StopOrder, StopRow
-from holdfast.core.timeline import TurnChoice
-from holdfast.core.turn import BeginTurn, EndTurn, TurnState, Usage
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.source import Source
+from holdfast.core.turns.pricing import Price
+from holdfast.core.turns.stop import AskedBy, Left, LeftAs, StopKind, StopOrder, StopRow
+from holdfast.core.turns.timeline import TurnChoice
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.server.api.v1.turn_views import Parting, Span, SpanKind
+from holdfast.server.api.v1.waterfall import waterfall
+from holdfast.store.sqlite.store import SqliteStore
 
 SESSION, TURN, ROUTE = SessionId("s"), TurnId("t"), SessionKey("sim:default:dm:c:")
 USED = Usage(input_tokens=1_000_000, output_tokens=1_000_000)

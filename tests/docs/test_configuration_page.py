@@ -12,10 +12,10 @@ from tests.docs.conftest import REPO, Pages
 from holdfast.config import ConfigError, load
 from holdfast.config.doors import find_door
 from holdfast.config.rules import KEY_VARIABLES
-from holdfast.config.shape import plain
-from holdfast.core.door import BUILT_IN
-from holdfast.core.effect import Effect, effect_of
-from holdfast.core.settings import TOOLSETS, PlatformSettings, Settings
+from holdfast.config.schema import plain
+from holdfast.core.config.effect import Effect, effect_of
+from holdfast.core.config.settings import TOOLSETS, PlatformSettings, Settings
+from holdfast.core.ports.door import BUILT_IN
 
 
 def keys(node: inspect.Type, path: str = "") -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.docs.conftest import Pages
 
 from holdfast.config import load
-from holdfast.platforms.discord.door import DiscordSettings
+from holdfast.platforms.discord.plugin import DiscordSettings
 
 
 def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from tests.faults.test_pairs import all_pairs
 from tests.faults.test_schedules import CHAINS, LIVES, RUNS, SOAKED, SOAKED_LIVES, VENDORS
 from tests.mutants.mutants import ROOT
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 
 PICTURE = "docs/pictures/crash-points.svg"
 

@@ -6,7 +6,7 @@ from tests.docs.conftest import Pages
 from tests.platforms.stage import written
 
 from holdfast.config import load
-from holdfast.platforms.email.door import EmailSettings
+from holdfast.platforms.email.plugin import EmailSettings
 
 
 def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:

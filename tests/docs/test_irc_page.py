@@ -6,7 +6,7 @@ from tests.docs.conftest import Pages
 from tests.platforms.stage import written
 
 from holdfast.config import load
-from holdfast.platforms.irc.door import IrcSettings
+from holdfast.platforms.irc.plugin import IrcSettings
 
 
 def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from tests.docs.conftest import Pages
 
 from holdfast.cli.root import cli
-from holdfast.core.commands import BY_NAME
-from holdfast.core.job import HOME, NOWHERE, ORIGIN, Missed, Overlap, RunsIn
-from holdfast.core.job_words import parse_job
-from holdfast.core.schedule_words import parse_schedule, split_zone
+from holdfast.core.jobs.job import HOME, NOWHERE, ORIGIN, Missed, Overlap, RunsIn
+from holdfast.core.jobs.job_words import parse_job
+from holdfast.core.jobs.schedule_words import parse_schedule, split_zone
+from holdfast.core.people.commands import BY_NAME
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC).timestamp()
 

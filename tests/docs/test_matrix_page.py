@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.docs.conftest import Pages
 
 from holdfast.config import load
-from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.plugin import MatrixSettings
 
 
 def test_every_file_on_the_page_loads(page: Pages, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from tests.contract.conftest import Until, World, until
 from tests.docs.conftest import Pages
 
 from holdfast.agent.memory.guarded import Limits
-from holdfast.core.commands import BY_NAME
-from holdfast.core.memory import Hook, ProviderContext
-from holdfast.core.message import NoteMessage
+from holdfast.core.messages.message import NoteMessage
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.people.memory import Hook, ProviderContext
 
 __all__ = ["until"]
 

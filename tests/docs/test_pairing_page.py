@@ -12,14 +12,14 @@ from tests.docs.conftest import Pages
 
 from holdfast.cli.root import cli
 from holdfast.config import load
-from holdfast.core.commands import BY_NAME
-from holdfast.core.pairing import MOST_PENDING, MOST_WRONG
-from holdfast.core.quote import Quote, quote_lines
-from holdfast.core.source import Author
-from holdfast.gateway.authorise import Role
-from holdfast.gateway.groups import IN_A_ROW, PAUSE
-from holdfast.gateway.strangers import CODE
-from holdfast.platforms.simulated.wire import Say
+from holdfast.core.messages.quote import Quote, quote_lines
+from holdfast.core.messages.source import Author
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.people.pairing import MOST_PENDING, MOST_WRONG
+from holdfast.gateway.inbound.authorise import Role
+from holdfast.gateway.inbound.groups import IN_A_ROW, PAUSE
+from holdfast.gateway.inbound.strangers import CODE
+from holdfast.testing.simulated.events import Say
 
 
 @pytest.mark.parametrize("name", ["pairing", "groups"])

@@ -4,7 +4,7 @@ import pytest
 from tests.docs.conftest import REPO, Pages
 
 from holdfast.config.doors import find_door
-from holdfast.core.door import BUILT_IN
+from holdfast.core.ports.door import BUILT_IN
 
 OUTSIDE = [name for name in BUILT_IN if (door := find_door(name)) is not None and door.open]
 

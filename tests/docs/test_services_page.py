@@ -8,8 +8,9 @@ import pytest
 from tests.docs.conftest import REPO, Page, Pages
 
 from holdfast.cli.root import cli
-from holdfast.service import exits, systemd_unit
-from holdfast.service.unit import Scope, Unit
+from holdfast.service.supervisors import systemd_unit
+from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.system import exits
 
 PAGE = Page((REPO / "docs/services.md").read_text())
 _OURS = re.compile(r".*\bholdfast (?=gateway|link)")

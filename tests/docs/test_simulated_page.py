@@ -7,14 +7,14 @@ import sys
 
 from tests.docs.conftest import REPO, Pages
 
-from holdfast.platforms.simulated.server import serving
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Say
+from holdfast.testing.simulated.events import Faults, Say
+from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.service import ChatService
 
 
 def test_the_page_has_every_option_and_no_other(page: Pages) -> None:
     told = {name for name in page("docs/simulated.md").named() if name.startswith("--")}
-    program = [sys.executable, "-m", "holdfast.platforms.simulated", "--help"]
+    program = [sys.executable, "-m", "holdfast.testing.simulated", "--help"]
     helped = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     words = helped.replace("[", " ").replace(",", " ").replace("]", " ").split()
     assert told == {word for word in words if word.startswith("--")} - {"--help"}
@@ -30,7 +30,7 @@ def test_the_page_has_every_fault_and_no_other(page: Pages) -> None:
 def test_a_port_that_is_taken_is_told_in_a_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        program = [sys.executable, "-m", "holdfast.platforms.simulated", "--port", port]
+        program = [sys.executable, "-m", "holdfast.testing.simulated", "--port", port]
         refused = subprocess.run(program, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"127.0.0.1:{port} cannot be listened on: ")

@@ -4,7 +4,7 @@ import re
 
 from tests.docs.conftest import REPO, Page, Pages
 
-from holdfast.core.facts import (
+from holdfast.core.ops.facts import (
     AgentFacts,
     BackupFacts,
     Document,
@@ -38,7 +38,7 @@ def test_what_is_inside_a_field_is_named_too(page: Pages) -> None:
 
 
 def test_every_code_of_a_problem_is_explained(page: Pages) -> None:
-    source = (REPO / "src/holdfast/control/problems.py").read_text()
+    source = (REPO / "src/holdfast/server/status/problems.py").read_text()
     codes = set(re.findall(r'code="(\w+)"', source))
     rows = section(page("docs/operating.md"), "What is wrong").named()
     assert set(rows) == codes and len(codes) > 5

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.docs.conftest import Pages
 
 from holdfast.config import load
-from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.platforms.telegram.webhook import path_of
 
 

@@ -2,11 +2,11 @@
 
 from tests.docs.conftest import Pages
 
-from holdfast.agent.delegation import Delegate
+from holdfast.agent.delegate_tool import Delegate
 from holdfast.agent.memory.tool import MemoryTool
-from holdfast.core.settings import TOOLSETS, RunnerSettings
+from holdfast.core.config.settings import TOOLSETS, RunnerSettings
 from holdfast.runner.sandbox import SPOOL, WORKSPACE
-from holdfast.service import exits
+from holdfast.system import exits
 from holdfast.tools.browser.tool import BrowserTool
 from holdfast.tools.registry import default_tools
 from holdfast.tools.schedule import Schedule

@@ -4,9 +4,9 @@ import tomllib
 
 from tests.docs.conftest import REPO, Pages
 
-from holdfast.core.capabilities import Capabilities
-from holdfast.core.door import DOORS
-from holdfast.platforms.conformance import Ground, Trouble
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.door import DOORS
+from holdfast.testing.conformance import Ground, Trouble
 
 PAGE = "docs/writing-a-platform.md"
 EXAMPLE = REPO / "examples" / "linechat"

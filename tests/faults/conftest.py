@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from tests.faults.world import World, vendor
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Worlds = Callable[..., AbstractAsyncContextManager[World]]
 

@@ -9,8 +9,8 @@ from tests.faults.test_crash_points import RECOVERING, STREAMING, WORKING
 from tests.faults.world import World
 from tests.hearing import BrokenLaw
 
-from holdfast.core.inbox import InboxState
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.messages.inbox import InboxState
+from holdfast.testing.simulated.events import Faults
 
 CHATS = ("home", "work", "garden")
 GIVEN_UP = "interrupted 3 times"

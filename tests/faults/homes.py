@@ -7,14 +7,14 @@ from pathlib import Path
 import apsw
 
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
-from holdfast.core.inbox import Inbound
-from holdfast.core.message import AssistantMessage, UserMessage
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.turn import BeginTurn, EndTurn, TurnState
-from holdfast.store.backup import packing, shelf
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.message import AssistantMessage, UserMessage
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState
+from holdfast.store.backup import directory, packing
 from holdfast.store.backup.copying import copy_closed
-from holdfast.store.backup.restoring import Restored, restore
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.backup.restore import Restored, restore
+from holdfast.store.sqlite.store import SqliteStore
 
 
 async def talk(path: Path, *, turns: int, sessions: int = 1, words: int = 5) -> None:
@@ -68,7 +68,7 @@ def made_home(place: Path, *, turns: int = 3) -> Path:
 
 def backed_up(home: Path, *, workspaces: bool = False, secrets: bool = False) -> Path:
     folder = home / "backups"
-    with shelf.staging(folder) as room:
+    with directory.staging(folder) as room:
         copy_closed(home / "state.db", room / "state.db", tell=lambda copied: None)
         wanted = packing.Wanted(
             version="0.1.0", at=time.time(), workspaces=workspaces, secrets=secrets

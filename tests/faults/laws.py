@@ -15,11 +15,11 @@ from tests.faults.world import SETTLES_WITHIN, World
 from tests.hearing import BrokenLaw
 from tests.looking import looking_into
 
-from holdfast.core.inbox import InboxState
-from holdfast.core.message import Message
-from holdfast.core.outbox import DeliveryKind, DeliveryState
-from holdfast.core.projection import problems, project
-from holdfast.platforms.simulated.wire import Ledger, Sent
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import Message
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
+from holdfast.core.turns.projection import problems, project
+from holdfast.testing.simulated.events import Ledger, Sent
 
 ANSWERED = frozenset({InboxState.ANSWERED, InboxState.MERGED})
 _ANSWER = re.compile(r"\[text ([^\]]*)\]")

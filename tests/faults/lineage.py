@@ -14,14 +14,14 @@ from tests.faults.nursery import Born, bear
 from tests.nursery import GATEWAY, run_holdfast
 
 import holdfast
-from holdfast.control.client import ControlClient
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
-from holdfast.service.clock import SystemClock
-from holdfast.service.lock import read_holder
+from holdfast.server.local.client import ControlClient
 from holdfast.service.offspring import call_off
-from holdfast.service.paths import Paths
-from holdfast.service.process import opened
+from holdfast.system.clock import SystemClock
+from holdfast.system.lock import read_holder
+from holdfast.system.paths import Paths
+from holdfast.system.process import opened
 
 READY_WITHIN = 40.0
 ENDS_WITHIN = 40.0

@@ -10,7 +10,7 @@ from tests.faults.dice import slow, some_faults
 from tests.faults.laws import Books, effect, plain
 from tests.faults.world import World
 
-from holdfast.core.inbox import InboxState
+from holdfast.core.messages.inbox import InboxState
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ from typing import Any
 from tests.nursery import GATEWAY, Born, bear, run_holdfast
 
 import holdfast
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
-from holdfast.service.clock import SystemClock
-from holdfast.service.lock import read_holder
+from holdfast.server.local.client import GatewayDown, read_status
 from holdfast.service.offspring import call_off
-from holdfast.service.paths import Paths
+from holdfast.system.clock import SystemClock
+from holdfast.system.lock import read_holder
+from holdfast.system.paths import Paths
 
 WITHIN = 40.0
 

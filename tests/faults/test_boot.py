@@ -14,20 +14,20 @@ from tests.faults import understudy
 from tests.faults.lineage import Lineage, lineage
 
 import holdfast
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.service.boot import wanted
-from holdfast.service.boot_socket import ask_boot
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
 from holdfast.service.intent import Intent, IntentFile, Recorded
-from holdfast.service.lock import Holder, read_holder
-from holdfast.service.paths import Paths
-from holdfast.service.process import gone, opened
+from holdfast.service.supervisors.boot import wanted
+from holdfast.service.supervisors.boot_socket import ask_boot
+from holdfast.system.lock import Holder, read_holder
+from holdfast.system.paths import Paths
+from holdfast.system.process import gone, opened
 
 pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a busy machine too
 
 BOOT = """
 import sys
 from pathlib import Path
-from holdfast.cli.booting import boot
+from holdfast.cli.gateway.booting import boot
 from holdfast.service.backoff import Backoff
 command = [sys.executable, *sys.argv[2:]]
 sys.exit(boot(Path(sys.argv[1]), command=command, backoff=Backoff(first=0.05, most=0.2)))

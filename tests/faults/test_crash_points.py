@@ -4,7 +4,7 @@ import pytest
 from tests.faults.conftest import Worlds
 from tests.faults.laws import check_laws, effect, plain
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 
 P = CrashPoint
 

@@ -9,8 +9,8 @@ import pytest
 import holdfast
 from holdfast.core.errors import RestartRefused
 from holdfast.service import successor
-from holdfast.store.schema import migrations
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.schema import migrations
+from holdfast.store.sqlite.store import SqliteStore
 
 SOURCE = str(Path(holdfast.__file__).parents[1])
 HANGS = (sys.executable, "-c", "import time; time.sleep(600)")

@@ -9,9 +9,9 @@ import pytest
 from tests.faults.lineage import Lineage, lineage
 
 from holdfast.core.ids import SessionId
-from holdfast.core.message import UserMessage
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.message import UserMessage
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.paths import Paths
 
 TRIES = 400
 

@@ -9,7 +9,7 @@ import pytest
 from tests.faults.laws import check_laws, effect
 from tests.faults.world import World
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 
 POINTS = (CrashPoint.REPLY_COMMITTED, CrashPoint.CALL_RETURNED, CrashPoint.END_COMMITTED)
 

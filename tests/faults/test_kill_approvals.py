@@ -6,9 +6,9 @@ from tests.faults.test_crash_points import ASKING
 from tests.faults.world import World
 from tests.looking import looking_into
 
-from holdfast.core.crash import CrashPoint
-from holdfast.core.message import ToolMessage
-from holdfast.store import rows
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.message import ToolMessage
+from holdfast.store.sqlite import rows
 
 DANGEROUS = (
     'do it [tool terminal {"command": "sudo -n true; echo ran >> effects.log"}] [then] '

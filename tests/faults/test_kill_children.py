@@ -9,9 +9,9 @@ import pytest
 from tests.faults.laws import Books, check_laws
 from tests.faults.world import SETTLES_WITHIN, World
 
-from holdfast.core.child import HOUSE
-from holdfast.core.crash import CrashPoint
-from holdfast.core.message import Outcome, ToolMessage
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.message import Outcome, ToolMessage
+from holdfast.core.turns.subagent import HOUSE
 
 P = CrashPoint
 

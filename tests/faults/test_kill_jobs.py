@@ -9,7 +9,7 @@ import pytest
 from tests.faults.laws import Books, check_laws
 from tests.faults.world import SETTLES_WITHIN, World
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 
 P = CrashPoint
 

@@ -4,10 +4,10 @@ import json
 
 from tests.faults.conftest import Worlds
 
-from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.notebook_views import NotebookList
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.secret import Secret
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.memory import NotebookList
 
 NOTE = json.dumps({"action": "add", "text": "keeps bees"})
 

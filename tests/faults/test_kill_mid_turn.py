@@ -8,9 +8,9 @@ from tests.faults.conftest import Worlds
 from tests.faults.laws import Books, check_laws, plain
 from tests.faults.world import World
 
-from holdfast.core.crash import CrashPoint
-from holdfast.core.message import NoteMessage, Outcome, ToolMessage
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.message import NoteMessage, Outcome, ToolMessage
+from holdfast.testing.simulated.events import Faults
 
 
 def results(books: Books) -> list[ToolMessage]:

@@ -7,15 +7,15 @@ import sys
 from tests.faults.laws import ANSWERED, Books, check_laws, effect, ended_visibly, plain
 from tests.faults.world import World
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import PrincipalId, SessionId, TurnId
-from holdfast.core.inbox import Inbound, InboxState
-from holdfast.core.message import UserMessage
-from holdfast.core.source import Source, build_session_key
-from holdfast.core.turn import BeginTurn
-from holdfast.gateway.cut_notes import cut_note
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import Inbound, InboxState
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.core.turns.turn import BeginTurn
+from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.testing.simulated.events import Faults
 
 WITH_FAILED = ANSWERED | {InboxState.FAILED}
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import pytest
 from tests.faults.lineage import Life, Lineage, lineage
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KILLS = 25  # of each kind: fifty in all
 SOAK_KILLS = 500

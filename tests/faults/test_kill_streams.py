@@ -4,8 +4,8 @@ import pytest
 from tests.faults.conftest import Worlds
 from tests.faults.laws import check_laws
 
-from holdfast.core.crash import CrashPoint
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.core.crash_points import CrashPoint
+from holdfast.testing.simulated.events import Faults
 
 P = CrashPoint
 EDITING = ("--edit", "--edit-interval", "0.02")

@@ -8,10 +8,10 @@ import pytest
 from tests.faults.laws import ANSWERED, Books, check_laws, plain
 from tests.faults.world import World
 
-from holdfast.core.crash import CrashPoint
-from holdfast.core.inbox import InboxState
-from holdfast.core.message import NoteMessage
-from holdfast.service import exits
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import NoteMessage
+from holdfast.system import exits
 
 WAITS = "echo began >> effects.log; until test -e go; do sleep 0.05; done; echo $RANDOM-out"
 COMMAND = f'run [tool terminal {{"command": "{WAITS}"}}] [then] [text ran]'

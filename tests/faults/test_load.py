@@ -9,7 +9,7 @@ from tests.faults.dice import check_failed, chosen_seed
 from tests.faults.laws import ANSWERED, check_laws
 from tests.faults.load import Load, Pace
 
-from holdfast.core.inbox import InboxState
+from holdfast.core.messages.inbox import InboxState
 
 SETTLES_WITHIN = 300.0
 

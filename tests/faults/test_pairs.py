@@ -11,7 +11,7 @@ import pytest
 from tests.faults.conftest import Worlds
 from tests.faults.laws import check_laws, effect
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 
 P = CrashPoint
 Pair = tuple[CrashPoint, CrashPoint]

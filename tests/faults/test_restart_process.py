@@ -11,10 +11,10 @@ from pathlib import Path
 from tests.faults.lone import Lone
 from tests.faults.test_stop_process import Lones, lone, lones, stops
 
-from holdfast.control.client import read_status
-from holdfast.core.stopping import AskedBy, StopKind
-from holdfast.service import exits
-from holdfast.service.lock import read_holder
+from holdfast.core.turns.stop import AskedBy, StopKind
+from holdfast.server.local.client import read_status
+from holdfast.system import exits
+from holdfast.system.lock import read_holder
 
 __all__ = ["lone", "lones"]  # fixtures
 

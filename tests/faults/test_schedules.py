@@ -13,7 +13,7 @@ from tests.faults.conftest import Worlds
 from tests.faults.dice import Schedule, check_failed, chosen_seed
 from tests.faults.laws import ANSWERED, check_laws
 
-from holdfast.core.inbox import InboxState
+from holdfast.core.messages.inbox import InboxState
 
 CHAINS = 4  # of each kind of vendor
 LIVES = 25  # of each chain: 300 schedules in all

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.gateway.cut_notes import cut_note
-from holdfast.models.misbehaving.script import Script
-from holdfast.models.misbehaving.strict import Conversation, StrictReader
+from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.testing.misbehaving_model.script import Script
+from holdfast.testing.misbehaving_model.strict import Conversation, StrictReader
 
 CUT = cut_note("crash").text
 ASKED = '[tool terminal {"command": "ls"}] [then] [text all done]'

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from tests.faults import understudy
 
-from holdfast.cli.calling_off import called_off
+from holdfast.cli.gateway.calling_off import called_off
 from holdfast.service import succession
-from holdfast.service.clock import SystemClock
 from holdfast.service.intent import IntentFile, Recorded
-from holdfast.service.paths import Paths
-from holdfast.service.process import gone
+from holdfast.system.clock import SystemClock
+from holdfast.system.paths import Paths
+from holdfast.system.process import gone
 
 
 class Scene:

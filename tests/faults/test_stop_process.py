@@ -10,12 +10,12 @@ from tests.faults.lone import Lone
 from tests.looking import looking_into
 
 from holdfast.config import load
-from holdfast.core.stopping import AskedBy, StopKind, StopRow
-from holdfast.main import run
-from holdfast.service import exits
+from holdfast.core.turns.stop import AskedBy, StopKind, StopRow
 from holdfast.service.ground import Ground
-from holdfast.service.lock import HomeLock, read_holder
-from holdfast.store.writes import stopping
+from holdfast.service.main import run
+from holdfast.store.sqlite.writes import stopping
+from holdfast.system import exits
+from holdfast.system.lock import HomeLock, read_holder
 
 C1 = (
     "record intent",

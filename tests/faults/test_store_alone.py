@@ -10,11 +10,11 @@ import pytest
 from tests.faults.watched import OPENED
 from tests.nursery import Born, bear, run_holdfast
 
-from holdfast.cli.gateway import api_of
-from holdfast.control.client import ControlRefused
+from holdfast.cli.common.gateway import api_of
 from holdfast.core.ids import SessionId
 from holdfast.runner.workspace import NoSuchFile, Workspace
-from holdfast.service.lock import read_holder
+from holdfast.server.local.client import ControlRefused
+from holdfast.system.lock import read_holder
 
 Ask = Callable[..., Any]
 

@@ -23,14 +23,14 @@ from tests.faults.homes import (
 )
 from tests.faults.tearing import PAGE
 
-from holdfast.core.approval import OPERATOR
-from holdfast.core.audit import Act, AuditFilter, AuditKind
-from holdfast.core.backup import BadBackup
 from holdfast.core.errors import HoldfastError
-from holdfast.store.backup import packing, shelf
-from holdfast.store.inspection import APPLICATION_ID
-from holdfast.store.schema import migrate, migrations
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.ops.backup import BadBackup
+from holdfast.core.people.approval import OPERATOR
+from holdfast.core.people.audit import Act, AuditFilter, AuditKind
+from holdfast.store.backup import directory, packing
+from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.store import SqliteStore
 
 USUAL = {"manifest.json", "state.db", "holdfast.toml", "SHA256SUMS"}
 UPLOAD = "workspaces/s_1/uploads/photo.png"
@@ -136,7 +136,7 @@ def test_one_that_changed_is_bad_and_is_not_restored(home: Path, spoil: str) -> 
     cut = {"cut": body[:middle], "cut the end": body[:-600], "novel": b"once upon a time"}
     backup.write_bytes(cut.get(spoil, body))
     content = (home / "state.db").read_bytes()
-    with shelf.staging(home / "backups") as room, pytest.raises(BadBackup):
+    with directory.staging(home / "backups") as room, pytest.raises(BadBackup):
         packing.verify(backup, room, tell=lambda done: None)
     with pytest.raises(BadBackup):
         put_back(home, backup)
@@ -351,9 +351,9 @@ def test_the_newest_few_are_kept_whatever_the_clock_says(home: Path) -> None:
     for backup in future:
         repacked(backup, made_at=9e9)
     newest = backed_up(home)
-    gone = shelf.prune(home / "backups", keep=2, spare=newest)
+    gone = directory.prune(home / "backups", keep=2, spare=newest)
     assert len(gone) == 2 and newest.exists()
-    assert shelf.prune(home / "backups", keep=2) == []
+    assert directory.prune(home / "backups", keep=2) == []
 
 
 def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> None:
@@ -361,11 +361,11 @@ def test_one_is_found_by_its_name_its_beginning_or_as_the_newest(home: Path) -> 
     (folder / "holdfast-99999999.tar.gz").write_bytes(b"no backup, and newer")
     stem = backup.name.removesuffix(".tar.gz")
     for name in (stem, backup.name, stem[:15], stem.removeprefix("holdfast-"), "latest"):
-        assert shelf.find(folder, name) == backup, name
+        assert directory.find(folder, name) == backup, name
     with pytest.raises(HoldfastError, match="several"):
-        shelf.find(folder, "holdfast-")
+        directory.find(folder, "holdfast-")
     with pytest.raises(HoldfastError, match="backup list"):
-        shelf.find(folder, "holdfast-1999")
+        directory.find(folder, "holdfast-1999")
 
 
 def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(home: Path) -> None:
@@ -379,8 +379,8 @@ def test_what_a_killed_process_left_is_cleared_away_and_what_is_in_use_is_not(ho
     )
     subprocess.run([sys.executable, "-c", kill, str(folder)], check=False, timeout=50)
     [left] = folder.iterdir()
-    with shelf.staging(folder) as first:
+    with directory.staging(folder) as first:
         assert not left.exists()
-        with shelf.staging(folder):
+        with directory.staging(folder):
             assert first.exists()
     assert [*folder.iterdir()] == []

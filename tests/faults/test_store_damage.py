@@ -15,9 +15,9 @@ from tests.faults.tearing import PAGE, root_of, rows, tear
 
 from holdfast.core.errors import HoldfastError, StoreDamaged, StoreError
 from holdfast.core.ids import PrincipalId
-from holdfast.core.inbox import Inbound
-from holdfast.core.source import Source, build_session_key
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import Source, build_session_key
+from holdfast.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def unclosed(path: Path, *, writes: int) -> bytes:
 WRITE = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 async def main():
     async with SqliteStore(Path(sys.argv[1])) as store:

@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.core.crash import CrashPoint
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.errors import StoreError, StoreUnusable
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 
 class Disk(apsw.VFS):

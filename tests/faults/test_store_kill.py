@@ -10,14 +10,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 # Prints a key once its write is durable; many tasks at once, so that commits are shared.
 WRITE = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from holdfast.core.crash import CrashPoint
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.crash_points import CrashPoint
+from holdfast.store.sqlite.store import SqliteStore
 
 path, life, tasks = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 point, nth = sys.argv[4], int(sys.argv[5])

@@ -11,7 +11,7 @@ import apsw
 import pytest
 from tests.looking import looking_into
 
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 SECTOR = 512
 Write = tuple[int, bytes | None]  # where and what; None: the file is cut there

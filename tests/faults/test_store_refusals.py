@@ -8,9 +8,9 @@ import apsw
 import pytest
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.inspection import APPLICATION_ID
-from holdfast.store.schema import Migration, migrate, migrations
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.sqlite.schema import Migration, migrate, migrations
+from holdfast.store.sqlite.store import SqliteStore
 
 
 def contents(folder: Path) -> dict[str, bytes]:

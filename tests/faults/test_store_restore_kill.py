@@ -15,7 +15,7 @@ from holdfast.store.backup.plan import PLAN
 RESTORE = """
 import os, signal, sys
 from pathlib import Path
-from holdfast.store.backup.restoring import restore
+from holdfast.store.backup.restore import restore
 
 home, backup, nth = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 passed = 0

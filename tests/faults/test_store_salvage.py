@@ -11,11 +11,11 @@ from tests.faults.tearing import PAGE, Rows, root_of, rows, tear
 
 from holdfast.core.errors import StoreUnusable
 from holdfast.core.ids import SessionId
-from holdfast.store.backup.restoring import replace_database
-from holdfast.store.inspection import APPLICATION_ID
-from holdfast.store.salvage.salvage import Salvaged, salvage
-from holdfast.store.schema import migrate, migrations
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.backup.restore import replace_database
+from holdfast.store.recovery.salvage import Salvaged, salvage
+from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture(scope="module")

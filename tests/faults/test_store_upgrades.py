@@ -11,11 +11,11 @@ from tests.faults.tearing import PAGE, root_of, tear
 
 from holdfast.core.errors import StoreDamaged, StoreUnusable
 from holdfast.core.ids import SessionId
-from holdfast.core.message import AssistantMessage, UserMessage
-from holdfast.store.at_rest import look_through
-from holdfast.store.inspection import APPLICATION_ID
-from holdfast.store.schema import migrate, migrations
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.message import AssistantMessage, UserMessage
+from holdfast.store.sqlite.at_rest import look_through
+from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.sqlite.schema import migrate, migrations
+from holdfast.store.sqlite.store import SqliteStore
 
 NEWEST = len(migrations())
 Table = list[tuple[object, ...]]

@@ -13,21 +13,21 @@ import pytest
 from tests.faults.lineage import Lineage, lineage
 
 from holdfast.runner.identity import peer_pid
-from holdfast.runner.place import Place, dial, labelled
-from holdfast.service import exits
-from holdfast.service.lock import read_holder
-from holdfast.service.process import start_time
+from holdfast.runner.paths import Place, dial, labelled
+from holdfast.system import exits
+from holdfast.system.lock import read_holder
+from holdfast.system.process import start_time
 
 pytestmark = pytest.mark.timeout(150)  # many starts of real processes, on a busy machine too
 
 # As `run --replace`, by somebody with little patience.
 REPLACE_SOON = """
 import sys
-from holdfast.cli.replacing import Replacement
+from holdfast.cli.gateway.replacing import Replacement
 from holdfast.config import load, resolve_home
-from holdfast.main import run
+from holdfast.service.main import run
 from holdfast.service.ground import Ground
-from holdfast.service.lock import HomeLock
+from holdfast.system.lock import HomeLock
 config = load(resolve_home())
 lock = HomeLock(config.home)
 told = lambda text: print(text, file=sys.stderr, flush=True)

@@ -7,9 +7,9 @@ import sys
 from tests.faults.conftest import Worlds
 from tests.faults.world import World
 
-from holdfast.core.crash import CrashPoint
-from holdfast.platforms.simulated.wire import Sent
-from holdfast.service import exits
+from holdfast.core.crash_points import CrashPoint
+from holdfast.system import exits
+from holdfast.testing.simulated.events import Sent
 
 RESTART = exits.GATEWAY_SERVICE_RESTART_EXIT_CODE
 MORE = """

@@ -15,14 +15,14 @@ from tests.looking import looking_into
 from tests.nursery import GATEWAY, VENDOR
 
 import holdfast
-from holdfast.control.client import ControlClient
-from holdfast.core.settings import RunnerSettings
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.platforms.simulated.people import People
-from holdfast.platforms.simulated.wire import Ledger
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.runners import Runners
-from holdfast.service.clock import SystemClock
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import ControlClient
+from holdfast.system.clock import SystemClock
+from holdfast.system.paths import Paths
+from holdfast.testing.misbehaving_model.process import ModelProcess
+from holdfast.testing.simulated.events import Ledger
+from holdfast.testing.simulated.people import People
 
 READY_WITHIN = 30.0
 DIES_WITHIN = 30.0

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.machine.driving import PLACES, TICKS, Driven
 
-from holdfast.core.approval import Approval, Scope
-from holdfast.gateway.approvals import Answer
+from holdfast.core.people.approval import Approval, Scope
+from holdfast.gateway.approvals.service import Answer
 
 WORDS = ("yes", "no", "always", "/approve", "/deny", "/approve all", "/approve {id}")
 ANSWERS = (*WORDS, "/approve {id} session", "/approve {id} always", "/deny {id}", "/deny {id} no")

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from holdfast.core.events import Event
 from holdfast.core.ids import InboxId
-from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.messages.events import Event
+from holdfast.core.messages.inbox import Accepted, Inbound
 
 
 class Request:

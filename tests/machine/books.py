@@ -6,17 +6,18 @@ import apsw
 import msgspec
 from tests.machine.home import Home
 
-from holdfast.core.commands import spoken
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.inbox import ENDS, BusyMode, InboxRow, InboxState
-from holdfast.core.job import Job, JobId, JobRun
-from holdfast.core.message import Message, Record
-from holdfast.core.outbox import DeliveryRow
-from holdfast.core.session import SessionRow
-from holdfast.core.turn import TurnRow
+from holdfast.core.jobs.job import Job, JobId, JobRun
+from holdfast.core.messages.inbox import ENDS, BusyMode, InboxRow, InboxState
+from holdfast.core.messages.message import Message, Record
+from holdfast.core.messages.outbox import DeliveryRow
+from holdfast.core.people.commands import spoken
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.turn import TurnRow
 from holdfast.gateway.commands.command import parse
-from holdfast.store import outbox_reads, reads, rows
-from holdfast.store.writes import streams
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.reads import outbox, reads
+from holdfast.store.sqlite.writes import streams
 
 
 class Books:
@@ -119,7 +120,7 @@ def _inbox(cursor: apsw.Cursor) -> list[InboxRow]:
 
 
 def _outbox(cursor: apsw.Cursor) -> list[DeliveryRow]:
-    found = outbox_reads._deliveries(cursor, "1 = 1")
+    found = outbox._deliveries(cursor, "1 = 1")
     return [msgspec.structs.replace(row, parts=streams.read(cursor, row.id)) for row in found]
 
 

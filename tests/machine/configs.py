@@ -4,9 +4,7 @@ import msgspec
 from hypothesis import strategies as st
 from tests.machine.voice import HELPER, MODELS
 
-from holdfast.core.inbox import BusyMode
-from holdfast.core.reset import ResetMode
-from holdfast.core.settings import (
+from holdfast.core.config.settings import (
     AgentSettings,
     ApprovalMode,
     ApprovalSettings,
@@ -21,6 +19,8 @@ from holdfast.core.settings import (
     SessionSettings,
     Settings,
 )
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.sessions.reset import ResetMode
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

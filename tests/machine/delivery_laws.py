@@ -10,11 +10,11 @@ import apsw
 from tests.machine.books import Books, Instant, Law
 from tests.machine.home import Home
 
-from holdfast.core.child import HOUSE
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import DeliveryRow, DeliveryState, id_of_part
-from holdfast.core.splitting import split
-from holdfast.platforms.simulated.wire import Sent
+from holdfast.core.messages.outbox import DeliveryRow, DeliveryState, id_of_part
+from holdfast.core.text.splitting import split
+from holdfast.core.turns.subagent import HOUSE
+from holdfast.testing.simulated.events import Sent
 
 _SETTLED = (DeliveryState.SENT, DeliveryState.FAILED, DeliveryState.UNKNOWN)
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from holdfast.core.ids import SessionId
-from holdfast.core.memory import Hook, Subject
-from holdfast.core.message import Message
+from holdfast.core.messages.message import Message
+from holdfast.core.people.memory import Hook, Subject
 
 
 class Diary:

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import apsw
 
-from holdfast.core.crash import never
+from holdfast.core.crash_points import never
 from holdfast.core.errors import StoreError, StoreFailing
-from holdfast.store.journal import SqliteJournal
-from holdfast.store.library import SqliteLibrary
-from holdfast.store.opening import open_reader, open_writer
-from holdfast.store.reader import Reader
-from holdfast.store.requests import Request
-from holdfast.store.writer import Writer
+from holdfast.store.sqlite.journal import SqliteJournal
+from holdfast.store.sqlite.opening import open_reader, open_writer
+from holdfast.store.sqlite.reader import Reader
+from holdfast.store.sqlite.requests import Request
+from holdfast.store.sqlite.store_reader import SqliteLibrary
+from holdfast.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 

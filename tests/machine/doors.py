@@ -5,16 +5,16 @@ import asyncio
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from holdfast.core.bench import Bench
-from holdfast.core.capabilities import Capabilities
 from holdfast.core.ids import SessionId
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import Intake
-from holdfast.core.session import ProcessRow, RunnerRow
-from holdfast.platforms.simulated.feed import Feed
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Update
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.protocols import Intake
+from holdfast.core.ports.sandbox import Bench
+from holdfast.core.sessions.session import ProcessRow, RunnerRow
+from holdfast.testing.simulated.events import Update
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.receiver import Feed
+from holdfast.testing.simulated.service import ChatService
 
 
 class Door(SimulatedPlatform):

@@ -13,9 +13,9 @@ from tests.machine.audience import Request
 from tests.machine.books import Books
 from tests.machine.home import Home
 
-from holdfast.core.inbox import Inbound
-from holdfast.core.source import ChatType, Source
-from holdfast.platforms.simulated.wire import Say
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.testing.simulated.events import Say
 
 TICKS = st.sampled_from([0, 1, 3, 10, 50])
 PLACES = st.sampled_from([("home", "ann"), ("home", "bob"), ("club", "ann"), ("club", "bob")])

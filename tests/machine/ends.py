@@ -8,10 +8,10 @@ import apsw
 from tests.machine.disk import SteppedStore
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.stopping import LeftAs, StopKind, StopOrder
-from holdfast.core.turn import OpenTurn
-from holdfast.gateway.lanes import Lanes
-from holdfast.store import reads
+from holdfast.core.turns.stop import LeftAs, StopKind, StopOrder
+from holdfast.core.turns.turn import OpenTurn
+from holdfast.gateway.turns.lanes import Lanes
+from holdfast.store.sqlite.reads import reads
 
 
 class Ends:

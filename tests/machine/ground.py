@@ -11,8 +11,8 @@ from tests.machine.ends import Ends
 from tests.machine.hands import SHELL, ByWord, Lever, Shell
 from tests.machine.held_loop import HeldClock, HeldLoop
 
-from holdfast.core.tool import Replay
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.core.turns.tool import Replay
+from holdfast.testing.simulated.service import ChatService
 
 
 class Ground:

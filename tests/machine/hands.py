@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 
 from holdfast.core.ids import CallId
-from holdfast.core.judgement import HARMLESS, Judgement, Level
-from holdfast.core.model import ToolSchema
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.people.judgement import HARMLESS, Judgement, Level
+from holdfast.core.turns.model import ToolSchema
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 
 SHELL = "shell"
 HARMLESS_WORD, DANGEROUS, STRANGE, HOPELESS = "harmless", "dangerous", "strange", "hopeless"

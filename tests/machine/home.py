@@ -14,19 +14,19 @@ from tests.machine.ground import Ground
 from tests.machine.life import Life
 from tests.machine.voice import Spoken
 
-from holdfast.core.approval import Approval
-from holdfast.core.child import ChildKind
+from holdfast.core.config.settings import ApprovalMode
 from holdfast.core.errors import IntakeClosed, StoreError
 from holdfast.core.ids import ApprovalId, InboxId, SessionId
-from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.job import ChangeKind, Job, JobChange, JobId, JobRun, RunState
-from holdfast.core.settings import ApprovalMode
-from holdfast.core.source import place_of
-from holdfast.core.stopping import StopOrder
+from holdfast.core.jobs.job import ChangeKind, Job, JobChange, JobId, JobRun, RunState
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.source import place_of
+from holdfast.core.people.approval import Approval
+from holdfast.core.turns.stop import StopOrder
+from holdfast.core.turns.subagent import ChildKind
 from holdfast.gateway.gateway import Gateway
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults
-from holdfast.store import approval_reads, job_reads, reads
+from holdfast.store.sqlite.reads import approvals, job_reads, reads
+from holdfast.testing.simulated.events import Faults
+from holdfast.testing.simulated.service import ChatService
 
 _STOP_TAKES = 26.5  # seconds: the deadlines of all phases
 
@@ -236,7 +236,7 @@ class Home(Ground):
         if not self.judge.asked or not self.up or not self._current().store.reader.open:
             return []
         return self._current().store.look(
-            approval_reads.approvals, limit=1000, session_id=None, pending=False
+            approvals.approvals, limit=1000, session_id=None, pending=False
         )
 
     def asked_whom(self, approval: Approval) -> tuple[str, str, str]:

@@ -10,8 +10,8 @@ import apsw
 from tests.machine.books import Instant
 from tests.machine.home import Home
 
-from holdfast.core.tool import Replay
-from holdfast.store import reads
+from holdfast.core.turns.tool import Replay
+from holdfast.store.sqlite.reads import reads
 
 
 def the_gateway_lives(home: Home) -> Iterator[str]:

@@ -10,8 +10,8 @@ import apsw
 from tests.machine.books import Books, Instant, Law
 from tests.machine.home import Home
 
-from holdfast.core.inbox import InboxState
-from holdfast.core.job import Cause, Job, JobId, JobRun, Missed, RunState
+from holdfast.core.jobs.job import Cause, Job, JobId, JobRun, Missed, RunState
+from holdfast.core.messages.inbox import InboxState
 
 _OPEN = (RunState.WAITING, RunState.RUNNING)
 

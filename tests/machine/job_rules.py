@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.machine.driving import PLACES, TICKS, Driven
 
-from holdfast.core.job import Missed, Overlap, RunsIn
+from holdfast.core.jobs.job import Missed, Overlap, RunsIn
 
 MOST = 3  # jobs of a home
 VERBS = ("pause", "resume", "run", "run", "stop", "rm", "history")

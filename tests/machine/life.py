@@ -9,14 +9,14 @@ from tests.machine.doors import Door, Fetched, NoRunners
 from tests.machine.ground import Ground
 from tests.machine.voice import Voice
 
-from holdfast.agent.delegation import Delegate
-from holdfast.core.crash import never
-from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Tool
-from holdfast.core.stopping import StopOrder
+from holdfast.agent.delegate_tool import Delegate
+from holdfast.core.crash_points import never
+from holdfast.core.ports.protocols import Tool
+from holdfast.core.turns.model import ModelChoice
+from holdfast.core.turns.stop import StopOrder
 from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.lifespan import Running
 from holdfast.gateway.parts import Parts
-from holdfast.gateway.running import Running
 from holdfast.tools.registry import Registry
 from holdfast.tools.schedule import Schedule
 

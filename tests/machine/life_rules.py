@@ -8,8 +8,8 @@ from tests.machine.disk import READ
 from tests.machine.driving import LONGEST, PLACES, TICKS, Driven
 from tests.machine.home import Home
 
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.platforms.simulated.service import ChatService
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.testing.simulated.service import ChatService
 
 MOST = 6  # lives of a home before its last two
 LEAPS = st.sampled_from([-600, -30, 30, 4000, 172_800])  # seconds by which a clock is set

@@ -17,13 +17,13 @@ from tests.machine.books import (
 )
 
 from holdfast.core.ids import InboxId, SessionId, TurnId
-from holdfast.core.inbox import ENDS, InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
-from holdfast.core.stopping import LeftAs
-from holdfast.core.turn import TurnState
+from holdfast.core.messages.inbox import ENDS, InboxRow, InboxState
+from holdfast.core.messages.message import AssistantMessage, NoteMessage, ToolMessage, UserMessage
+from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.turn import TurnState
 from holdfast.gateway.commands.command import said_to_agent
-from holdfast.gateway.cut_notes import cut_note
-from holdfast.store import inbox_reads
+from holdfast.gateway.turns.cut_notes import cut_note
+from holdfast.store.sqlite.reads import inbox
 
 
 def everything_ends(books: Books) -> Iterator[str]:
@@ -147,7 +147,7 @@ def _only_ended_with_it(row: InboxRow) -> bool:
 def the_ledger_balances(books: Books) -> Iterator[str]:
     """G3: each message is counted once, by its end."""
     assert books.home.life is not None
-    ledger = books.home.life.store.look(inbox_reads.ledger)
+    ledger = books.home.life.store.look(inbox.ledger)
     counted = Counter(row.state for row in books.inbox.values())
     if {state: number for state, number in ledger.items() if number} != counted:
         yield f"the ledger has {ledger}, the inbox {counted}"

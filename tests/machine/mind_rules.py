@@ -9,8 +9,8 @@ from tests.machine.driving import LONGEST, PLACES, TICKS
 from tests.machine.hands import COMMANDS_RUN, SHELL
 from tests.machine.voice import Line, Mishap, Spoken, Wanted
 
-from holdfast.core.job import SCHEDULE
-from holdfast.core.tool import Replay
+from holdfast.core.jobs.job import SCHEDULE
+from holdfast.core.turns.tool import Replay
 
 RUNS = st.sampled_from(COMMANDS_RUN).map(lambda word: Wanted(SHELL, json.dumps({"command": word})))
 LEVERS = st.sampled_from([*Replay, "no such tool"]).map(Wanted)

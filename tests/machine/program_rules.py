@@ -5,8 +5,8 @@ from hypothesis.stateful import precondition, rule
 from tests.machine.driving import TICKS, Driven
 from tests.machine.talk_rules import COMMANDS
 
-from holdfast.core.inbox import BusyMode
-from holdfast.core.message import AssistantMessage, UserMessage
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.message import AssistantMessage, UserMessage
 
 
 class Asking(Driven):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from tests.machine.books import Books, Law, ran_elsewhere
 
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import InboxRow
+from holdfast.core.messages.inbox import InboxRow
 from holdfast.gateway.commands.command import parse
 
 

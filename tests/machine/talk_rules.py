@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from tests.machine.driving import PLACES, TICKS, Driven
 
-from holdfast.platforms.simulated.wire import Revise
+from holdfast.testing.simulated.events import Revise
 
 COMMANDS = (
     *("/stop", "/new", "/model other", "/model default", "/model", "/status", "/help", "/x"),

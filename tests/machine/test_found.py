@@ -6,9 +6,9 @@ from tests.machine.life_rules import Absence
 from tests.machine.lives import Lives
 from tests.machine.voice import Spoken
 
-from holdfast.core.session import SessionRow
-from holdfast.core.stopping import StopKind
-from holdfast.store import reads
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.stop import StopKind
+from holdfast.store.sqlite.reads import reads
 
 
 def settled_in(machine: type[Lives]) -> Lives:

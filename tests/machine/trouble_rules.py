@@ -5,8 +5,8 @@ from hypothesis.stateful import precondition, rule
 from tests.machine.disk import COMMIT, READ, WRITES
 from tests.machine.driving import TICKS, Driven
 
-from holdfast.gateway.leaving import stop
-from holdfast.platforms.simulated.wire import Faults
+from holdfast.gateway.sessions.leaving import stop
+from holdfast.testing.simulated.events import Faults
 
 EVERYTHING = "everything"
 

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from holdfast.core.ids import CallId
-from holdfast.core.message import AssistantMessage, StopReason, ToolCall
-from holdfast.core.model import (
+from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCall
+from holdfast.core.turns.model import (
     Completed,
     Fault,
     FellBack,
@@ -18,8 +18,8 @@ from holdfast.core.model import (
     Retrying,
     TextDelta,
 )
-from holdfast.core.projection import problems
-from holdfast.core.turn import Usage
+from holdfast.core.turns.projection import problems
+from holdfast.core.turns.turn import Usage
 
 MODELS = ("scripted", "another")  # what a configuration may name
 HELPER = "helper"  # the model of auxiliary calls

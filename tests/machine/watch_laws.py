@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from tests.machine.audience import Watch
 from tests.machine.books import Books, Law, may_be_late
 
-from holdfast.core.events import MessageEnded, StepEnded, StreamVoided, TextStreamed, TurnStarted
-from holdfast.core.inbox import ENDS, InboxState
+from holdfast.core.messages.events import (
+    MessageEnded,
+    StepEnded,
+    StreamVoided,
+    TextStreamed,
+    TurnStarted,
+)
+from holdfast.core.messages.inbox import ENDS, InboxState
 
 
 def watchers_hear_the_end(books: Books) -> Iterator[str]:

@@ -12,13 +12,13 @@ from tests.machine.hands import DANGEROUS, HOPELESS, STRANGE
 from tests.machine.home import Home
 from tests.machine.voice import HELPER
 
-from holdfast.core.approval import ApprovalState
-from holdfast.core.child import HOUSE, ChildKind
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import InboxRow, InboxState
-from holdfast.core.message import AssistantMessage, ToolMessage
-from holdfast.core.turn import LaneState, TurnState
-from holdfast.store import approval_reads
+from holdfast.core.messages.inbox import InboxRow, InboxState
+from holdfast.core.messages.message import AssistantMessage, ToolMessage
+from holdfast.core.people.approval import ApprovalState
+from holdfast.core.turns.subagent import HOUSE, ChildKind
+from holdfast.core.turns.turn import LaneState, TurnState
+from holdfast.store.sqlite.reads import approvals
 
 
 def approvals_end_once(home: Home) -> Iterator[str]:
@@ -38,7 +38,7 @@ def nothing_runs_unasked(home: Home) -> Iterator[str]:
     if not home.shell.ran or home.life is None or not home.life.store.reader.open:
         return
     asked = {approval.call_id: approval for approval in home.asked()}
-    rules = home.life.store.look(approval_reads.standing_rules, principal=None, rule=None)
+    rules = home.life.store.look(approvals.standing_rules, principal=None, rule=None)
     for call_id, command in home.shell.ran.items():
         approval = asked.get(call_id)
         if command == HOPELESS:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import Message, UserMessage
-from holdfast.core.model import ModelEvent, ModelRequest
-from holdfast.core.ports import ModelClient
+from holdfast.core.config.settings import ApiMode, Provider
+from holdfast.core.messages.message import Message, UserMessage
+from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ApiMode, Provider
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.core.turns.model import ModelEvent, ModelRequest
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import Limits, ModelTarget
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KEY = "sk-the-whole-key"
 Lease = Callable[..., ModelClient]

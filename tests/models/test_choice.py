@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from holdfast.core.settings import ModelSettings, Provider
+from holdfast.core.config.settings import ModelSettings, Provider
 from holdfast.models.choice import choose
 from holdfast.models.discovery import find_server
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Serve = Callable[[bytes | None], Awaitable[str]]
 NOBODY = "http://127.0.0.1:1/v1"

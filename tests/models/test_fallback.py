@@ -5,14 +5,21 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import Message, ToolMessage, UserMessage
-from holdfast.core.model import Completed, Fault, FellBack, ModelEvent, ModelFailed, ModelRequest
-from holdfast.core.ports import ModelClient
+from holdfast.core.config.settings import ApiMode, FallbackModel, ModelSettings, Provider
+from holdfast.core.messages.message import Message, ToolMessage, UserMessage
+from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ApiMode, FallbackModel, ModelSettings, Provider
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.core.turns.model import (
+    Completed,
+    Fault,
+    FellBack,
+    ModelEvent,
+    ModelFailed,
+    ModelRequest,
+)
 from holdfast.models.pool import ModelPool
 from holdfast.models.voices import Voices
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KEY = "sk-the-whole-key"
 

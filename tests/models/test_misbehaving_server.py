@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
@@ -65,7 +65,7 @@ def test_a_script_that_is_none_is_refused(model: ModelProcess) -> None:
 async def test_it_dies_with_its_owner() -> None:
     program = (
         "import time\n"
-        "from holdfast.models.misbehaving.process import ModelProcess\n"
+        "from holdfast.testing.misbehaving_model.process import ModelProcess\n"
         "print(ModelProcess().pid, flush=True)\n"
         "time.sleep(600)\n"
     )

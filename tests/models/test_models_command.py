@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 KEY = "sk-the-whole-key"
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import AssistantMessage, StopReason, ToolMessage, UserMessage
-from holdfast.core.model import Completed, Fault, ModelFailed, Retrying, TextDelta
-from holdfast.core.settings import ApiMode
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.models.misbehaving.saying import signature
+from holdfast.core.config.settings import ApiMode
+from holdfast.core.messages.message import AssistantMessage, StopReason, ToolMessage, UserMessage
+from holdfast.core.turns.model import Completed, Fault, ModelFailed, Retrying, TextDelta
+from holdfast.testing.misbehaving_model.process import ModelProcess
+from holdfast.testing.misbehaving_model.saying import signature
 
 Lease = Callable[..., Any]
 Say = Callable[..., Any]

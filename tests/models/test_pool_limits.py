@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import UserMessage
-from holdfast.core.model import Completed, Fault, ModelFailed, ModelRequest, TextDelta
-from holdfast.core.settings import Provider
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.core.config.settings import Provider
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.turns.model import Completed, Fault, ModelFailed, ModelRequest, TextDelta
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import Limits, ModelTarget
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 Lease = Callable[..., Any]
 Say = Callable[..., Any]
@@ -308,9 +308,9 @@ async def test_a_lease_costs_less_than_six_kilobytes(pool: ModelPool) -> None:
 async def test_the_demo_needs_no_network_library() -> None:
     program = (
         "import asyncio, sys\n"
-        "from holdfast.core.model import ModelRequest\n"
-        "from holdfast.core.message import UserMessage\n"
-        "from holdfast.core.settings import ModelSettings, Provider\n"
+        "from holdfast.core.turns.model import ModelRequest\n"
+        "from holdfast.core.messages.message import UserMessage\n"
+        "from holdfast.core.config.settings import ModelSettings, Provider\n"
         "from holdfast.models.pool import ModelPool\n"
         "from holdfast.models.target import target_of\n"
         "async def main():\n"

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.message import AssistantMessage, Message, UserMessage
-from holdfast.core.model import (
+from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
+from holdfast.core.messages.message import AssistantMessage, Message, UserMessage
+from holdfast.core.turns.model import (
     Completed,
     Fault,
     ModelEvent,
@@ -22,7 +23,6 @@ from holdfast.core.model import (
     TextDelta,
     ToolSchema,
 )
-from holdfast.core.settings import ApiMode, ModelSettings, Provider
 from holdfast.models.local.files import INSTALL, model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of

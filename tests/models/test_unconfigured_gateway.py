@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.platforms.served import Served
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 BLANK = {
     "HOLDFAST_MODEL_PROVIDER": "",

@@ -8,7 +8,7 @@ import openai
 import pytest
 from tests.platforms.served import Served
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 
 @pytest.fixture(scope="session")

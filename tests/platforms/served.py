@@ -11,9 +11,9 @@ from typing import Any
 import openai
 from tests.nursery import GATEWAY, Born, bear
 
-from holdfast.control.client import ControlClient
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service.paths import Paths
+from holdfast.server.local.client import ControlClient
+from holdfast.system.paths import Paths
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 
 class Served:

@@ -9,13 +9,13 @@ from tests.contract.conftest import World
 from tests.contract.test_j_approvals import ByWords, Shell
 
 from holdfast.config import load
-from holdfast.core.inbox import BusyMode
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.ports import Platform, Tool
-from holdfast.core.settings import GatewaySettings, PlatformSettings, Settings
-from holdfast.process.doors import open_doors
-from holdfast.process.workspace_files import WorkspaceFiles
-from holdfast.service.clock import SystemClock
+from holdfast.core.config.settings import GatewaySettings, PlatformSettings, Settings
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ports.protocols import Platform, Tool
+from holdfast.service.doors import open_doors
+from holdfast.service.workspace_files import WorkspaceFiles
+from holdfast.system.clock import SystemClock
 
 
 class Stage(World):

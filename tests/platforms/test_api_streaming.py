@@ -9,8 +9,9 @@ import openai
 import pytest
 from aiohttp import web
 
-from holdfast.core.attachment import Attachment
-from holdfast.core.events import (
+from holdfast.core.ids import InboxId, PrincipalId
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.events import (
     Event,
     MessageEnded,
     ReasoningStreamed,
@@ -18,13 +19,12 @@ from holdfast.core.events import (
     StreamVoided,
     TextStreamed,
 )
-from holdfast.core.ids import InboxId, PrincipalId
-from holdfast.core.inbox import Accepted, Inbound, InboxRow, InboxState
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow, InboxState
+from holdfast.core.messages.source import build_session_key
 from holdfast.core.secret import Secret
-from holdfast.core.source import build_session_key
 from holdfast.platforms.api.platform import ApiPlatform
 from holdfast.platforms.api.telling import Telling
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
 
 TOKEN = "a-token-of-the-tests"
 ONE = InboxId(1)

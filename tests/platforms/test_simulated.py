@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import (
     AccountHeld,
     ConnectRefused,
@@ -20,17 +19,18 @@ from holdfast.core.errors import (
     Throttled,
 )
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound
-from holdfast.core.ports import Platform
-from holdfast.core.source import ChatType, Source
-from holdfast.platforms.simulated.feed import Feed
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.people import People
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
-from holdfast.platforms.simulated.server import serving
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import ALWAYS, Cut, Faults, Revise, Say, Verdict
+from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.messages.source import ChatType, Source
+from holdfast.core.ports.capabilities import Backlog
+from holdfast.core.ports.protocols import Platform
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import ALWAYS, Cut, Faults, Revise, Say, Verdict
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.people import People
+from holdfast.testing.simulated.receiver import Feed
+from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
+from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.service import ChatService
 
 
 @asynccontextmanager

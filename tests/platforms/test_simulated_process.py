@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import msgspec
 
-from holdfast.platforms.simulated.people import People
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.people import People
+from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
 
 
 @asynccontextmanager
@@ -19,7 +19,7 @@ async def vendor(*options: str) -> AsyncIterator[str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "holdfast.platforms.simulated",
+        "holdfast.testing.simulated",
         *options,
         stdout=asyncio.subprocess.PIPE,
     )

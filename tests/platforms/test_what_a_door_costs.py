@@ -5,17 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.core.door import BUILT_IN
+from holdfast.core.ports.door import BUILT_IN
 
 HERE = ("api", "web")  # which are always open
 LIBRARIES = ("discord", "slack_sdk", "nio", "slixmpp", "aiosmtplib", "imap_tools", "olm")
 SCRIPT = """
 import json, sys
 from pathlib import Path
-import holdfast.main
+import holdfast.service.main
 from holdfast.config import load
-from holdfast.process.doors import open_doors
-from holdfast.service.clock import SystemClock
+from holdfast.service.doors import open_doors
+from holdfast.system.clock import SystemClock
 
 home = Path(sys.argv[1])
 seen = []

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.ids import SessionId
-from holdfast.core.session import RunnerRow
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.runners import Runners
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from holdfast.core.errors import RunnerError
-from holdfast.runner.place import Place
+from holdfast.runner.paths import Place
 from holdfast.runner.program.tree import living_descendants, start_time
 
 

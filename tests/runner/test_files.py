@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from holdfast.core.bench import BenchRefused
+from holdfast.core.ports.sandbox import BenchRefused
 
 
 @pytest.fixture

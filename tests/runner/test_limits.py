@@ -5,11 +5,11 @@ import os
 
 import pytest
 
-from holdfast.core.bench import BenchRefused
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.ports.sandbox import BenchRefused
 from holdfast.runner.identity import start_time
 from holdfast.runner.launch import launch
-from holdfast.runner.place import Place, dial
+from holdfast.runner.paths import Place, dial
 from holdfast.runner.sandbox import make_plan
 
 

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from holdfast.core.errors import RunnerError
-from holdfast.core.session import RunnerRow
+from holdfast.core.sessions.session import RunnerRow
 from holdfast.runner.identity import start_time
-from holdfast.runner.place import Place
+from holdfast.runner.paths import Place
 from holdfast.runner.program.tree import living_descendants
 
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.core.bench import BenchRefused
+from holdfast.core.ports.sandbox import BenchRefused
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import holdfast.runner.program
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.runner.launch import launch
-from holdfast.runner.place import Place
+from holdfast.runner.paths import Place
 from holdfast.runner.runners import Runners
 from holdfast.runner.sandbox import make_plan, user_for
 

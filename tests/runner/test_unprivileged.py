@@ -21,7 +21,7 @@ SCRIPT = """
 import asyncio, json, sys, time
 from pathlib import Path
 from holdfast.core.errors import RunnerError
-from holdfast.core.settings import RunnerSettings, SandboxMode
+from holdfast.core.config.settings import RunnerSettings, SandboxMode
 from holdfast.runner.program.tree import living_descendants, start_time
 from holdfast.runner.runners import Runners
 

@@ -27,7 +27,7 @@ from tests.service.fakes.manager import Manager
 import holdfast
 from holdfast.cli.root import cli, exit_code
 from holdfast.core.errors import HoldfastError
-from holdfast.service.paths import Paths
+from holdfast.system.paths import Paths
 
 REPO = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"

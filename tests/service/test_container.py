@@ -16,9 +16,9 @@ import pytest
 import yaml
 from tests.service.conftest import HOLDFAST, REPO, Machine
 
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.core.settings import GatewaySettings
-from holdfast.service.unit import stop_seconds_needed
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.service.supervisors.unit import stop_seconds_needed
 
 Instruction = tuple[str, str]
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.settings import GatewaySettings
-from holdfast.service import systemd_unit
-from holdfast.service.calling import Ran
-from holdfast.service.drift import drift, wrong, wrong_job
-from holdfast.service.fitting import needed, unit_drift
-from holdfast.service.installed import Supervision
-from holdfast.service.launchd_plist import read, render
-from holdfast.service.unit import Scope, Unit, stop_seconds_needed
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.service.supervisors import systemd_unit
+from holdfast.service.supervisors.calling import Ran
+from holdfast.service.supervisors.drift import drift, wrong, wrong_job
+from holdfast.service.supervisors.fitting import needed, unit_drift
+from holdfast.service.supervisors.installed import Supervision
+from holdfast.service.supervisors.launchd_plist import read, render
+from holdfast.service.supervisors.unit import Scope, Unit, stop_seconds_needed
 
 UNIT = Unit(
     name="holdfast",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.service.conftest import Machine, Systemd
 
-from holdfast.service import unit_file
+from holdfast.service.supervisors import unit_file
 
 DOCTOR = 0  # nothing else is wrong with a home that is just made
 RELOAD = ["systemctl", "--user", "daemon-reload"]

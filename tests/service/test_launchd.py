@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.conftest import FAKES, SPEED, Machine
 
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.service import exits
-from holdfast.service.launchd_exit import exit_for
-from holdfast.service.launchd_plist import home, read, render
-from holdfast.service.unit import Scope, Unit
+from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.service.supervisors.launchd_plist import home, read, render
+from holdfast.service.supervisors.unit import Scope, Unit
+from holdfast.system import exits
+from holdfast.system.launchd_exit import exit_for
 
 UNIT = Unit(
     name="holdfast",

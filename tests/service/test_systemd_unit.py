@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.config.settings import GatewaySettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import GatewaySettings
-from holdfast.service import systemd_unit, systemd_words, unit_file
-from holdfast.service.launchd_plist import read, render
-from holdfast.service.unit import Scope, Unit, name_for, stop_seconds_needed
+from holdfast.service.supervisors import systemd_unit, systemd_words, unit_file
+from holdfast.service.supervisors.launchd_plist import read, render
+from holdfast.service.supervisors.unit import Scope, Unit, name_for, stop_seconds_needed
 
 NEWEST, OLD = 257, 252
 PROGRAM = "/usr/bin/env"

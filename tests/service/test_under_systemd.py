@@ -13,7 +13,7 @@ import pytest
 from tests.service.conftest import HOLDFAST, Machine, Systemd
 
 from holdfast.service.intent import Intent
-from holdfast.service.lock import read_holder
+from holdfast.system.lock import read_holder
 
 ASKING = ["systemctl", "--user", "--no-block", "restart", "holdfast.service"]
 # Goes on in the runner until the test lets it: the gateway may come and go meanwhile.

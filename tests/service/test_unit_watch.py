@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from holdfast.core.settings import GatewaySettings
-from holdfast.service.calling import caller
-from holdfast.service.installed import Supervision
-from holdfast.service.unit_watch import UnitWatch
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.service.supervisors.calling import caller
+from holdfast.service.supervisors.installed import Supervision
+from holdfast.service.supervisors.unit_watch import UnitWatch
 
 
 class Counting(UnitWatch):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.settings import RunnerSettings
-from holdfast.core.tool import ToolContext
+from holdfast.core.config.settings import RunnerSettings
+from holdfast.core.turns.tool import ToolContext
 from holdfast.runner.runners import Runners
 
 NewContext = Callable[..., ToolContext]

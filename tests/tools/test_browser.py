@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from holdfast.core.config.settings import BrowserSettings
 from holdfast.core.ids import CallId, PrincipalId, SessionId
-from holdfast.core.settings import BrowserSettings
-from holdfast.core.tool import ToolContext, ToolFailed, ToolOutput
-from holdfast.tools.browser.browsers import Browsers, CannotForget
-from holdfast.tools.browser.confinement import find_walls
+from holdfast.core.turns.tool import ToolContext, ToolFailed, ToolOutput
+from holdfast.tools.browser.launcher import find_walls
+from holdfast.tools.browser.pool import Browsers, CannotForget
+from holdfast.tools.browser.session import MOST_DOWNLOADED, Window
 from holdfast.tools.browser.tool import BrowserTool
-from holdfast.tools.browser.window import MOST_DOWNLOADED, Window
 
 pytest.importorskip("playwright.async_api", reason="needs playwright: make test")
 if shutil.which("chromium") is None:

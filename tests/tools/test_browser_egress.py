@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from holdfast.core.addresses import Address, is_public
-from holdfast.tools.browser.egress import Egress
+from holdfast.core.net import Address, is_public
+from holdfast.tools.browser.egress_proxy import Egress
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 

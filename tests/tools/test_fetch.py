@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from holdfast.core.addresses import is_public
-from holdfast.core.tool import ToolContext, ToolFailed
+from holdfast.core.net import is_public
+from holdfast.core.turns.tool import ToolContext, ToolFailed
 from holdfast.tools.fetch import Fetch
-from holdfast.tools.readable import decode_page, page_text
+from holdfast.tools.html_text import decode_page, page_text
 
 PAGE = """<html><head><title>A  title</title><style>p {}</style></head><body>
 <script>var x = "<p>no</p>"</script><h1>Head</h1><p>Some <b>bold</b>

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.tool import ToolFailed
+from holdfast.core.turns.tool import ToolFailed
 from holdfast.tools.files import Edit, Read, Search, Write
 from holdfast.tools.todo import Todo
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import RunnerSettings
-from holdfast.core.tool import Danger, Replay, ToolFailed
+from holdfast.core.turns.tool import Danger, Replay, ToolFailed
 from holdfast.tools.registry import Registry, default_tools
 
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from tests.gate import SHUT, open_gate
 
-from holdfast.core.message import Outcome
-from holdfast.core.tool import ToolFailed
-from holdfast.service.paths import Paths
+from holdfast.core.messages.message import Outcome
+from holdfast.core.turns.tool import ToolFailed
+from holdfast.system.paths import Paths
 from holdfast.tools.process import Process
 from holdfast.tools.terminal import Terminal
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.admission import (
+from holdfast.core.ids import InboxId, PrincipalId, SessionKey
+from holdfast.core.messages.admission import (
     NOTICE_APART,
     Because,
     Running,
@@ -15,10 +16,9 @@ from holdfast.core.admission import (
     notice_due,
     settle_time,
 )
-from holdfast.core.capabilities import Capabilities
-from holdfast.core.ids import InboxId, PrincipalId, SessionKey
-from holdfast.core.inbox import BusyMode, Inbound, InboxRow
-from holdfast.core.source import Source
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow
+from holdfast.core.messages.source import Source
+from holdfast.core.ports.capabilities import Capabilities
 
 INTERRUPT, QUEUE, STEER = BusyMode.INTERRUPT, BusyMode.QUEUE, BusyMode.STEER
 CHAT = Capabilities(max_length=100, settle=1.0)

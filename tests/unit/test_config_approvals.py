@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import ConfigError, load
-from holdfast.core.settings import ApprovalMode
+from holdfast.core.config.settings import ApprovalMode
 
 
 def test_people_and_the_requester_may_be_named(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast.config import ConfigError, load, schema
-from holdfast.config.editing import ChangedMeanwhile, Edited, changed_keys, edited, replaced
+from holdfast.config.editor import ChangedMeanwhile, Edited, changed_keys, edited, replaced
 from holdfast.config.keys import find_key, key_names, word_value
-from holdfast.core.effect import Effect, effect_of
+from holdfast.core.config.effect import Effect, effect_of
 
 MINE = """\
 # mine

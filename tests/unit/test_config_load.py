@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Config, ConfigError, load, schema, show
-from holdfast.core.inbox import BusyMode
+from holdfast.core.config.settings import Provider, Settings
+from holdfast.core.messages.inbox import BusyMode
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Provider, Settings
-from holdfast.platforms.api.door import ApiSettings
+from holdfast.platforms.api.plugin import ApiSettings
 
 
 @pytest.fixture

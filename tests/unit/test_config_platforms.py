@@ -9,9 +9,9 @@ from holdfast.config import Config, ConfigError, load, schema, show
 from holdfast.config.doors import find_door, is_door, known_doors, outdone
 from holdfast.core.errors import ConnectRefused
 from holdfast.core.secret import Secret
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.process.doors import enabled_accounts, identities, open_doors, secrets_of
-from holdfast.service.clock import SystemClock
+from holdfast.service.doors import enabled_accounts, identities, open_doors, secrets_of
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
 
 Load = Callable[..., Config]
 
@@ -128,8 +128,8 @@ def test_the_schema_has_the_keys_of_every_door_and_of_its_accounts() -> None:
 
 
 DOOR = """
-from holdfast.core.door import Door
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.ports.door import Door
+from holdfast.core.config.settings import PlatformSettings
 
 class Settings(PlatformSettings, frozen=True, kw_only=True):
     room: str

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.config import Config, load
-from holdfast.core.settings import Provider
+from holdfast.core.config.settings import Provider
 
 ALL = {
     "ANTHROPIC_API_KEY": "sk-ant-12345678",

@@ -13,16 +13,16 @@ import pytest
 from tests.platforms.simulated.ground import SimulatedGround
 
 import holdfast
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import ConnectError, ConnectRefused, OutcomeUnknown, SendError, StoreError
-from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.outbox import Change, Outbound, Receipt
-from holdfast.core.ports import Intake
-from holdfast.core.source import Author
-from holdfast.platforms.conformance import CHECKS, Proxy
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Update
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.outbox import Change, Outbound, Receipt
+from holdfast.core.messages.source import Author
+from holdfast.core.ports.protocols import Intake
+from holdfast.testing.conformance import CHECKS, Proxy
+from holdfast.testing.simulated.events import Update
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.service import ChatService
 
 SOURCE = Path(holdfast.__file__).parent
 

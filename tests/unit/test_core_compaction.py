@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.compaction import cut_at, open_request, told, visible
+from holdfast.core.config.settings import Sight
 from holdfast.core.ids import CallId
-from holdfast.core.known_models import DEFAULT_WINDOW, context_window, sees_images
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     CompactionMessage,
     Message,
@@ -15,9 +14,10 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.projection import FILES_LEFT_OUT, LEFT_OUT, lightened, problems, project
-from holdfast.core.settings import Sight
-from holdfast.core.tokens import estimate
+from holdfast.core.turns.compaction import cut_at, open_request, told, visible
+from holdfast.core.turns.known_models import DEFAULT_WINDOW, context_window, sees_images
+from holdfast.core.turns.projection import FILES_LEFT_OUT, LEFT_OUT, lightened, problems, project
+from holdfast.core.turns.tokens import estimate
 
 TEXTS = st.text(st.sampled_from("ab é字"), min_size=1, max_size=60)
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.differences import differing, held_back
-from holdfast.core.effect import Effect, effect_of
-from holdfast.core.settings import (
+from holdfast.core.config.differences import differing, held_back
+from holdfast.core.config.effect import Effect, effect_of
+from holdfast.core.config.settings import (
     BackupSettings,
     GatewaySettings,
     LogSettings,

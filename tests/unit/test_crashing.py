@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.crash import CrashPoint, never
+from holdfast.core.crash_points import CrashPoint, never
 from holdfast.core.errors import HoldfastError
 from holdfast.service.crashing import crash_at
 

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.control.cut_line import why_cut
+from holdfast.server.local.cut_line import why_cut
 
 
 @pytest.mark.parametrize(

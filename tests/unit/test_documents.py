@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.gateway.documents.child import read_apart
-from holdfast.gateway.documents.documents import Documents, told
-from holdfast.gateway.documents.found import Found
-from holdfast.gateway.documents.kinds import Kind, kind_of
-from holdfast.gateway.documents.program.main import read
-from holdfast.gateway.receiving import Fetched
+from holdfast.documents.child import read_apart
+from holdfast.documents.documents import Documents, told
+from holdfast.documents.found import Found
+from holdfast.documents.kinds import Kind, kind_of
+from holdfast.documents.worker.main import read
+from holdfast.gateway.inbound.receiving import Fetched
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'

@@ -1,9 +1,9 @@
 """What a turn does, in a few short lines that give nothing away."""
 
-from holdfast.core.events import StepEnded, ToolBegan, ToolEnded
 from holdfast.core.ids import CallId
-from holdfast.core.message import Outcome
-from holdfast.gateway.doing import Doing
+from holdfast.core.messages.events import StepEnded, ToolBegan, ToolEnded
+from holdfast.core.messages.message import Outcome
+from holdfast.gateway.outbound.doing import Doing
 
 
 def began(number: int, arguments: str = '{"command": "make test\\nmake check"}') -> ToolBegan:

@@ -1,8 +1,8 @@
 """A transcript by what was asked in it."""
 
-from holdfast.core.exchanges import exchanges
 from holdfast.core.ids import TurnId
-from holdfast.core.message import (
+from holdfast.core.messages.exchanges import exchanges
+from holdfast.core.messages.message import (
     AssistantMessage,
     CompactionMessage,
     Message,

@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.control.facts import Facts
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId
-from holdfast.core.inbox import InboxState
-from holdfast.core.library import Library
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.ports.library import Library
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.server.status.gateway_status import Facts
 
 
 class Clock:

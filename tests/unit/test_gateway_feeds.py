@@ -2,10 +2,10 @@
 
 import asyncio
 
-from holdfast.core.events import TextStreamed, ToolBegan, ToolProgressed
 from holdfast.core.ids import CallId, SessionId
-from holdfast.gateway.feeds import Feeds
-from holdfast.gateway.live import LiveStep
+from holdfast.core.messages.events import TextStreamed, ToolBegan, ToolProgressed
+from holdfast.gateway.live.feeds import Feeds
+from holdfast.gateway.live.live import LiveStep
 
 HERE, ELSEWHERE = SessionId("here"), SessionId("elsewhere")
 

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from tests.unit.text.texts import QUICK, markdown
 
-from holdfast.core.capabilities import Capabilities, LengthUnit
-from holdfast.core.length import length
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake
-from holdfast.gateway.fitting import messages_of
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.ports.capabilities import Capabilities, LengthUnit
+from holdfast.core.ports.protocols import Intake
+from holdfast.core.text.length import length
+from holdfast.gateway.outbound.fitting import messages_of
 from holdfast.platforms.text import discord
 
 

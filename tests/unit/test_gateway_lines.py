@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.machine.held_loop import HeldClock, HeldLoop
 
-from holdfast.core.account import AccountState
-from holdfast.core.audit import Act
-from holdfast.core.capabilities import Capabilities
 from holdfast.core.errors import AccountHeld, ConnectRefused, LineLost, StoreError, Throttled
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Platform
-from holdfast.gateway.accounts import Accounts
-from holdfast.gateway.backoff import Patience
-from holdfast.gateway.connection import NO_CLAIMS, Ground
-from holdfast.gateway.doors import Doors
-from holdfast.gateway.paused import Paused
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.ops.account import AccountState
+from holdfast.core.people.audit import Act
+from holdfast.core.ports.capabilities import Capabilities
+from holdfast.core.ports.protocols import Platform
+from holdfast.gateway.accounts.accounts import Accounts
+from holdfast.gateway.accounts.backoff import Patience
+from holdfast.gateway.accounts.connection import NO_CLAIMS, Ground
+from holdfast.gateway.accounts.paused import Paused
+from holdfast.gateway.accounts.registry import Doors
 
 HANG = "hang"
 DEAF = "deaf"  # hangs, and does not hear that it is cancelled, for a minute

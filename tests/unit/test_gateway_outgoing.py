@@ -4,9 +4,9 @@ import pytest
 
 from holdfast.core.errors import Refused
 from holdfast.core.ids import SessionId
-from holdfast.core.outbox import OwedFile
+from holdfast.core.messages.outbox import OwedFile
 from holdfast.core.secret import Secret
-from holdfast.gateway.outgoing import OutgoingFiles
+from holdfast.gateway.outbound.files import OutgoingFiles
 from holdfast.gateway.redaction import Redaction
 
 KEY = "sk_live_4f9ac2e7"

@@ -12,7 +12,8 @@ from tests.unit.text.test_discord import stripped as read_by_discord
 from tests.unit.text.test_html import words_of as words_of_html
 from tests.unit.text.test_slack import words_of as words_of_block
 
-from holdfast.core.events import (
+from holdfast.core.ids import CallId
+from holdfast.core.messages.events import (
     Event,
     ReasoningStreamed,
     StepEnded,
@@ -22,12 +23,11 @@ from holdfast.core.events import (
     ToolEnded,
     ToolProgressed,
 )
-from holdfast.core.ids import CallId
-from holdfast.core.message import Outcome
+from holdfast.core.messages.message import Outcome
 from holdfast.core.secret import Secret
-from holdfast.core.splitting import split
+from holdfast.core.text.splitting import split
+from holdfast.gateway.live.showing import Showing
 from holdfast.gateway.redaction import MARK, Redaction
-from holdfast.gateway.showing import Showing
 from holdfast.platforms.text import discord, irc, matrix, plain, slack, telegram, xmpp
 
 SECRETS = ("abababac", "aaaaaaaab")

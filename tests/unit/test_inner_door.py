@@ -2,11 +2,11 @@
 
 import re
 
-from holdfast.core.child import Child, ChildKind
 from holdfast.core.ids import CallId, DeliveryId, PrincipalId, SessionId
-from holdfast.core.outbox import Address, Outbound
-from holdfast.core.source import Source
-from holdfast.gateway.inner_door import result_of
+from holdfast.core.messages.outbox import Address, Outbound
+from holdfast.core.messages.source import Source
+from holdfast.core.turns.subagent import Child, ChildKind
+from holdfast.gateway.accounts.inner_door import result_of
 
 CHILD = Child(
     session_id=SessionId("s2"),

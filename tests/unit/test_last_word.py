@@ -2,9 +2,9 @@
 
 import asyncio
 
-from holdfast.control.last_word import LastWord
-from holdfast.core.facts import Snapshot
-from holdfast.service.clock import SystemClock
+from holdfast.core.ops.facts import Snapshot
+from holdfast.server.status.last_word import LastWord
+from holdfast.system.clock import SystemClock
 
 OLDER, NEWER = Snapshot(state="starting"), Snapshot(state="running")
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.control.minutes import DAY, Minutes
-from holdfast.control.pace import pace
-from holdfast.core.facts import AgentFacts
 from holdfast.core.ids import CallId, SessionId, TurnId
-from holdfast.core.message import AssistantMessage, ToolMessage
-from holdfast.core.minute import MINUTE, Minute, Spread, joined
-from holdfast.core.prices import Price, cost
-from holdfast.core.turn import EndTurn, TurnState, Usage
-from holdfast.gateway.tally import Tally
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.message import AssistantMessage, ToolMessage
+from holdfast.core.ops.facts import AgentFacts
+from holdfast.core.ops.minute import MINUTE, Minute, Spread, joined
+from holdfast.core.turns.pricing import Price, cost
+from holdfast.core.turns.turn import EndTurn, TurnState, Usage
+from holdfast.gateway.live.counters import Tally
+from holdfast.server.status.minutes import DAY, Minutes
+from holdfast.server.status.pace import pace
+from holdfast.store.sqlite.store import SqliteStore
 
 CALL = CallId("c")
 NOON = 1_800_000_000 // DAY * DAY + DAY // 2

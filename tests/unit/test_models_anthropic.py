@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.config.settings import ApiMode, Provider
 from holdfast.core.ids import CallId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     Image,
     Message,
@@ -20,7 +21,8 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import (
+from holdfast.core.secret import Secret
+from holdfast.core.turns.model import (
     Completed,
     Fault,
     ModelFailed,
@@ -29,16 +31,14 @@ from holdfast.core.model import (
     TextDelta,
     ToolSchema,
 )
-from holdfast.core.projection import project
-from holdfast.core.secret import Secret
-from holdfast.core.settings import ApiMode, Provider
-from holdfast.core.turn import Usage
-from holdfast.models.anthropic_messages import AnthropicMessages
-from holdfast.models.anthropic_stream import AnthropicDecoder
-from holdfast.models.anthropic_thinking import max_tokens_of, version_of
-from holdfast.models.misbehaving.saying import signature
-from holdfast.models.misbehaving.strict_anthropic import StrictAnthropic
+from holdfast.core.turns.projection import project
+from holdfast.core.turns.turn import Usage
+from holdfast.models.codecs.anthropic_messages import AnthropicMessages
+from holdfast.models.codecs.anthropic_stream import AnthropicDecoder
+from holdfast.models.codecs.anthropic_thinking import max_tokens_of, version_of
 from holdfast.models.target import ModelTarget
+from holdfast.testing.misbehaving_model.saying import signature
+from holdfast.testing.misbehaving_model.strict_anthropic import StrictAnthropic
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.config.settings import Provider
 from holdfast.core.ids import CallId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     Image,
     Message,
@@ -18,13 +19,12 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import ModelRequest, ToolSchema
-from holdfast.core.projection import project
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Provider
-from holdfast.models.chat_completions import ChatCompletions
-from holdfast.models.misbehaving.strict import StrictReader
+from holdfast.core.turns.model import ModelRequest, ToolSchema
+from holdfast.core.turns.projection import project
+from holdfast.models.codecs.chat_completions import ChatCompletions
 from holdfast.models.target import ModelTarget
+from holdfast.testing.misbehaving_model.strict import StrictReader
 
 TARGET = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")
 TOOL = ToolSchema(name="terminal", description="runs", parameters={"type": "object"})

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.config.settings import Provider
 from holdfast.core.ids import CallId
-from holdfast.core.message import AssistantMessage, Reasoning, StopReason, ToolCall, UserMessage
-from holdfast.core.model import (
+from holdfast.core.messages.message import (
+    AssistantMessage,
+    Reasoning,
+    StopReason,
+    ToolCall,
+    UserMessage,
+)
+from holdfast.core.turns.model import (
     Completed,
     Fault,
     ModelFailed,
@@ -17,9 +24,8 @@ from holdfast.core.model import (
     ReasoningDelta,
     TextDelta,
 )
-from holdfast.core.settings import Provider
-from holdfast.core.turn import Usage
-from holdfast.models.chat_stream import ChatDecoder
+from holdfast.core.turns.turn import Usage
+from holdfast.models.codecs.chat_stream import ChatDecoder
 from holdfast.models.target import ModelTarget
 
 TARGET = ModelTarget(provider=Provider.LOCAL, name="m", base_url="http://127.0.0.1:1/v1")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.message import (
+from holdfast.core.config.settings import Provider
+from holdfast.core.messages.message import (
     Message,
     NoteMessage,
     Outcome,
@@ -14,8 +15,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import Completed, ModelFailed, ModelRequest, TextDelta, ToolSchema
-from holdfast.core.settings import Provider
+from holdfast.core.turns.model import Completed, ModelFailed, ModelRequest, TextDelta, ToolSchema
 from holdfast.models.demo import DemoModel
 from holdfast.models.target import ModelTarget
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.core.model import RETRYABLE, Fault, ModelFailed
+from holdfast.core.config.settings import Provider
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Provider
-from holdfast.models import faults
+from holdfast.core.turns.model import RETRYABLE, Fault, ModelFailed
+from holdfast.models import errors
 from holdfast.models.target import ModelTarget
 
 TARGET = ModelTarget(
@@ -21,7 +21,7 @@ NOW = 1_700_000_000.0
 
 
 def failed(status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> ModelFailed:
-    return faults.from_status(TARGET, status, body=body, headers=headers or {}, now=lambda: NOW)
+    return errors.from_status(TARGET, status, body=body, headers=headers or {}, now=lambda: NOW)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_answer_is_classified(status: int, body: bytes, fault: Fault) -> None
     ],
 )
 def test_an_error_inside_a_stream_is_classified_by_what_it_says(error: bytes, fault: Fault) -> None:
-    assert faults.reported(TARGET, error).fault is fault
+    assert errors.reported(TARGET, error).fault is fault
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_no_text_ever_shows_the_key() -> None:
     quoted = b"<p>sk-very-secret</p>"
     for fault in (
         failed(500, quoted),
-        faults.reported(TARGET, quoted),
-        faults.network(TARGET, "sk-very-secret"),
-        faults.not_understood(TARGET, quoted),
-        faults.no_stream(TARGET, "text/html", quoted),
+        errors.reported(TARGET, quoted),
+        errors.network(TARGET, "sk-very-secret"),
+        errors.not_understood(TARGET, quoted),
+        errors.no_stream(TARGET, "text/html", quoted),
     ):
         assert "sk-very-secret" not in str(fault)
 
@@ -110,7 +110,7 @@ def test_each_text_says_which_model_and_what_to_do() -> None:
     assert "base_url" in str(failed(404, b'{"detail":"Not Found"}'))
     assert "Not Found" in str(failed(404, b'{"detail":"Not Found"}'))
     assert "30 s" in str(failed(429, headers={"Retry-After": "30"}))
-    late = faults.timed_out(TARGET, "did not begin to answer", "first_token_timeout", 5)
+    late = errors.timed_out(TARGET, "did not begin to answer", "first_token_timeout", 5)
     assert "gpt-5.1" in str(late)
     assert "`first_token_timeout`" in str(late)
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.models.misbehaving.conversation import Conversation, Invalid
-from holdfast.models.misbehaving.script import Fault, Script, ScriptedCall, Step, directives
-from holdfast.models.misbehaving.strict import StrictReader
+from holdfast.testing.misbehaving_model.conversation import Conversation, Invalid
+from holdfast.testing.misbehaving_model.script import Fault, Script, ScriptedCall, Step, directives
+from holdfast.testing.misbehaving_model.strict import StrictReader
 
 SYSTEM = {"role": "system", "content": "s"}
 USER = {"role": "user", "content": "hi"}

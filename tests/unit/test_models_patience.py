@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 from tests.machine.held_loop import HeldLoop
 
-from holdfast.core.model import Fault, ModelFailed
-from holdfast.core.settings import Provider
+from holdfast.core.config.settings import Provider
+from holdfast.core.turns.model import Fault, ModelFailed
 from holdfast.models.patience import Patience
 from holdfast.models.target import Limits, ModelTarget
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.config.settings import ApiMode, Provider
 from holdfast.core.ids import CallId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     Image,
     Message,
@@ -19,7 +20,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import (
+from holdfast.core.turns.model import (
     Completed,
     Fault,
     ModelFailed,
@@ -28,13 +29,12 @@ from holdfast.core.model import (
     TextDelta,
     ToolSchema,
 )
-from holdfast.core.projection import project
-from holdfast.core.settings import ApiMode, Provider
-from holdfast.core.turn import Usage
-from holdfast.models.misbehaving.strict_responses import StrictResponses
-from holdfast.models.responses import Responses
-from holdfast.models.responses_stream import ResponsesDecoder
+from holdfast.core.turns.projection import project
+from holdfast.core.turns.turn import Usage
+from holdfast.models.codecs.responses import Responses
+from holdfast.models.codecs.responses_stream import ResponsesDecoder
 from holdfast.models.target import ModelTarget
+from holdfast.testing.misbehaving_model.strict_responses import StrictResponses
 
 TARGET = ModelTarget(provider=Provider.OPENAI, name="gpt-5.1", api_mode=ApiMode.RESPONSES)
 PLAIN = ModelTarget(provider=Provider.OPENAI, name="gpt-4.1", api_mode=ApiMode.RESPONSES)

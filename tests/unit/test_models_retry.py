@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from holdfast.core.message import AssistantMessage
-from holdfast.core.model import Completed, Fault, ModelEvent, ModelFailed, Retrying, TextDelta
-from holdfast.core.turn import Usage
+from holdfast.core.messages.message import AssistantMessage
+from holdfast.core.turns.model import Completed, Fault, ModelEvent, ModelFailed, Retrying, TextDelta
+from holdfast.core.turns.turn import Usage
 from holdfast.models.retry import Backoff, with_retries
 
 DONE = Completed(AssistantMessage(text="ok"), Usage())

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
+from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ApiMode, ModelSettings, Provider
 from holdfast.models.local.files import model_file
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import BadTarget, Limits, ModelTarget, target_of

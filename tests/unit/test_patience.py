@@ -1,6 +1,6 @@
 """Patience with wrong keys: how many are borne with, from whom, and for how long they are held."""
 
-from holdfast.control.patience import (
+from holdfast.server.auth.rate_limit import (
     BURST,
     BURST_IN_ALL,
     EVERY,

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from tests.faults.homes import backed_up, left_in_the_log, made_home
 
+from holdfast.core.config.settings import BackupSettings
 from holdfast.core.errors import HoldfastError, StoreDamaged
-from holdfast.core.facts import BackupFacts
-from holdfast.core.settings import BackupSettings
-from holdfast.process.backups import Backups
-from holdfast.process.upkeep import Upkeep
+from holdfast.core.ops.facts import BackupFacts
 from holdfast.service.backing_up import BackupProgram
-from holdfast.service.lock import HomeLock
-from holdfast.store.sqlite import SqliteStore
+from holdfast.service.backups import Backups
+from holdfast.service.upkeep import Upkeep
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.lock import HomeLock
 
 HOUR = 3600.0
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.ids import CallId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     Image,
     Message,
@@ -15,7 +15,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.projection import NO_RESULT, open_calls, problems, project
+from holdfast.core.turns.projection import NO_RESULT, open_calls, problems, project
 
 IDS = st.sampled_from(["a", "b", "c", "d"]).map(CallId)
 ARGUMENTS = (

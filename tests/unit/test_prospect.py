@@ -3,10 +3,10 @@
 from collections import deque
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Prospect, WaitsFor
-from holdfast.gateway.parcel import Parcel
-from holdfast.gateway.passing import Passing
-from holdfast.gateway.prospect import prospect_of
+from holdfast.core.messages.outbox import Address, Prospect, WaitsFor
+from holdfast.gateway.outbound.parcel import Parcel
+from holdfast.gateway.outbound.passing import Passing
+from holdfast.gateway.outbound.prospect import prospect_of
 
 CHAT = Address(platform="simulated", account="default", chat_id="ann")
 

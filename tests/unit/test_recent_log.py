@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.settings import LogSettings
-from holdfast.service.logs import logging_to
-from holdfast.service.recent_log import KeptLine, RecentLog, WantedLines
+from holdfast.core.config.settings import LogSettings
+from holdfast.system.logs import logging_to
+from holdfast.system.recent_log import KeptLine, RecentLog, WantedLines
 
 log = logging.getLogger("holdfast.test")
 ALL = WantedLines()

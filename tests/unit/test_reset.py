@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.reset import (
+from holdfast.core.messages.source import ChatType
+from holdfast.core.sessions.reset import (
     ResetMode,
     ResetPolicies,
     ResetPolicy,
@@ -16,7 +17,6 @@ from holdfast.core.reset import (
     expires_at,
     reset_due,
 )
-from holdfast.core.source import ChatType
 
 BERLIN = ZoneInfo("Europe/Berlin")
 IDLE = ResetPolicy(mode=ResetMode.IDLE, idle_minutes=30)

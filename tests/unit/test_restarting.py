@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from holdfast.core.errors import RestartRefused
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.gateway.departure import Departure
-from holdfast.gateway.restarting import Restarting
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
+from holdfast.gateway.lifecycle.departure import Departure
+from holdfast.gateway.lifecycle.restarting import Restarting
 
 
 class Scene:

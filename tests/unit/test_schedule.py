@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.ids import PrincipalId
-from holdfast.core.job import (
+from holdfast.core.jobs.job import (
     Cause,
     Job,
     JobId,
@@ -22,9 +22,9 @@ from holdfast.core.job import (
     Overlap,
     RunsIn,
 )
-from holdfast.core.job_words import parse_job
-from holdfast.core.run_planning import BUSY, FULL, behind, runs_due
-from holdfast.core.schedule import (
+from holdfast.core.jobs.job_words import parse_job
+from holdfast.core.jobs.run_planning import BUSY, FULL, behind, runs_due
+from holdfast.core.jobs.schedule import (
     BadSchedule,
     Schedule,
     check_cron,
@@ -33,10 +33,10 @@ from holdfast.core.schedule import (
     next_due,
     shortest_gap,
 )
-from holdfast.core.schedule_words import parse_schedule, split_zone
-from holdfast.core.source import Source
-from holdfast.core.time_words import parse_duration
-from holdfast.gateway.zones import MachineZone, zone_of
+from holdfast.core.jobs.schedule_words import parse_schedule, split_zone
+from holdfast.core.jobs.time_words import parse_duration
+from holdfast.core.messages.source import Source
+from holdfast.gateway.jobs.time_zones import MachineZone, zone_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 4, 20, tzinfo=BERLIN).timestamp()  # a Monday
@@ -268,8 +268,8 @@ def test_the_machines_own_zone_knows_its_offsets() -> None:
 def test_the_machines_own_zone_has_its_summer_time() -> None:
     """In a process of its own, whose machine is in Berlin."""
     program = (
-        "from holdfast.core.schedule import Schedule, first_due\n"
-        "from holdfast.gateway.zones import zone_of\n"
+        "from holdfast.core.jobs.schedule import Schedule, first_due\n"
+        "from holdfast.gateway.jobs.time_zones import zone_of\n"
         "daily = Schedule(words='x', cron='30 2 * * *')\n"
         "print(first_due(daily, %d, zone_of(''), number=2))"
     )

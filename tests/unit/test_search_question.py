@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.core.child import HOUSE
 from holdfast.core.ids import PrincipalId
-from holdfast.core.search import visible_from
-from holdfast.core.source import ChatType, Source, build_session_key
+from holdfast.core.messages.source import ChatType, Source, build_session_key
+from holdfast.core.sessions.search import visible_from
+from holdfast.core.turns.subagent import HOUSE
 from holdfast.store.search.question import expression, folded, spaced, terms
 from holdfast.store.search.snippet import pieces
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import AccountHeld
-from holdfast.service.claims import AccountClaims
+from holdfast.system.credential_locks import AccountClaims
 
 Make = Callable[..., AccountClaims]
 

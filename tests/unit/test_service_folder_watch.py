@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.service.folder_watch import FolderWatch, NotWatchable
+from holdfast.system.folder_watch import FolderWatch, NotWatchable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
 

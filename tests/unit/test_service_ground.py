@@ -10,11 +10,11 @@ import pytest
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.secret import Secret
-from holdfast.service.clock import SystemClock
 from holdfast.service.garbage import rarely_collected
-from holdfast.service.ids import Ids
-from holdfast.service.paths import Paths, private_dir
-from holdfast.service.tokens import api_token
+from holdfast.system.clock import SystemClock
+from holdfast.system.ids import Ids
+from holdfast.system.paths import Paths, private_dir
+from holdfast.system.tokens import api_token
 
 
 class StillClock:

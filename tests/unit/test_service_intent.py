@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
 from holdfast.service.intent import IntentFile, Recorded
 
 

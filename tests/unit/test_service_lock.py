@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import HoldfastError
-from holdfast.service.lock import HomeInUse, HomeLock, read_holder
-from holdfast.service.process import start_time
+from holdfast.system.lock import HomeInUse, HomeLock, read_holder
+from holdfast.system.process import start_time
 
 HOLD = """
 import sys
 from pathlib import Path
-from holdfast.service.lock import HomeLock
+from holdfast.system.lock import HomeLock
 with HomeLock(Path(sys.argv[1])) as lock:
     lock.announce("http://127.0.0.1:1")
     print("held", flush=True)

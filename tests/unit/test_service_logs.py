@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.settings import LogLevel, LogSettings
-from holdfast.service import logs
-from holdfast.service.logs import logging_to
+from holdfast.core.config.settings import LogLevel, LogSettings
+from holdfast.system import logs
+from holdfast.system.logs import logging_to
 
 logger = logging.getLogger("holdfast.test")
 

@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from holdfast.service.notify import Feeding, Notifier, feeding_time
+from holdfast.service.supervisors.notify import Feeding, Notifier, feeding_time
 
 
 def test_a_socket_in_the_file_system_hears_it_with_descriptors(tmp_path: Path) -> None:

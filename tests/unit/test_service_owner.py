@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 from holdfast.service.backoff import Backoff
-from holdfast.service.lock import Holder, HomeLock, read_holder
-from holdfast.service.owner import Unproven, end, prove
-from holdfast.service.process import start_time
+from holdfast.system.lock import Holder, HomeLock, read_holder
+from holdfast.system.owner import Unproven, end, prove
+from holdfast.system.process import start_time
 
 HOLD = """
 import signal, sys
 from pathlib import Path
-from holdfast.service.lock import HomeLock
+from holdfast.system.lock import HomeLock
 if sys.argv[2] == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 with HomeLock(Path(sys.argv[1])):

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.control.client import GatewayDown, read_status
-from holdfast.control.heartbeat import Heartbeat
-from holdfast.control.status_thread import StatusThread
-from holdfast.core.facts import Snapshot
-from holdfast.service.clock import SystemClock
-from holdfast.service.paths import Paths
+from holdfast.core.ops.facts import Snapshot
+from holdfast.server.local.client import GatewayDown, read_status
+from holdfast.server.status.heartbeat import Heartbeat
+from holdfast.server.status.status_thread import StatusThread
+from holdfast.system.clock import SystemClock
+from holdfast.system.paths import Paths
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.core.settings import SupervisorChoice as S
-from holdfast.service.supervisor import OwnUnit, Unheard, ask_systemd, supervisor, unit
+from holdfast.core.config.settings import SupervisorChoice as S
+from holdfast.service.supervisors.supervisor import OwnUnit, Unheard, ask_systemd, supervisor, unit
 
 
 @pytest.mark.parametrize(

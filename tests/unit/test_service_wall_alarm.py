@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 
-from holdfast.service.wall_alarm import WallAlarm
+from holdfast.system.wall_alarm import WallAlarm
 
 
 def open_files() -> int:

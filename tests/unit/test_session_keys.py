@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.core.message import UserMessage
-from holdfast.core.source import (
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import (
     ChatType,
     Source,
     build_session_key,
@@ -16,7 +16,7 @@ from holdfast.core.source import (
     place_of,
     speaker_of,
 )
-from holdfast.models.sound import user_text
+from holdfast.models.codecs.sound import user_text
 
 # Every kind of character, lone surrogates included, and what could pass for our own marks.
 IDS = st.one_of(

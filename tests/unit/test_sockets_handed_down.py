@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.control.places import PortTaken, listening
-from holdfast.core.settings import GatewaySettings
-from holdfast.service import sockets
-from holdfast.service.handover import NotHandedOver, Reception, give, note_of
+from holdfast.core.config.settings import GatewaySettings
+from holdfast.server.places import PortTaken, listening
 from holdfast.service.offspring import Nest
-from holdfast.service.paths import Paths
-from holdfast.service.process import gone
+from holdfast.system import sockets
+from holdfast.system.paths import Paths
+from holdfast.system.process import gone
+from holdfast.system.socket_handover import NotHandedOver, Reception, give, note_of
 
 ADOPT = """
 import json, os, subprocess
 from holdfast.config.surroundings import handed_down, surroundings
-from holdfast.service.sockets import VARIABLES, adopt, place
+from holdfast.system.sockets import VARIABLES, adopt, place
 found = adopt(handed_down(VARIABLES), pid=os.getpid())
 listed = subprocess.run(["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True)
 print(json.dumps({
@@ -81,7 +81,7 @@ def test_what_a_gateway_wants_kept_is_given_to_the_one_after_it(paths: Paths) ->
     """The way of systemd's descriptor store, for those who have none."""
     keep = (
         "import os, socket\n"
-        "from holdfast.service.notify import Notifier\n"
+        "from holdfast.service.supervisors.notify import Notifier\n"
         "sock = socket.create_server(('127.0.0.1', 0))\n"
         "Notifier(os.environ).tell('FDSTORE=1', 'FDNAME=http', fds=[sock.fileno()])\n"
         "Notifier(os.environ).tell('READY=1')\n"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.capabilities import LengthUnit
-from holdfast.core.length import length, reach
-from holdfast.core.splitting import split
+from holdfast.core.ports.capabilities import LengthUnit
+from holdfast.core.text.length import length, reach
+from holdfast.core.text.splitting import split
 
 WORDS = [
     "word ",

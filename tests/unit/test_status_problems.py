@@ -3,9 +3,8 @@
 import msgspec
 import pytest
 
-from holdfast.control.problems import problems
-from holdfast.core.account import AccountState
-from holdfast.core.facts import (
+from holdfast.core.ops.account import AccountState
+from holdfast.core.ops.facts import (
     PROVEN_FOR,
     Document,
     Level,
@@ -16,7 +15,8 @@ from holdfast.core.facts import (
     Snapshot,
     StoreFacts,
 )
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.server.status.problems import problems
 
 NOW = 1_000_000.0
 GB = 1024**3

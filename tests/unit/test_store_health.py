@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import StoreError
-from holdfast.store.health import Health
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.health import Health
+from holdfast.store.sqlite.store import SqliteStore
 
 
 class Ticking:

@@ -14,7 +14,7 @@ from tests.platforms.vendor import Vendor
 from tests.ports import own_port
 from tests.web.visitor import Visitor
 
-from holdfast.models.misbehaving.process import ModelProcess
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 CHROMIUM = "/usr/bin/chromium"
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"

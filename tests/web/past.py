@@ -8,8 +8,8 @@ from typing import Any
 
 import apsw
 
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.paths import Paths
 
 PLATFORMS = ("simulated", "telegram", "irc", "matrix", "web")
 TITLES = (

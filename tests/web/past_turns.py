@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.inbox import Inbound, InboxEnd, InboxState
-from holdfast.core.message import (
+from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxState
+from holdfast.core.messages.message import (
     AssistantMessage,
     NoteMessage,
     Outcome,
@@ -16,11 +16,11 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.source import Source
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.turn import BeginTurn, EndTurn, TurnState, Usage
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.messages.source import Source
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.turn import BeginTurn, EndTurn, TurnState, Usage
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.paths import Paths
 
 CUT, NEXT, LONG = TurnId("t_cut"), TurnId("t_next"), TurnId("t_long")
 STEPS = 500

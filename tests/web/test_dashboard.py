@@ -17,11 +17,11 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_pictures import VIEWS, take
 from tests.web.visitor import Visitor
 
-from holdfast.core.minute import MINUTE, Minute, Spread
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.core.turn import Usage
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.ops.minute import MINUTE, Minute, Spread
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.core.turns.turn import Usage
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.paths import Paths
 
 PRICES = '[prices."scripted"]\ninput = 2.0\noutput = 8.0\n'
 ENDED = [("answered", 1204), ("merged", 31), ("superseded", 12), ("refused", 3), ("failed", 2)]

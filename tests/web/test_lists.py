@@ -17,9 +17,9 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_pictures import FLAT, take
 from tests.web.visitor import Visitor
 
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder, StopRow
-from holdfast.service.paths import Paths
-from holdfast.store.sqlite import SqliteStore
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder, StopRow
+from holdfast.store.sqlite.store import SqliteStore
+from holdfast.system.paths import Paths
 
 RESTARTS = 25  # more than one page
 LINES = 4_500  # more than the page holds

@@ -11,8 +11,8 @@ from tests.web.test_access import DESKTOP, PHONE, serious
 from tests.web.test_reconnecting import answered, said
 from tests.web.visitor import Visitor
 
-from holdfast.models.misbehaving.process import ModelProcess
-from holdfast.service import exits
+from holdfast.system import exits
+from holdfast.testing.misbehaving_model.process import ModelProcess
 
 ENDLESS = {"match": "slowly", "delay": 0.1, "text": " ".join(f"word{n}" for n in range(999))}
 AWAY = "Restarting… what you write is kept"

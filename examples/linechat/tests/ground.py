@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from linechat.platform import Linechat
 from linechat_server import BOT, Server
 
-from holdfast.core.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, SentFile
 from holdfast.core.secret import Secret
-from holdfast.platforms.conformance import Ground, Person, Place, Proxy, Shown, Trouble
+from holdfast.testing.conformance import Ground, Person, Place, Proxy, Shown, Trouble
 
 _NAMES = {Person.ANN: "ann", Person.BOB: "bob", Person.PROGRAM: "beeper"}
 _CHATS = {Place.DM: None, Place.GROUP: "#family"}

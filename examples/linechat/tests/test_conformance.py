@@ -3,7 +3,7 @@
 import pytest
 from ground import linechat
 
-from holdfast.platforms.conformance import CHECKS, Check
+from holdfast.testing.conformance import CHECKS, Check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable, Iterable
 
 from holdfast.agent.context import Context
-from holdfast.core.compaction import last_compaction
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     CompactionMessage,
     Image,
@@ -14,8 +13,9 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import ToolSchema
-from holdfast.core.ports import ModelClient
+from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.turns.compaction import last_compaction
+from holdfast.core.turns.model import ToolSchema
 from holdfast.tools.registry import Toolbox
 
 Interrupt = Callable[[str], None]

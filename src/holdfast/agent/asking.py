@@ -6,10 +6,10 @@ from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import make_room
 from holdfast.agent.vision import without_pictures
 from holdfast.agent.work import Parked, Work
-from holdfast.core.crash import CrashPoint
-from holdfast.core.events import ReasoningStreamed, StreamVoided, TextStreamed
-from holdfast.core.message import Message, NoteMessage
-from holdfast.core.model import (
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.messages.events import ReasoningStreamed, StreamVoided, TextStreamed
+from holdfast.core.messages.message import Message, NoteMessage
+from holdfast.core.turns.model import (
     Completed,
     Fault,
     FellBack,
@@ -20,7 +20,7 @@ from holdfast.core.model import (
     Retrying,
     TextDelta,
 )
-from holdfast.core.projection import lightened, project
+from holdfast.core.turns.projection import lightened, project
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
-from holdfast.core.auxiliary import Errand, ErrandFailed
+from holdfast.core.config.settings import KEY_VARIABLES, Provider, Settings, Sight
 from holdfast.core.ids import SessionId
-from holdfast.core.known_models import context_window, sees_images
-from holdfast.core.model import Completed, ModelFailed, ModelRequest
-from holdfast.core.ports import ModelClient
-from holdfast.core.settings import KEY_VARIABLES, Provider, Settings, Sight
+from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.turns.auxiliary import Errand, ErrandFailed
+from holdfast.core.turns.known_models import context_window, sees_images
+from holdfast.core.turns.model import Completed, ModelFailed, ModelRequest
 
 Lease = Callable[[str | None], ModelClient]
 

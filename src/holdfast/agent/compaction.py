@@ -11,11 +11,11 @@ from holdfast.agent.auxiliary import Auxiliary
 from holdfast.agent.keeping import until_kept
 from holdfast.agent.summaries import Wanted, earlier_summary, summarise
 from holdfast.agent.work import Work
-from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.compaction import cut_at, last_compaction, open_request
-from holdfast.core.message import CompactionMessage
-from holdfast.core.tokens import estimate, of_text
-from holdfast.core.turn import Usage
+from holdfast.core.messages.message import CompactionMessage
+from holdfast.core.turns.auxiliary import Errand, ErrandFailed
+from holdfast.core.turns.compaction import cut_at, last_compaction, open_request
+from holdfast.core.turns.tokens import estimate, of_text
+from holdfast.core.turns.turn import Usage
 
 log = logging.getLogger(__name__)
 

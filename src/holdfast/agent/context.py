@@ -1,8 +1,8 @@
 """The context of an agent: how much of its model's window is taken, and when to make room."""
 
-from holdfast.core.known_models import DEFAULT_WINDOW
-from holdfast.core.message import Message
-from holdfast.core.tokens import estimate, of_text
+from holdfast.core.messages.message import Message
+from holdfast.core.turns.known_models import DEFAULT_WINDOW
+from holdfast.core.turns.tokens import estimate, of_text
 
 _BESIDE = 2_000  # tokens of the tools' schemas, about: they are small on purpose
 _OVER = 0.95  # past this share, a call would be refused

@@ -8,17 +8,17 @@ import msgspec
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.asking import ask
-from holdfast.agent.calls import run_calls
 from holdfast.agent.keeping import until_kept
+from holdfast.agent.tool_calls import run_calls
 from holdfast.agent.vision import describe_pictures
 from holdfast.agent.work import Parked, Work
-from holdfast.core.crash import CrashPoint
-from holdfast.core.events import StepEnded
+from holdfast.core.crash_points import CrashPoint
 from holdfast.core.ids import CallId
-from holdfast.core.message import AssistantMessage
-from holdfast.core.model import Completed
-from holdfast.core.projection import open_calls
-from holdfast.core.turn import Usage
+from holdfast.core.messages.events import StepEnded
+from holdfast.core.messages.message import AssistantMessage
+from holdfast.core.turns.model import Completed
+from holdfast.core.turns.projection import open_calls
+from holdfast.core.turns.turn import Usage
 
 NOTHING_SAID = "(The model gave an empty answer.)"
 

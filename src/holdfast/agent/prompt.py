@@ -2,7 +2,7 @@
 
 import hashlib
 
-from holdfast.core.tool import Danger
+from holdfast.core.turns.tool import Danger
 from holdfast.tools.registry import Toolbox
 
 WHO = """\

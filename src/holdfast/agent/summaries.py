@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.compaction import last_compaction, told
 from holdfast.core.ids import SessionId
-from holdfast.core.message import Message, StopReason, UserMessage
-from holdfast.core.model import Completed, ModelRequest
-from holdfast.core.tokens import of_text
-from holdfast.core.turn import NO_USAGE, Usage
+from holdfast.core.messages.message import Message, StopReason, UserMessage
+from holdfast.core.turns.auxiliary import Errand, ErrandFailed
+from holdfast.core.turns.compaction import last_compaction, told
+from holdfast.core.turns.model import Completed, ModelRequest
+from holdfast.core.turns.tokens import of_text
+from holdfast.core.turns.turn import NO_USAGE, Usage
 
 SYSTEM = """\
 You keep the notes of an assistant whose conversation grows too long to be read again. You are \

@@ -8,10 +8,16 @@ import msgspec
 from holdfast.agent.agent import Agent
 from holdfast.agent.keeping import until_kept
 from holdfast.agent.work import Work
-from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.message import AssistantMessage, Message, NoteMessage, ToolMessage, UserMessage
-from holdfast.core.model import ModelRequest
-from holdfast.core.turn import NO_USAGE, Usage
+from holdfast.core.messages.message import (
+    AssistantMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.turns.auxiliary import Errand, ErrandFailed
+from holdfast.core.turns.model import ModelRequest
+from holdfast.core.turns.turn import NO_USAGE, Usage
 
 log = logging.getLogger(__name__)
 

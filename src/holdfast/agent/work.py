@@ -6,15 +6,12 @@ from typing import Protocol
 import msgspec
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.core.auxiliary import Errand
-from holdfast.core.bench import Bench
-from holdfast.core.child import Delegation
-from holdfast.core.crash import Crash
-from holdfast.core.events import Event
-from holdfast.core.handing import Handing
+from holdfast.core.crash_points import Crash
 from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
-from holdfast.core.job import Scheduling
-from holdfast.core.message import (
+from holdfast.core.jobs.job import Scheduling
+from holdfast.core.messages.events import Event
+from holdfast.core.messages.handing import Handing
+from holdfast.core.messages.message import (
     AssistantMessage,
     CompactionMessage,
     Message,
@@ -22,9 +19,12 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.model import Completed, FellBack
-from holdfast.core.tool import ToolOutput
-from holdfast.core.turn import Usage
+from holdfast.core.ports.sandbox import Bench
+from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.turns.model import Completed, FellBack
+from holdfast.core.turns.subagent import Delegation
+from holdfast.core.turns.tool import ToolOutput
+from holdfast.core.turns.turn import Usage
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):

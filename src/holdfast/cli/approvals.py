@@ -2,8 +2,8 @@
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.output import json_option
 
 _which = click.argument("approval", metavar="[ID]", required=False)
 
@@ -32,7 +32,7 @@ def command() -> None:
 def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
     """What waits, the newest first."""
     from holdfast.cli.approvals_shown import print_approvals  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
 
     api = api_of(chosen_home())
     print_approvals(api, everything=everything, limit=limit, as_json=as_json)
@@ -51,9 +51,9 @@ def list_approvals(as_json: bool, everything: bool, limit: int) -> None:
 def approve(approval: str | None, scope: str) -> None:
     """Let it run."""
     from holdfast.cli.approvals_shown import answer  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
-    from holdfast.control.v1.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
-    from holdfast.core.approval import Scope  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.core.people.approval import Scope  # noqa: PLC0415 - as above
+    from holdfast.server.api.views.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
 
     said = ApprovalAnswer(answer=Verdict.APPROVE, scope=Scope(scope))
     answer(api_of(chosen_home()), approval, said)
@@ -66,8 +66,8 @@ def approve(approval: str | None, scope: str) -> None:
 def deny(approval: str | None, why: str) -> None:
     """Do not let it run."""
     from holdfast.cli.approvals_shown import answer  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
-    from holdfast.control.v1.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.server.api.views.approval_views import ApprovalAnswer, Verdict  # noqa: PLC0415 - as above
 
     said = ApprovalAnswer(answer=Verdict.DENY, words=why)
     answer(api_of(chosen_home()), approval, said)
@@ -79,7 +79,7 @@ def deny(approval: str | None, why: str) -> None:
 def rules(as_json: bool) -> None:
     """The approvals that stand."""
     from holdfast.cli.approvals_shown import print_rules  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
 
     print_rules(api_of(chosen_home()), as_json=as_json)
 
@@ -90,6 +90,6 @@ def rules(as_json: bool) -> None:
 def revoke_rule(rule: str) -> None:
     """Take a standing approval back."""
     from holdfast.cli.approvals_shown import revoke  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
 
     revoke(api_of(chosen_home()), rule)

@@ -6,13 +6,13 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import duration, moment, print_json, print_table
-from holdfast.control.api_client import ApiClient
-from holdfast.control.client import ControlRefused
-from holdfast.control.v1.approval_views import ApprovalAnswer, ApprovalView, RuleView
-from holdfast.core.approval import ApprovalState
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import duration, moment, print_json, print_table
 from holdfast.core.errors import HoldfastError
+from holdfast.core.people.approval import ApprovalState
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.approval_views import ApprovalAnswer, ApprovalView, RuleView
+from holdfast.server.local.client import ControlRefused
 
 _WIDEST = 60
 _ALL = 1000

@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import named, session_named
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import named, session_named
+from holdfast.cli.common.output import json_option
 
 
 @click.command("ask")
@@ -58,7 +58,7 @@ def command(
       holdfast ask --file plan.pdf "What does it say about costs?"
     """
     from holdfast.cli.asking import Question, ask, print_answer  # noqa: PLC0415 - not for --help
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - as above
 
     question = Question(
         text=_whole(text),

@@ -10,18 +10,23 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.names import existing_session
-from holdfast.cli.output import print_json
+from holdfast.cli.chat.talking import message_id
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.names import existing_session
+from holdfast.cli.common.output import print_json
 from holdfast.cli.progress import progress
-from holdfast.cli.talking import message_id
 from holdfast.cli.word_wanted import WordWanted
-from holdfast.control.api_client import ApiClient
-from holdfast.control.client import GatewayDown
-from holdfast.control.v1.message_views import AcceptedView, Attachment, MessageView, NewMessage
 from holdfast.core.errors import HoldfastError
-from holdfast.core.inbox import OPEN, BusyMode, InboxState
-from holdfast.service import exits
+from holdfast.core.messages.inbox import OPEN, BusyMode, InboxState
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.message_views import (
+    AcceptedView,
+    Attachment,
+    MessageView,
+    NewMessage,
+)
+from holdfast.server.local.client import GatewayDown
+from holdfast.system import exits
 
 TIMED_OUT = 124  # as timeout(1) has it
 _LOOK = 20.0  # seconds that one request waits for the end

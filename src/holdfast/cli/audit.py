@@ -3,15 +3,15 @@
 import click
 from click.shell_completion import CompletionItem
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import session_named
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import session_named
+from holdfast.cli.common.output import json_option
 
 _FORMATS = ("jsonl", "csv")
 
 
 def _kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from holdfast.core.audit import kinds  # noqa: PLC0415 - only when Tab is pressed
+    from holdfast.core.people.audit import kinds  # noqa: PLC0415 - only when Tab is pressed
 
     return [CompletionItem(each) for each in kinds() if each.startswith(incomplete)]
 

@@ -6,11 +6,11 @@ from typing import BinaryIO
 import click
 import msgspec
 
-from holdfast.cli.gateway import api_of
+from holdfast.cli.common.gateway import api_of
 from holdfast.cli.sessions_moved import destination
-from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.core.audit import AuditRow
-from holdfast.core.audit_csv import HEAD, csv_line
+from holdfast.core.people.audit import AuditRow
+from holdfast.core.people.audit_csv import HEAD, csv_line
+from holdfast.server.local.client import GatewayDown, GatewayUnable
 
 
 def export(home: Path, *, as_format: str, output: str | None) -> None:
@@ -35,8 +35,8 @@ def _write(home: Path, as_format: str, file: BinaryIO) -> None:
 
 
 def _write_stored(home: Path, as_format: str, file: BinaryIO) -> None:
-    from holdfast.cli.stored_audit import stored_export  # noqa: PLC0415 - imports the store
-    from holdfast.control.v1.audit_views import audit_view  # noqa: PLC0415 - as above
+    from holdfast.cli.common.stored_audit import stored_export  # noqa: PLC0415 - imports the store
+    from holdfast.server.api.views.audit import audit_view  # noqa: PLC0415 - as above
 
     def write(rows: list[AuditRow]) -> None:
         for row in rows:

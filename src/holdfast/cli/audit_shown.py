@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import click
 
-from holdfast.cli.columns import clipped, width
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import moment
-from holdfast.control.v1.audit_views import AuditView
+from holdfast.cli.common.columns import clipped, width
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import moment
+from holdfast.server.api.views.audit import AuditView
 
 _BAD = ("error", "unknown", "refused", "denied", "cancelled")
 _NAMES = ("SEQ", "WHEN", "KIND", "WHO", "WHAT", "OUTCOME")

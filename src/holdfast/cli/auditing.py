@@ -11,16 +11,16 @@ import click
 import msgspec
 
 from holdfast.cli.audit_shown import STEADY, Widths, fitting, head, line
-from holdfast.cli.gateway import api_of
-from holdfast.cli.names import find_session
-from holdfast.cli.output import print_json
-from holdfast.control.api_client import ApiClient
-from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.audit_views import AuditPage, AuditVerified, AuditView
-from holdfast.core.audit import kinds
+from holdfast.cli.common.gateway import api_of
+from holdfast.cli.common.names import find_session
+from holdfast.cli.common.output import print_json
 from holdfast.core.errors import HoldfastError
-from holdfast.core.schedule import BadSchedule
-from holdfast.core.time_words import parse_duration
+from holdfast.core.jobs.schedule import BadSchedule
+from holdfast.core.jobs.time_words import parse_duration
+from holdfast.core.people.audit import kinds
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.audit import AuditPage, AuditVerified, AuditView
+from holdfast.server.local.client import GatewayDown, GatewayUnable
 
 _PAGE = 500
 _AGAIN = 1.0  # seconds before a gateway that went away is asked again
@@ -63,7 +63,7 @@ def verify(home: Path, *, as_json: bool) -> bool:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_audit import stored_verified  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_audit import stored_verified  # noqa: PLC0415 - imports the store
 
         found = stored_verified(home)
     if as_json:
@@ -101,7 +101,7 @@ def _newest(home: Path, wanted: Asked, lines: int) -> list[AuditView]:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_audit import stored_page  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_audit import stored_page  # noqa: PLC0415 - imports the store
 
         page = stored_page(home, wanted, limit=lines)
     return page.rows[::-1]

@@ -10,16 +10,16 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.cli.backup_place import shelf_of, tell_gateway, told
-from holdfast.cli.bar import bar, share_bar
-from holdfast.cli.output import print_json, size
-from holdfast.control.client import ControlClient, GatewayDown
+from holdfast.cli.common.bar import bar, share_bar
+from holdfast.cli.common.output import print_json, size
 from holdfast.core.errors import HoldfastError
-from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
-from holdfast.store.backup import archive, packing, shelf
+from holdfast.server.local.client import ControlClient, GatewayDown
+from holdfast.store.backup import archive, directory, packing
 from holdfast.store.backup.copying import copy_closed
 from holdfast.store.backup.gathering import DATABASE
 from holdfast.store.backup.plan import PLAN, finish
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 _PURPOSE = "holdfast backup"
 _ENDINGS = (".tar.gz", ".tgz")
@@ -38,7 +38,7 @@ def create(home: Path, asked: Asked, *, gently: bool, as_json: bool) -> None:
     if gently:
         os.nice(19)
     path = made(home, asked)
-    removed = shelf.prune(path.parent, keep=asked.keep, spare=path) if asked.keep else []
+    removed = directory.prune(path.parent, keep=asked.keep, spare=path) if asked.keep else []
     tell_gateway(home)
     manifest = archive.read_manifest(path)
     if as_json:
@@ -62,7 +62,7 @@ def made(home: Path, asked: Asked) -> Path:
     if not database.exists():
         raise HoldfastError(f"Nothing was stored in {home} yet: there is nothing to back up.")
     folder, file = _destination(home, asked.to)
-    with shelf.staging(folder) as room:
+    with directory.staging(folder) as room:
         needed = database.stat().st_size
         packing.enough_room(folder, 2 * needed)
         _copy(home, room / DATABASE, due=asked.due)

@@ -2,8 +2,8 @@
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.output import json_option
 
 
 @click.group("backup")

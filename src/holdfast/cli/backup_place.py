@@ -11,11 +11,11 @@ import click
 import msgspec
 
 from holdfast.config import ConfigError, load_settings
-from holdfast.control.client import ControlClient, ControlRefused, GatewayDown
-from holdfast.core.backup import Manifest
-from holdfast.core.settings import BackupSettings
-from holdfast.service.paths import Paths
-from holdfast.store.backup import shelf
+from holdfast.core.config.settings import BackupSettings
+from holdfast.core.ops.backup import Manifest
+from holdfast.server.local.client import ControlClient, ControlRefused, GatewayDown
+from holdfast.store.backup import directory
+from holdfast.system.paths import Paths
 
 
 def shelf_of(home: Path) -> Path:
@@ -52,7 +52,7 @@ def told(path: Path, manifest: Manifest) -> dict[str, Any]:
 def room_beside(path: Path) -> Iterator[Path]:
     """Beside the backup, where there was room for one; on a disk that is read-only, elsewhere."""
     if os.access(path.parent, os.W_OK):
-        with shelf.staging(path.parent) as room:
+        with directory.staging(path.parent) as room:
             yield room
         return
     with tempfile.TemporaryDirectory(prefix="holdfast-") as made:

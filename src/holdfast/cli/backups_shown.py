@@ -16,17 +16,17 @@ from holdfast.cli.backup_place import (
     tell_gateway,
     told,
 )
-from holdfast.cli.bar import bar
-from holdfast.cli.output import duration, moment, print_json, print_table, size
-from holdfast.core.backup import BadBackup
-from holdfast.service import exits
-from holdfast.store.backup import archive, packing, shelf
-from holdfast.store.backup.shelf import Kept
+from holdfast.cli.common.bar import bar
+from holdfast.cli.common.output import duration, moment, print_json, print_table, size
+from holdfast.core.ops.backup import BadBackup
+from holdfast.store.backup import archive, directory, packing
+from holdfast.store.backup.directory import Kept
+from holdfast.system import exits
 
 
 def print_list(home: Path, *, folder: str | None, as_json: bool) -> None:
     place = Path(folder).expanduser().absolute() if folder else shelf_of(home)
-    found = shelf.kept(place)
+    found = directory.kept(place)
     if as_json:
         print_json({"folder": str(place), "backups": [*map(_shown, found)]})
         return
@@ -39,8 +39,10 @@ def print_list(home: Path, *, folder: str | None, as_json: bool) -> None:
 
 def verify(home: Path, names: tuple[str, ...], *, every: bool, as_json: bool) -> None:
     place = shelf_of(home)
-    paths = [one.path for one in shelf.kept(place)] if every else []
-    paths += [shelf.find(place, name) for name in names or (() if every else (shelf.LATEST,))]
+    paths = [one.path for one in directory.kept(place)] if every else []
+    paths += [
+        directory.find(place, name) for name in names or (() if every else (directory.LATEST,))
+    ]
     results = [_verified(path, as_json=as_json) for path in paths]
     if as_json:
         print_json({"verified": results})
@@ -53,10 +55,10 @@ def prune(home: Path, *, keep: int | None, dry_run: bool, as_json: bool) -> None
     settings = backup_settings(home)
     place, keep = folder(home, settings), keep or settings.keep
     if dry_run:
-        whole = [one.path for one in shelf.kept(place) if one.manifest is not None]
+        whole = [one.path for one in directory.kept(place) if one.manifest is not None]
         gone = whole[keep:]
     else:
-        gone = shelf.prune(place, keep=keep)
+        gone = directory.prune(place, keep=keep)
         tell_gateway(home)
     if as_json:
         print_json({"removed": [str(path) for path in gone], "dry_run": dry_run})

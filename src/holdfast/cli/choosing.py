@@ -8,10 +8,10 @@ import click
 
 from holdfast.cli.providers import OFFERS, Offer, offer_of
 from holdfast.config.dotenv import read_dotenv
+from holdfast.core.config.home_files import ENV_FILE
+from holdfast.core.config.settings import ModelSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.home_files import ENV_FILE
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ModelSettings
 from holdfast.models.target import ModelTarget, target_of
 
 

@@ -5,17 +5,17 @@ from pathlib import Path
 import click
 
 from holdfast.cli.choosing import Choice
-from holdfast.cli.file_change import show_change
-from holdfast.cli.home import as_option
-from holdfast.cli.private_files import set_variable
+from holdfast.cli.common.file_change import show_change
+from holdfast.cli.common.home import as_option
+from holdfast.cli.common.private_files import set_variable
 from holdfast.config import load, prepare_home
 from holdfast.config.document import read_text
 from holdfast.config.toml_patch import CannotPatch, patch_table
 from holdfast.config.whole_file import mode_of, write_whole
+from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.config.settings import Provider
 from holdfast.core.errors import HoldfastError, ModelError
-from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
-from holdfast.core.settings import Provider
-from holdfast.service.lock import gateway_runs
+from holdfast.system.lock import gateway_runs
 
 HERE = ("api", "web")  # doors that ask for the token or a login, and know no strangers
 
@@ -43,7 +43,7 @@ def install(home: Path, choice: Choice, *, test: bool, ask: bool) -> None:
 
 
 def _take_over(home: Path) -> None:
-    from holdfast.cli.config_reload import reload  # noqa: PLC0415 - only for a running gateway
+    from holdfast.cli.config.config_reload import reload  # noqa: PLC0415 - only for a running gateway
 
     reload(home, as_json=False)
 

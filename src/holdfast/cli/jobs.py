@@ -2,9 +2,9 @@
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import job_numbered
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import job_numbered
+from holdfast.cli.common.output import json_option
 
 _number = click.argument(
     "number", metavar="N", type=click.IntRange(1, 999_999_999), shell_complete=job_numbered
@@ -59,7 +59,7 @@ def command() -> None:
 @click.option("--limit", type=click.FloatRange(0), help="Seconds that a run may take; 0: no limit.")
 def add(as_json: bool, **given: object) -> None:
     """Have TEXT done at WHEN: "every weekday at 9", "in 2 hours", "2026-12-01 09:00", cron."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import make  # noqa: PLC0415 - as above
 
     make(api_of(chosen_home()), given, as_json=as_json)
@@ -89,7 +89,7 @@ def edit(number: int, as_json: bool, **given: object) -> None:
 
     What is not said stays as it is. What runs of it goes on as it began.
     """
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import rewrite  # noqa: PLC0415 - as above
 
     rewrite(api_of(chosen_home()), number, given, as_json=as_json)
@@ -134,7 +134,7 @@ def history(number: int, limit: int, as_json: bool) -> None:
 @_number
 def run(number: int, as_json: bool) -> None:
     """Run it now, as if it were due."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import begin  # noqa: PLC0415 - as above
 
     begin(api_of(chosen_home()), number, as_json=as_json)
@@ -145,7 +145,7 @@ def run(number: int, as_json: bool) -> None:
 @_number
 def stop(number: int) -> None:
     """Stop what runs of it, and drop what waits behind that."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import halt  # noqa: PLC0415 - as above
 
     halt(api_of(chosen_home()), number)
@@ -156,7 +156,7 @@ def stop(number: int) -> None:
 @_number
 def pause(number: int) -> None:
     """Have it wait until it is resumed."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import change  # noqa: PLC0415 - as above
 
     change(api_of(chosen_home()), number, paused=True)
@@ -167,7 +167,7 @@ def pause(number: int) -> None:
 @_number
 def resume(number: int) -> None:
     """Let it go on; what was due meanwhile is passed over."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import change  # noqa: PLC0415 - as above
 
     change(api_of(chosen_home()), number, paused=False)
@@ -178,7 +178,7 @@ def resume(number: int) -> None:
 @_number
 def remove(number: int) -> None:
     """Remove it with its history; what runs of it goes on to its end."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not for --help
     from holdfast.cli.jobs_shown import drop  # noqa: PLC0415 - as above
 
     drop(api_of(chosen_home()), number)

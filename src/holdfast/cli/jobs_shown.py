@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import duration, moment, print_facts, print_json, print_table
-from holdfast.control.api_client import ApiClient
-from holdfast.control.client import ControlRefused, GatewayDown, GatewayUnable
-from holdfast.control.v1.job_views import JobList, JobPaused, JobView, RunView
-from holdfast.control.v1.message_views import Stopped
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import duration, moment, print_facts, print_json, print_table
 from holdfast.core.errors import HoldfastError
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.jobs import JobList, JobPaused, JobView, RunView
+from holdfast.server.api.views.message_views import Stopped
+from holdfast.server.local.client import ControlRefused, GatewayDown, GatewayUnable
 
 _PAGE = 1000
 _WIDEST = 60
@@ -157,20 +157,20 @@ def _known(number: int) -> Iterator[None]:
 
 
 def _all(home: Path) -> list[JobView]:
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
         return _listed(api_of(home))
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_jobs import stored_jobs  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_jobs import stored_jobs  # noqa: PLC0415 - imports the store
 
         return stored_jobs(home)
 
 
 def _one(home: Path, number: int) -> JobView:
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
         with _known(number):
@@ -178,13 +178,13 @@ def _one(home: Path, number: int) -> JobView:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_jobs import stored_job  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_jobs import stored_job  # noqa: PLC0415 - imports the store
 
         return stored_job(home, number)
 
 
 def _runs(home: Path, number: int, limit: int) -> list[RunView]:
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
         with _known(number):
@@ -192,7 +192,7 @@ def _runs(home: Path, number: int, limit: int) -> list[RunView]:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_jobs import stored_runs  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_jobs import stored_runs  # noqa: PLC0415 - imports the store
 
         return stored_runs(home, number, limit)
 

@@ -2,8 +2,8 @@
 
 import click
 
-from holdfast.cli.output import json_option, print_facts, print_json
-from holdfast.core.judgement import Judgement, Level
+from holdfast.cli.common.output import json_option, print_facts, print_json
+from holdfast.core.people.judgement import Judgement, Level
 
 _COLOURS = {Level.HARMLESS: "green", Level.DANGEROUS: "yellow", Level.HOPELESS: "red"}
 _MEANINGS = {
@@ -23,7 +23,7 @@ def command(shell_command: str, as_json: bool) -> None:
     holdfast judge 'rm -rf build'
     """
     # The grammar is of no use to any other command.
-    from holdfast.tools.judging.judge import ShellJudge  # noqa: PLC0415 - see above
+    from holdfast.tools.shell.judge import ShellJudge  # noqa: PLC0415 - see above
 
     judgement = ShellJudge().judge(shell_command)
     if as_json:

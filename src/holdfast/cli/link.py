@@ -2,9 +2,9 @@
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import viewer_named
-from holdfast.cli.output import json_option, print_json
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import viewer_named
+from holdfast.cli.common.output import json_option, print_json
 
 
 @click.command("link")
@@ -26,8 +26,8 @@ def command(as_json: bool, viewer: str, open_it: bool) -> None:
       holdfast link --open
       holdfast link --viewer ann
     """
-    from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - not needed for --help
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     link = str(ControlClient(Paths(chosen_home())).post("/login", {"viewer": viewer})["link"])
     if as_json:

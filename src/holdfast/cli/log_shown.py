@@ -4,7 +4,7 @@ from datetime import datetime
 
 import click
 
-from holdfast.cli.harmless import safe
+from holdfast.cli.common.harmless import safe
 from holdfast.cli.log_file import LogLine
 
 _COLOURS = {"warning": "yellow", "error": "red", "critical": "red"}

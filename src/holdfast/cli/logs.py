@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
+from holdfast.cli.common.home import chosen_home, home_option
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -30,7 +30,7 @@ def command(follow: bool, lines: int, level: str, session: str | None, as_json: 
     """
     from holdfast.cli.log_file import Log, Wanted  # noqa: PLC0415 - not for --help
     from holdfast.cli.log_shown import human  # noqa: PLC0415 - as above
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     path = Paths(chosen_home()).log_file
     wanted = Wanted(levels=LEVELS[LEVELS.index(level) :], session=session)

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import print_json
-from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.sending_views import DeliveryView, NewSending, OutgoingFile
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import print_json
 from holdfast.core.errors import HoldfastError
-from holdfast.core.outbox import DeliveryState
-from holdfast.gateway.outgoing import LARGEST
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.gateway.outbound.files import LARGEST
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.sending_views import DeliveryView, NewSending, OutgoingFile
 
 _SLOW = 60.0  # seconds that the disk may take with so much
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option, print_json, print_table
-from holdfast.service import exits
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.output import json_option, print_json, print_table
+from holdfast.system import exits
 
 if TYPE_CHECKING:
     from holdfast.cli.models_asked import Checked, Listed

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from holdfast.config import Config, load
+from holdfast.core.config.settings import Provider
 from holdfast.core.errors import ModelError
-from holdfast.core.settings import Provider
-from holdfast.models.checkup import Checkup, check_up
 from holdfast.models.choice import Chosen, choose
+from holdfast.models.model_check import Checkup, check_up
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import ModelTarget
 from holdfast.models.voices import targets_of

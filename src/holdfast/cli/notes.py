@@ -6,14 +6,14 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
-from holdfast.cli.confirming import confirm
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import moment, print_json, print_table
-from holdfast.control.api_client import ApiClient
-from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.notebook_views import NewNote, NotebookList, NotebookView, NoteView
+from holdfast.cli.common.confirming import confirm
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import moment, print_json, print_table
 from holdfast.core.errors import HoldfastError
-from holdfast.core.memory import About
+from holdfast.core.people.memory import About
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.memory import NewNote, NotebookList, NotebookView, NoteView
+from holdfast.server.local.client import GatewayDown, GatewayUnable
 
 _PAGE = 1000
 OWN = "person:owner"  # who has the gateway's own token, as this command line has
@@ -89,14 +89,14 @@ def _chosen(api: ApiClient, owner: str | None) -> NotebookView:
 
 
 def _all(home: Path) -> list[NotebookView]:
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
         return _listed(api_of(home))
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_notes import stored_notebooks  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_notes import stored_notebooks  # noqa: PLC0415 - imports the store
 
         return stored_notebooks(home)
 

@@ -2,8 +2,8 @@
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.output import json_option
 
 
 @click.group("pairing")
@@ -28,8 +28,8 @@ def command() -> None:
 def list_pairing(as_json: bool) -> None:
     """Who waits with a code, and who was let in."""
     from holdfast.cli.pairing_shown import print_pairing  # noqa: PLC0415 - not for --help
-    from holdfast.control.client import ControlClient  # noqa: PLC0415 - as above
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - as above
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     print_pairing(ControlClient(Paths(chosen_home())).get("/pairing"), as_json=as_json)
 
@@ -69,8 +69,8 @@ def revoke(as_json: bool, who: str) -> None:
 
 def _decide(verb: str, asked: dict[str, str], *, as_json: bool) -> None:
     from holdfast.cli.pairing_shown import print_decided  # noqa: PLC0415 - not for --help
-    from holdfast.control.client import ControlClient  # noqa: PLC0415 - as above
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - as above
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     told = ControlClient(Paths(chosen_home())).post(f"/pairing/{verb}", asked)
     print_decided(told, as_json=as_json)

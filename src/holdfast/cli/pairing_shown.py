@@ -6,9 +6,9 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import duration, moment, print_json, print_table
-from holdfast.control.v1.pairing_views import PairingView, PersonView, RequestView
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import duration, moment, print_json, print_table
+from holdfast.server.api.views.pairing import PairingView, PersonView, RequestView
 
 _NOBODY = (
     "Nobody waits to be let in. Whoever writes to a bot privately and is not in its allow list "

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.cli.conversation import Conversation
-from holdfast.cli.screen import Screen
-from holdfast.control.api_client import ApiClient
-from holdfast.control.following import Follower, Happened, Lost
-from holdfast.control.v1.event_views import EndedEvent
+from holdfast.cli.chat.conversation import Conversation
+from holdfast.cli.chat.screen import Screen
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.following import Follower, Happened, Lost
+from holdfast.server.api.views.event_views import EndedEvent
 
 
 class StepsOnly(Screen):

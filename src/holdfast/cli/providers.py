@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.core.settings import KEY_VARIABLES, Provider
+from holdfast.core.config.settings import KEY_VARIABLES, Provider
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,27 +7,27 @@ import click
 import msgspec
 
 from holdfast.cli.backup_place import shelf_of, told
-from holdfast.cli.bar import bar, share_bar
-from holdfast.cli.confirming import confirm
-from holdfast.cli.home import as_option
-from holdfast.cli.output import duration, moment, print_json
+from holdfast.cli.common.bar import bar, share_bar
+from holdfast.cli.common.confirming import confirm
+from holdfast.cli.common.home import as_option
+from holdfast.cli.common.output import duration, moment, print_json
 from holdfast.config import prepare_home
-from holdfast.core.backup import Manifest
+from holdfast.core.config.home_files import ENV_FILE
 from holdfast.core.errors import HoldfastError
-from holdfast.core.home_files import ENV_FILE
-from holdfast.service.lock import HomeLock
-from holdfast.service.paths import Paths
-from holdfast.store.backup import archive, shelf
-from holdfast.store.backup import restoring as stored
+from holdfast.core.ops.backup import Manifest
+from holdfast.store.backup import archive, directory
+from holdfast.store.backup import restore as stored
 from holdfast.store.backup.gathering import DATABASE
-from holdfast.store.backup.restoring import Restored
-from holdfast.store.salvage.salvage import Salvaged, salvage
+from holdfast.store.backup.restore import Restored
+from holdfast.store.recovery.salvage import Salvaged, salvage
+from holdfast.system.lock import HomeLock
+from holdfast.system.paths import Paths
 
 PURPOSE = "holdfast restore"
 
 
 def restore(home: Path, name: str, *, everything: bool, yes: bool, as_json: bool) -> None:
-    backup = shelf.find(shelf_of(home), name)
+    backup = directory.find(shelf_of(home), name)
     manifest = archive.read_manifest(backup)
     prepare_home(home)
     with HomeLock(home, purpose=PURPOSE):

@@ -5,20 +5,22 @@ import sys
 import click
 
 from holdfast import __version__
-from holdfast.cli.home import home_option
+from holdfast.cli.common.home import home_option
+from holdfast.cli.common.letters import forgive, unreadable
 from holdfast.cli.lazy import Lazy, LazyGroup
-from holdfast.cli.letters import forgive, unreadable
 from holdfast.core.errors import HoldfastError
 
 COMMANDS = {
-    "run": Lazy("holdfast.cli.run", "Start the gateway and stay in front of it."),
-    "gateway": Lazy("holdfast.cli.gateway_group", "Start, stop, restart or install the gateway."),
-    "chat": Lazy("holdfast.cli.chat", "Talk to the agent in this terminal."),
+    "run": Lazy("holdfast.cli.gateway.run", "Start the gateway and stay in front of it."),
+    "gateway": Lazy(
+        "holdfast.cli.gateway.gateway_group", "Start, stop, restart or install the gateway."
+    ),
+    "chat": Lazy("holdfast.cli.chat.chat", "Talk to the agent in this terminal."),
     "ask": Lazy("holdfast.cli.ask", "Ask one thing and print the answer, for scripts."),
     "send": Lazy("holdfast.cli.send", "Send a message or a file to a chat."),
     "link": Lazy("holdfast.cli.link", "Print a link that opens the page, logged in."),
     "setup": Lazy("holdfast.cli.setup", "Set up a model, or an account of a chat platform."),
-    "status": Lazy("holdfast.cli.status", "Ask the running gateway how it is."),
+    "status": Lazy("holdfast.cli.status.status", "Ask the running gateway how it is."),
     "top": Lazy("holdfast.cli.top.command", "Watch the gateway at work, live."),
     "sessions": Lazy(
         "holdfast.cli.sessions", "List, read, follow, export or delete conversations."
@@ -27,7 +29,8 @@ COMMANDS = {
     "memory": Lazy("holdfast.cli.memory", "Show or change what is remembered about people."),
     "jobs": Lazy("holdfast.cli.jobs", "Have agents do something later, or regularly."),
     "platforms": Lazy(
-        "holdfast.cli.platforms", "Show, check, pause or resume the accounts of chat platforms."
+        "holdfast.cli.platforms.platforms",
+        "Show, check, pause or resume the accounts of chat platforms.",
     ),
     "approvals": Lazy(
         "holdfast.cli.approvals", "List dangerous commands that wait for approval; answer them."
@@ -38,8 +41,10 @@ COMMANDS = {
     "models": Lazy("holdfast.cli.models", "List the models, or check whether they work."),
     "backup": Lazy("holdfast.cli.backup", "Back up a home, running or not; list and verify."),
     "restore": Lazy("holdfast.cli.restore", "Put a backup back, or save a damaged database."),
-    "doctor": Lazy("holdfast.cli.doctor", "Say what is wrong here, and mend what can be."),
-    "config": Lazy("holdfast.cli.config", "Look at the configuration, change it, and go back."),
+    "doctor": Lazy("holdfast.cli.doctor.doctor", "Say what is wrong here, and mend what can be."),
+    "config": Lazy(
+        "holdfast.cli.config.config", "Look at the configuration, change it, and go back."
+    ),
     "judge": Lazy("holdfast.cli.judge", "Say what is thought of a shell command."),
     "token": Lazy("holdfast.cli.token", "Print the API's token; make others that only look."),
     "completion": Lazy("holdfast.cli.completion", "Print a completion script for your shell."),
@@ -75,7 +80,7 @@ def run() -> None:
     except HoldfastError as error:
         click.echo(f"{click.style('error:', fg='red')} {error}", err=True)
         from holdfast.config.surroundings import surroundings  # noqa: PLC0415 - as in exit_code
-        from holdfast.service.launchd_exit import exit_for  # noqa: PLC0415 - as above
+        from holdfast.system.launchd_exit import exit_for  # noqa: PLC0415 - as above
 
         sys.exit(exit_for(exit_code(error), surroundings()))
 
@@ -83,9 +88,9 @@ def run() -> None:
 def exit_code(error: HoldfastError) -> int:
     # Imported here: by now whatever raised the error has loaded these.
     from holdfast.config import ConfigError  # noqa: PLC0415 - not on the way of --help
-    from holdfast.control.client import GatewayDown, GatewayUnable  # noqa: PLC0415 - as above
-    from holdfast.service import exits  # noqa: PLC0415 - as above
-    from holdfast.service.lock import HomeInUse  # noqa: PLC0415 - as above
+    from holdfast.server.local.client import GatewayDown, GatewayUnable  # noqa: PLC0415 - as above
+    from holdfast.system import exits  # noqa: PLC0415 - as above
+    from holdfast.system.lock import HomeInUse  # noqa: PLC0415 - as above
 
     match error:
         case ConfigError():

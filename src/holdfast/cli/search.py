@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import session_named
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import session_named
+from holdfast.cli.common.output import json_option
 
 if TYPE_CHECKING:
     from holdfast.cli.searching import Asked

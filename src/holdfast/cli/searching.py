@@ -7,12 +7,12 @@ from typing import Any
 import click
 import msgspec
 
-from holdfast.cli.gateway import api_of
-from holdfast.cli.harmless import safe
-from holdfast.cli.names import find_session
-from holdfast.cli.output import moment, print_json
-from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.search_views import Found, SearchView
+from holdfast.cli.common.gateway import api_of
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.names import find_session
+from holdfast.cli.common.output import moment, print_json
+from holdfast.server.api.views.search_views import Found, SearchView
+from holdfast.server.local.client import GatewayDown, GatewayUnable
 
 _REBUILD_TAKES = 600.0  # seconds at the most: a long history is read from its beginning
 _DAY = 86400.0
@@ -46,7 +46,7 @@ def rebuild(home: Path, *, as_json: bool) -> None:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_search import rebuilt  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_search import rebuilt  # noqa: PLC0415 - imports the store
 
         state = rebuilt(home)
     if as_json:
@@ -68,7 +68,7 @@ def _found(home: Path, asked: Asked) -> list[Found]:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored_search import stored_found  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored_search import stored_found  # noqa: PLC0415 - imports the store
 
         return stored_found(home, asked, since=since)
 

@@ -4,9 +4,9 @@ from typing import BinaryIO
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import session_named
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import session_named
+from holdfast.cli.common.output import json_option
 
 _ID = "NAME-OR-ID"
 
@@ -59,8 +59,8 @@ def show_session(as_json: bool, name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per event, as it comes.")
 def follow_session(name: str, as_json: bool) -> None:
     """Watch a conversation live; Ctrl-C ends that, and touches nothing."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
-    from holdfast.cli.watching import watch  # noqa: PLC0415 - as above
+    from holdfast.cli.chat.watching import watch  # noqa: PLC0415 - as above
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
 
     watch(api_of(chosen_home()), name, as_json=as_json)
 
@@ -71,7 +71,7 @@ def follow_session(name: str, as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write it there (new, 0600).")
 def export_session(name: str, output: str | None) -> None:
     """A conversation as JSON Lines: the session, then its records."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
     from holdfast.cli.sessions_moved import export  # noqa: PLC0415 - as above
 
     export(api_of(chosen_home()), name, output=output)
@@ -83,7 +83,7 @@ def export_session(name: str, output: str | None) -> None:
 @click.argument("file", type=click.File("rb"), default="-")
 def import_session(as_json: bool, file: BinaryIO) -> None:
     """Take in what `export` wrote, from a FILE or standard input, as a session of its own."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
     from holdfast.cli.sessions_moved import take_in  # noqa: PLC0415 - as above
 
     take_in(api_of(chosen_home()), file.read(), as_json=as_json)
@@ -95,7 +95,7 @@ def import_session(as_json: bool, file: BinaryIO) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete_sessions(names: tuple[str, ...], yes: bool) -> None:
     """Delete conversations for good, with their files and processes."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - not needed for --help
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - not needed for --help
     from holdfast.cli.sessions_moved import delete  # noqa: PLC0415 - as above
 
     delete(api_of(chosen_home()), names, yes=yes)

@@ -10,12 +10,12 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from holdfast.cli.confirming import confirm
-from holdfast.cli.names import find_session
-from holdfast.cli.output import print_json
-from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.session_views import SessionView
+from holdfast.cli.common.confirming import confirm
+from holdfast.cli.common.names import find_session
+from holdfast.cli.common.output import print_json
 from holdfast.core.errors import HoldfastError
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.session_views import SessionView
 
 _JSON_LINES = "application/x-ndjson"
 

@@ -6,12 +6,12 @@ from urllib.parse import quote
 import click
 import msgspec
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.names import find_session
-from holdfast.cli.output import moment, print_facts, print_json, print_table
-from holdfast.cli.steps import folded
-from holdfast.control.client import GatewayDown, GatewayUnable
-from holdfast.control.v1.session_views import (
+from holdfast.cli.chat.steps import folded
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.names import find_session
+from holdfast.cli.common.output import moment, print_facts, print_json, print_table
+from holdfast.core.messages.message import AssistantMessage, ToolMessage
+from holdfast.server.api.views.session_views import (
     RecordView,
     SessionDetail,
     SessionList,
@@ -19,7 +19,7 @@ from holdfast.control.v1.session_views import (
     Transcript,
     TurnView,
 )
-from holdfast.core.message import AssistantMessage, ToolMessage
+from holdfast.server.local.client import GatewayDown, GatewayUnable
 
 _PAGE = 1000
 
@@ -57,7 +57,7 @@ def print_session(home: Path, name: str, *, as_json: bool) -> None:
 
 
 def _list(home: Path, *, limit: int, offset: int, children: bool) -> SessionList:
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
         asked: dict[str, str | int] = {"limit": limit, "offset": offset}
@@ -67,14 +67,14 @@ def _list(home: Path, *, limit: int, offset: int, children: bool) -> SessionList
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored import stored_sessions  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored import stored_sessions  # noqa: PLC0415 - imports the store
 
         return stored_sessions(home, limit=limit, offset=offset, children=children)
 
 
 def _whole(home: Path, name: str) -> SessionDetail:
     """The session with all of its records."""
-    from holdfast.cli.gateway import api_of  # noqa: PLC0415 - a module beside this one
+    from holdfast.cli.common.gateway import api_of  # noqa: PLC0415 - a module beside this one
 
     try:
         api = api_of(home)
@@ -90,7 +90,7 @@ def _whole(home: Path, name: str) -> SessionDetail:
     except GatewayUnable:
         raise
     except GatewayDown:
-        from holdfast.cli.stored import stored_session  # noqa: PLC0415 - imports the store
+        from holdfast.cli.common.stored import stored_session  # noqa: PLC0415 - imports the store
 
         return stored_session(home, name)
 

@@ -5,8 +5,8 @@ import sys
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.output import json_option
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.output import json_option
 
 _PROVIDERS = ("anthropic", "openai", "openrouter", "local", "demo")
 
@@ -77,7 +77,7 @@ def command(
     from holdfast.cli.choosing import Given, ask_person, from_options  # noqa: PLC0415 - no --help
     from holdfast.cli.installing import install  # noqa: PLC0415 - as above
     from holdfast.config.document import read_document  # noqa: PLC0415 - as above
-    from holdfast.core.home_files import CONFIG_FILE  # noqa: PLC0415 - as above
+    from holdfast.core.config.home_files import CONFIG_FILE  # noqa: PLC0415 - as above
 
     home = chosen_home()
     read_document(home / CONFIG_FILE)  # one that is broken is told before anybody is asked
@@ -100,9 +100,9 @@ def _set_up(
     test: bool,
     as_json: bool,
 ) -> None:
-    from holdfast.cli.door_opening import open_account  # noqa: PLC0415 - not for --help
-    from holdfast.cli.door_person import AtTerminal  # noqa: PLC0415 - as above
-    from holdfast.cli.door_setup import Wish, install, tell  # noqa: PLC0415 - as above
+    from holdfast.cli.platforms.door_opening import open_account  # noqa: PLC0415 - not for --help
+    from holdfast.cli.platforms.door_person import AtTerminal  # noqa: PLC0415 - as above
+    from holdfast.cli.platforms.door_setup import Wish, install, tell  # noqa: PLC0415 - as above
 
     home = chosen_home()
     person = AtTerminal() if sys.stdin.isatty() and not as_json else None

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import click
 
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.options import viewer_named
-from holdfast.cli.output import json_option, print_json, print_table
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.common.options import viewer_named
+from holdfast.cli.common.output import json_option, print_json, print_table
 
 
 @click.group("token", invoke_without_command=True)
@@ -31,8 +31,8 @@ def command(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     from holdfast.config import load, prepare_home  # noqa: PLC0415 - not needed for --help
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
-    from holdfast.service.tokens import api_token  # noqa: PLC0415 - as above
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.system.tokens import api_token  # noqa: PLC0415 - as above
 
     home = chosen_home()
     prepare_home(home)
@@ -66,8 +66,8 @@ def add(as_json: bool, role: str, name: str) -> None:
 @json_option
 def list_tokens(as_json: bool) -> None:
     """Show the tokens that were made: names and roles, never the tokens."""
-    from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - not needed for --help
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     listed = ControlClient(Paths(chosen_home())).get("/tokens")
     if as_json:
@@ -98,8 +98,8 @@ def _since(made_at: float) -> str:
 
 
 def _ask(path: str, asked: dict[str, str]) -> dict[str, str]:
-    from holdfast.control.client import ControlClient  # noqa: PLC0415 - not needed for --help
-    from holdfast.service.paths import Paths  # noqa: PLC0415 - as above
+    from holdfast.server.local.client import ControlClient  # noqa: PLC0415 - not needed for --help
+    from holdfast.system.paths import Paths  # noqa: PLC0415 - as above
 
     answer: dict[str, str] = ControlClient(Paths(chosen_home())).post(path, asked)
     return answer

@@ -5,8 +5,8 @@ import time
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from holdfast.core.message import UserMessage
-from holdfast.core.model import Completed, ModelRequest, TextDelta
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.turns.model import Completed, ModelRequest, TextDelta
 from holdfast.models.pool import ModelPool
 from holdfast.models.target import ModelTarget
 

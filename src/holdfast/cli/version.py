@@ -5,7 +5,7 @@ import platform
 import click
 
 from holdfast import __version__
-from holdfast.cli.output import json_option, print_json
+from holdfast.cli.common.output import json_option, print_json
 
 
 @click.command("version")

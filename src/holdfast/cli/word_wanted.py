@@ -2,10 +2,10 @@
 
 import click
 
-from holdfast.cli.harmless import safe
-from holdfast.control.api_client import ApiClient
-from holdfast.control.v1.approval_views import ApprovalView
-from holdfast.control.v1.message_views import MessageView
+from holdfast.cli.common.harmless import safe
+from holdfast.server.api.api_client import ApiClient
+from holdfast.server.api.views.approval_views import ApprovalView
+from holdfast.server.api.views.message_views import MessageView
 
 
 class WordWanted:

@@ -7,12 +7,12 @@ know which home is meant should not wait for every rule of it.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from holdfast.config.error import ConfigError
+from holdfast.config.errors import ConfigError
 from holdfast.config.home import prepare_home, resolve_home, shared_folder
 
 if TYPE_CHECKING:
     from holdfast.config.loading import Config, load, load_settings
-    from holdfast.config.showing import Shown, schema, show
+    from holdfast.config.views import Shown, schema, show
 
 __all__ = [
     "Config",

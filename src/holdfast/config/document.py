@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.config.error import ConfigError, KeyPath, explain
+from holdfast.config.errors import ConfigError, KeyPath, explain
 
 LARGEST = 1_000_000  # bytes of a file of the configuration
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")

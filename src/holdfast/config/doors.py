@@ -5,9 +5,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from holdfast.core.door import BUILT_IN, DOORS, Door
+from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.ports.door import BUILT_IN, DOORS, Door
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.config.document import read_text
-from holdfast.config.error import ConfigError, explain
+from holdfast.config.errors import ConfigError, explain
 
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.config.document import Document
-from holdfast.config.error import ConfigError, KeyPath, dotted, explain, shown
+from holdfast.config.errors import ConfigError, KeyPath, dotted, explain, shown
 
 
 class Draft:

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.config.error import ConfigError, explain
+from holdfast.config.errors import ConfigError, explain
 
 
 def resolve_home(option: str | None = None, environ: Mapping[str, str] | None = None) -> Path:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from msgspec import inspect
 
 from holdfast.config.doors import DoorUnusable, find_door, known_doors
-from holdfast.config.error import ConfigError, dotted, explain, is_secret, nearest
+from holdfast.config.errors import ConfigError, dotted, explain, is_secret, nearest
 from holdfast.config.platforms import ACCOUNTS, PLATFORMS, shape_of, shape_of_account
-from holdfast.config.shape import Node, describe, fits, plain, shape
+from holdfast.config.schema import Node, describe, fits, plain, shape
 from holdfast.config.variables import value_of
 
 _PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^."'\s][^."']*?))\s*(\.|$)""")

@@ -12,18 +12,18 @@ import msgspec
 from holdfast.config.document import parse_document, read_document, read_text
 from holdfast.config.dotenv import read_dotenv
 from holdfast.config.draft import Draft
-from holdfast.config.error import explain
+from holdfast.config.errors import explain
 from holdfast.config.home import home_warnings
 from holdfast.config.platforms import PLATFORMS, check_platforms, convert_platforms
 from holdfast.config.provider import find_provider
-from holdfast.config.references import resolve
 from holdfast.config.rules import check_rules
-from holdfast.config.shape import check
+from holdfast.config.schema import check
+from holdfast.config.secrets import resolve
 from holdfast.config.trace import Trace, files_of, trace_of
 from holdfast.config.variables import apply_variables
-from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.config.settings import Settings
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from msgspec import inspect
 
 from holdfast.config.doors import DoorUnusable, UnreadSettings, find_door, known_doors
 from holdfast.config.draft import Draft
-from holdfast.config.error import ConfigError, KeyPath, nearest
-from holdfast.config.shape import check_table, describe
-from holdfast.core.door import Door
-from holdfast.core.settings import DEFAULT_ACCOUNT, PlatformSettings
+from holdfast.config.errors import ConfigError, KeyPath, nearest
+from holdfast.config.schema import check_table, describe
+from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
+from holdfast.core.ports.door import Door
 
 PLATFORMS = "platforms"
 ACCOUNTS = "accounts"

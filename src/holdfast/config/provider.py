@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast.config.draft import Draft
-from holdfast.core.settings import KEY_VARIABLES, Provider
+from holdfast.core.config.settings import KEY_VARIABLES, Provider
 
 
 def find_provider(draft: Draft, variables: Mapping[str, str]) -> list[str]:

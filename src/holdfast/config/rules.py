@@ -7,10 +7,9 @@ import msgspec
 
 from holdfast.config.doors import is_door
 from holdfast.config.draft import Draft
-from holdfast.config.error import KeyPath, nearest
+from holdfast.config.errors import KeyPath, nearest
 from holdfast.config.platforms import unknown_door
-from holdfast.core.approval import REQUESTER
-from holdfast.core.settings import (
+from holdfast.core.config.settings import (
     KEY_VARIABLES,
     TOOLSETS,
     ApiMode,
@@ -21,6 +20,7 @@ from holdfast.core.settings import (
     SessionSettings,
     Settings,
 )
+from holdfast.core.people.approval import REQUESTER
 
 MODES: dict[Provider, tuple[ApiMode, ...]] = {
     Provider.AUTO: tuple(ApiMode),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
 
 Trace = tuple[tuple[int, int, int], ...]
 

@@ -9,10 +9,10 @@ from msgspec import inspect
 from holdfast.config.doors import UnreadSettings, known_doors
 from holdfast.config.dotenv import DotEnv
 from holdfast.config.draft import Draft
-from holdfast.config.error import ConfigError, KeyPath, explain, is_secret, nearest
+from holdfast.config.errors import ConfigError, KeyPath, explain, is_secret, nearest
 from holdfast.config.platforms import ACCOUNTS, PLATFORMS, door_of, shape_of, shape_of_account
-from holdfast.config.shape import Node, describe, plain, shape
-from holdfast.core.door import BUILT_IN
+from holdfast.config.schema import Node, describe, plain, shape
+from holdfast.core.ports.door import BUILT_IN
 
 PREFIX = "HOLDFAST_"
 _OF_PLATFORMS = f"{PREFIX}PLATFORMS_"

@@ -7,14 +7,14 @@ from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
-from holdfast.core.child import Child, ChildKind
 from holdfast.core.errors import StoreError
-from holdfast.core.events import Event
 from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
-from holdfast.core.inbox import Accepted, Inbound, InboxRow
-from holdfast.core.ports import Clock, NewId, Store
-from holdfast.core.source import Source
-from holdfast.gateway.watchers import Ending, Watchers
+from holdfast.core.messages.events import Event
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxRow
+from holdfast.core.messages.source import Source
+from holdfast.core.ports.protocols import Clock, NewId, Store
+from holdfast.core.turns.subagent import Child, ChildKind
+from holdfast.gateway.live.subscriptions import Ending, Watchers
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from holdfast.core.child import (
+from holdfast.core.config.settings import DelegateSettings
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
+from holdfast.core.messages.events import MessageEnded, ToolBegan
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow, InboxState
+from holdfast.core.messages.message import AssistantMessage
+from holdfast.core.messages.source import Source
+from holdfast.core.turns.subagent import (
     DELEGATE,
     HOUSE,
     Child,
@@ -14,14 +21,7 @@ from holdfast.core.child import (
     ChildState,
     Task,
 )
-from holdfast.core.errors import StoreError
-from holdfast.core.events import MessageEnded, ToolBegan
-from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
-from holdfast.core.inbox import BusyMode, Inbound, InboxRow, InboxState
-from holdfast.core.message import AssistantMessage
-from holdfast.core.settings import DelegateSettings
-from holdfast.core.source import Source
-from holdfast.core.tool import ToolFailed
+from holdfast.core.turns.tool import ToolFailed
 from holdfast.gateway.children import Children
 
 WORD = (

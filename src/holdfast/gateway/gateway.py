@@ -4,49 +4,49 @@ import logging
 from typing import Any
 
 from holdfast.agent.auxiliary import Auxiliary
-from holdfast.core.child import ChildKind
 from holdfast.core.ids import DeliveryId, InboxId, SessionId
-from holdfast.core.ports import Lifecycle, Platform
-from holdfast.gateway.accounts import Accounts
-from holdfast.gateway.approvals import Approvals
-from holdfast.gateway.authorise import Authority
+from holdfast.core.ports.protocols import Lifecycle, Platform
+from holdfast.core.turns.subagent import ChildKind
+from holdfast.documents.documents import Documents
+from holdfast.gateway.accounts.accounts import Accounts
+from holdfast.gateway.accounts.connection import Ground
+from holdfast.gateway.accounts.inner_door import InnerDoor
+from holdfast.gateway.accounts.job_door import JobDoor
+from holdfast.gateway.accounts.paused import Paused
+from holdfast.gateway.accounts.registry import Doors
+from holdfast.gateway.agents.outfit import Outfit
+from holdfast.gateway.approvals.service import Approvals
 from holdfast.gateway.children import Children
-from holdfast.gateway.closing import Closing
 from holdfast.gateway.commands.command import Command
-from holdfast.gateway.commands.desk import CommandDesk
-from holdfast.gateway.connection import Ground
-from holdfast.gateway.delivery import Delivery
-from holdfast.gateway.denials import Denials
-from holdfast.gateway.documents.documents import Documents
-from holdfast.gateway.doors import Doors
-from holdfast.gateway.expiry import Expiry
+from holdfast.gateway.commands.dispatcher import CommandDesk
 from holdfast.gateway.furnishing import Built, furnish, traces_of
-from holdfast.gateway.groups import Groups
-from holdfast.gateway.homes import Homes
 from holdfast.gateway.household import Household
-from holdfast.gateway.in_force import InForce
-from holdfast.gateway.inner_door import InnerDoor
-from holdfast.gateway.insisting import Insisting
-from holdfast.gateway.intake import Gatehouse
-from holdfast.gateway.job_door import JobDoor
-from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.outfit import Outfit
-from holdfast.gateway.outgoing import OutgoingFiles
-from holdfast.gateway.paired import Paired
-from holdfast.gateway.pairing import Pairing
+from holdfast.gateway.inbound.authorise import Authority
+from holdfast.gateway.inbound.denials import Denials
+from holdfast.gateway.inbound.groups import Groups
+from holdfast.gateway.inbound.intake import Gatehouse
+from holdfast.gateway.inbound.paired import Paired
+from holdfast.gateway.inbound.pairing import Pairing
+from holdfast.gateway.inbound.receiving import Receiving
+from holdfast.gateway.inbound.reception import Reception
+from holdfast.gateway.inbound.strangers import Strangers
+from holdfast.gateway.inbound.threshold import Threshold
+from holdfast.gateway.jobs.scheduler import ClockAlarm
+from holdfast.gateway.live.snapshot import standing
+from holdfast.gateway.live_settings import InForce
+from holdfast.gateway.notify.home_channels import Homes
+from holdfast.gateway.notify.lifecycle_notices import Telling
+from holdfast.gateway.outbound.delivery import Delivery
+from holdfast.gateway.outbound.files import OutgoingFiles
+from holdfast.gateway.outbound.receipts import Receipts
 from holdfast.gateway.parts import Parts
-from holdfast.gateway.paused import Paused
-from holdfast.gateway.receipts import Receipts
-from holdfast.gateway.receiving import Receiving
-from holdfast.gateway.reception import Reception
 from holdfast.gateway.redaction import Redaction
-from holdfast.gateway.scheduler import ClockAlarm
-from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.sessions.closing import Closing
+from holdfast.gateway.sessions.expiry import Expiry
+from holdfast.gateway.sessions.insisting import Insisting
+from holdfast.gateway.sessions.resolver import SessionStore
 from holdfast.gateway.settling import settle_children, settle_jobs
-from holdfast.gateway.standing import standing
-from holdfast.gateway.strangers import Strangers
-from holdfast.gateway.telling import Telling
-from holdfast.gateway.threshold import Threshold
+from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ class Gateway:
         self.desk.made_by(lambda: self._commands(parts.lifecycle))
 
     def _commands(self, lifecycle: Lifecycle | None) -> list[Command]:
-        from holdfast.gateway.commands.every import every_command  # noqa: PLC0415 - see the desk
+        from holdfast.gateway.commands.registry import every_command  # noqa: PLC0415 - see the desk
 
         return every_command(
             self.house,

@@ -8,25 +8,25 @@ import msgspec
 
 from holdfast.agent.memory.guarded import USUAL_LIMITS, Limits
 from holdfast.agent.memory.notes import Notes
-from holdfast.core.bench import Bench
-from holdfast.core.crash import Crash
+from holdfast.core.config.settings import Settings
+from holdfast.core.crash_points import Crash
 from holdfast.core.ids import SessionId
-from holdfast.core.judgement import Judge
-from holdfast.core.memory import MemoryProvider
-from holdfast.core.model import ModelChoice
-from holdfast.core.ports import Alarm, Clock, Lifecycle, NewId, Platform, Store
+from holdfast.core.ops.tracing import Spans
+from holdfast.core.people.judgement import Judge
+from holdfast.core.people.memory import MemoryProvider
+from holdfast.core.ports.protocols import Alarm, Clock, Lifecycle, NewId, Platform, Store
+from holdfast.core.ports.sandbox import Bench
 from holdfast.core.secret import Secret
-from holdfast.core.session import ProcessRow
-from holdfast.core.settings import Settings
-from holdfast.core.tracing import Spans
-from holdfast.gateway.backoff import USUAL_PATIENCE, Patience
-from holdfast.gateway.closing import Holder
-from holdfast.gateway.connection import NO_CLAIMS, Claims
-from holdfast.gateway.outfit import Lease, Outfit
-from holdfast.gateway.outgoing import DropFile, ReadFile
-from holdfast.gateway.receiving import PutFile
-from holdfast.gateway.recovery import Adopter
+from holdfast.core.sessions.session import ProcessRow
+from holdfast.core.turns.model import ModelChoice
+from holdfast.gateway.accounts.backoff import USUAL_PATIENCE, Patience
+from holdfast.gateway.accounts.connection import NO_CLAIMS, Claims
+from holdfast.gateway.agents.outfit import Lease, Outfit
+from holdfast.gateway.inbound.receiving import PutFile
+from holdfast.gateway.lifecycle.recovery import Adopter
+from holdfast.gateway.outbound.files import DropFile, ReadFile
 from holdfast.gateway.redaction import Redaction
+from holdfast.gateway.sessions.closing import Holder
 from holdfast.tools.registry import Toolbox
 
 

@@ -4,20 +4,20 @@ import asyncio
 from functools import partial
 
 from holdfast.core.ids import SessionId, TurnId
-from holdfast.core.ports import Alarm
-from holdfast.gateway import leaving
-from holdfast.gateway.authorise import Action, Authority, principal_of
+from holdfast.core.ports.protocols import Alarm
 from holdfast.gateway.children import Children, Ways
-from holdfast.gateway.closing import Closing
-from holdfast.gateway.destinations import Destinations
-from holdfast.gateway.homes import Homes
-from holdfast.gateway.house import House
-from holdfast.gateway.intake import Gatehouse
-from holdfast.gateway.jobs import JobWays
-from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.runs import Runs, RunWays
-from holdfast.gateway.scheduler import Scheduler
-from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.inbound.authorise import Action, Authority, principal_of
+from holdfast.gateway.inbound.intake import Gatehouse
+from holdfast.gateway.jobs.destinations import Destinations
+from holdfast.gateway.jobs.executor import Runs, RunWays
+from holdfast.gateway.jobs.jobs import JobWays
+from holdfast.gateway.jobs.scheduler import Scheduler
+from holdfast.gateway.notify.home_channels import Homes
+from holdfast.gateway.services import House
+from holdfast.gateway.sessions import leaving
+from holdfast.gateway.sessions.closing import Closing
+from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.turns.lanes import Lanes
 
 
 def settle_children(

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.core.approval import Approval
 from holdfast.core.ids import DeliveryId, InboxId
-from holdfast.core.inbox import InboxRow
-from holdfast.core.model import ModelChoice
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.ports import Clock, NewId
-from holdfast.core.tracing import (
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ops.tracing import (
     Span,
     SpanKind,
     SpanPlace,
@@ -18,7 +15,10 @@ from holdfast.core.tracing import (
     root_of,
     span_id,
 )
-from holdfast.gateway.parcel import Parcel
+from holdfast.core.people.approval import Approval
+from holdfast.core.ports.protocols import Clock, NewId
+from holdfast.core.turns.model import ModelChoice
+from holdfast.gateway.outbound.parcel import Parcel
 from holdfast.gateway.redaction import Redaction
 
 

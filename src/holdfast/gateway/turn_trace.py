@@ -3,13 +3,13 @@ of it."""
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.core.events import Event, ToolBegan, ToolEnded
 from holdfast.core.ids import CallId, SessionId, TurnId
-from holdfast.core.inbox import InboxRow
-from holdfast.core.message import Outcome, StopReason
-from holdfast.core.model import Completed
-from holdfast.core.tracing import Span, SpanKind, Value
-from holdfast.core.turn import EndTurn, TurnState, Usage
+from holdfast.core.messages.events import Event, ToolBegan, ToolEnded
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.message import Outcome, StopReason
+from holdfast.core.ops.tracing import Span, SpanKind, Value
+from holdfast.core.turns.model import Completed
+from holdfast.core.turns.turn import EndTurn, TurnState, Usage
 from holdfast.gateway.traces import Traces
 
 _FAILED = frozenset({Outcome.ERROR, Outcome.UNKNOWN})

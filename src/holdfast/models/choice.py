@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.model import ModelChoice
-from holdfast.core.settings import ModelSettings, Provider
+from holdfast.core.config.settings import ModelSettings, Provider
+from holdfast.core.turns.model import ModelChoice
 from holdfast.models.discovery import find_server
 from holdfast.models.target import EMBEDDED, name_of
 

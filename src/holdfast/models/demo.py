@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from holdfast.core.ids import CallId
-from holdfast.core.message import AssistantMessage, StopReason, ToolCall
-from holdfast.core.model import Completed, ModelEvent, ModelRequest, TextDelta
-from holdfast.core.turn import Usage
-from holdfast.models import faults
+from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCall
+from holdfast.core.turns.model import Completed, ModelEvent, ModelRequest, TextDelta
+from holdfast.core.turns.turn import Usage
+from holdfast.models import errors
 from holdfast.models.demo_plays import Line, next_line
 from holdfast.models.patience import Sleep
 from holdfast.models.target import ModelTarget
@@ -33,11 +33,11 @@ class DemoModel:
         pause = min(_PER_WORD, _AT_MOST / len(words))
         for place, word in enumerate(words):
             if self._released:
-                raise faults.ended(self._target)
+                raise errors.ended(self._target)
             yield TextDelta(word if place == 0 else f" {word}")
             await self._sleep(pause)
         if self._released:
-            raise faults.ended(self._target)
+            raise errors.ended(self._target)
         yield Completed(_message(line, request, self.name), _usage(line, request))
 
     def release(self) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.message import Outcome, ToolMessage, UserMessage
-from holdfast.core.model import ModelRequest
+from holdfast.core.messages.message import Outcome, ToolMessage, UserMessage
+from holdfast.core.turns.model import ModelRequest
 
 
 class Call(msgspec.Struct, frozen=True):

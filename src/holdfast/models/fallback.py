@@ -6,9 +6,16 @@ from contextlib import aclosing
 
 import msgspec
 
-from holdfast.core.message import AssistantMessage, Message
-from holdfast.core.model import Completed, Fault, FellBack, ModelEvent, ModelFailed, ModelRequest
-from holdfast.core.ports import ModelClient
+from holdfast.core.messages.message import AssistantMessage, Message
+from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.turns.model import (
+    Completed,
+    Fault,
+    FellBack,
+    ModelEvent,
+    ModelFailed,
+    ModelRequest,
+)
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from holdfast.core.model import ModelFailed
-from holdfast.models import faults
+from holdfast.core.turns.model import ModelFailed
+from holdfast.models import errors
 from holdfast.models.target import ModelTarget
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class Patience:
         """Await what it begins; raises `ModelFailed` once there were `limit` seconds of silence
         (0: as many as the whole call may take)."""
         if self._ended:
-            raise faults.ended(self._target)
+            raise errors.ended(self._target)
         began = self._loop.time()
         until = began + limit - self._silent if limit else _NEVER
         self._until = until if until < self._deadline else self._deadline
@@ -149,8 +149,8 @@ class Patience:
 
     def _failure(self, stage: str, setting: str, limit: float, *, whole: bool) -> ModelFailed:
         if self._ended:
-            return faults.ended(self._target)
+            return errors.ended(self._target)
         if whole:
             allowed = self._target.limits.whole
-            return faults.timed_out(self._target, "was not done", "whole_timeout", allowed)
-        return faults.timed_out(self._target, stage, setting, limit)
+            return errors.timed_out(self._target, "was not done", "whole_timeout", allowed)
+        return errors.timed_out(self._target, stage, setting, limit)

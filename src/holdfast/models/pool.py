@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.model import ModelEvent, ModelRequest
-from holdfast.core.ports import ModelClient
-from holdfast.core.settings import ApiMode, Provider
-from holdfast.models import faults
-from holdfast.models.codec import CODECS, Codec
+from holdfast.core.config.settings import ApiMode, Provider
+from holdfast.core.ports.protocols import ModelClient
+from holdfast.core.turns.model import ModelEvent, ModelRequest
+from holdfast.models import errors
+from holdfast.models.codecs.codec import CODECS, Codec
 from holdfast.models.demo import DemoModel
 from holdfast.models.local.child import LocalChild
 from holdfast.models.local.files import for_embedded, model_file
@@ -84,7 +84,7 @@ class ModelPool:
         """One call of a lease, with its retries; what `Lease.stream` gives out."""
         target = lease.target
         if self._closed or lease.released:
-            raise faults.ended(target)
+            raise errors.ended(target)
         patience = Patience(target, sleep=self._sleep)
         self._running.add(patience)
         lease.running.add(patience)

@@ -2,9 +2,9 @@
 
 import aiohttp
 
-from holdfast.core.model import ModelEvent, ModelFailed
-from holdfast.models import faults
-from holdfast.models.codec import Decoder
+from holdfast.core.turns.model import ModelEvent, ModelFailed
+from holdfast.models import errors
+from holdfast.models.codecs.codec import Decoder
 from holdfast.models.patience import Patience
 from holdfast.models.sse import EventTooLong, SseSplitter
 from holdfast.models.target import ModelTarget
@@ -51,7 +51,7 @@ class Reading:
         try:
             payloads = self._sse.feed(chunk) if chunk else self._sse.flush()
         except EventTooLong as error:
-            raise faults.endless(self._target) from error
+            raise errors.endless(self._target) from error
         events: list[ModelEvent] = []
         if payloads:
             events = self._decoder.feed(payloads)
@@ -76,7 +76,7 @@ class Reading:
                 self._content.readany, limit, stage=stage, setting=setting
             )
         except (aiohttp.ClientError, OSError) as error:
-            raise faults.cut(self._target) from error
+            raise errors.cut(self._target) from error
 
     async def _read_end(self) -> None:
         try:
@@ -100,7 +100,7 @@ async def whole(response: aiohttp.ClientResponse, target: ModelTarget, patience:
         ):
             body += chunk
     except (aiohttp.ClientError, OSError) as error:
-        raise faults.cut(target) from error
+        raise errors.cut(target) from error
     return body
 
 
@@ -120,5 +120,5 @@ async def unstreamed(
     else:
         ended = False
     if not ended:
-        raise faults.no_stream(target, response.content_type, body)
+        raise errors.no_stream(target, response.content_type, body)
     return [*events, decoder.complete(ended=True)]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.model import RETRYABLE, ModelEvent, ModelFailed, Retrying
+from holdfast.core.turns.model import RETRYABLE, ModelEvent, ModelFailed, Retrying
 
 Attempt = Callable[[], AsyncGenerator[ModelEvent, None]]
 

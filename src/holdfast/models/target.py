@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.core.config.settings import ApiMode, ModelSettings, Provider
 from holdfast.core.errors import ModelError
 from holdfast.core.secret import Secret
-from holdfast.core.settings import ApiMode, ModelSettings, Provider
 
 
 class BadTarget(ModelError):

@@ -12,9 +12,9 @@ import aiohttp
 from yarl import URL
 
 from holdfast import __version__
-from holdfast.core.model import ModelEvent, ModelFailed, ModelRequest
-from holdfast.models import faults
-from holdfast.models.codec import Codec
+from holdfast.core.turns.model import ModelEvent, ModelFailed, ModelRequest
+from holdfast.models import errors
+from holdfast.models.codecs.codec import Codec
 from holdfast.models.discovery import model_names
 from holdfast.models.patience import Patience
 from holdfast.models.reading import SILENT, Reading, unstreamed, whole
@@ -99,7 +99,7 @@ class Transport:
             response.release()
         names = model_names(body)
         if names is None:
-            raise faults.no_stream(target, response.content_type, body)
+            raise errors.no_stream(target, response.content_type, body)
         return names
 
     def _address(self, target: ModelTarget, codec: Codec) -> Address:
@@ -134,12 +134,12 @@ class Transport:
             )
         except aiohttp.ConnectionTimeoutError:
             limit = target.limits.connect
-            raise faults.timed_out(
+            raise errors.timed_out(
                 target, "could not be reached", "connect_timeout", limit
             ) from None
         except (aiohttp.ClientError, OSError) as error:
             # Some of them carry the request with its headers: not into anybody's log.
-            raise faults.network(target, _told(error)) from None
+            raise errors.network(target, _told(error)) from None
 
     async def _refused(
         self, response: aiohttp.ClientResponse, target: ModelTarget, patience: Patience
@@ -148,7 +148,7 @@ class Transport:
             body = await whole(response, target, patience)
         except ModelFailed:
             body = b""
-        return faults.from_status(
+        return errors.from_status(
             target, response.status, body=body, headers=response.headers, now=self._now
         )
 

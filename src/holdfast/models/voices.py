@@ -5,9 +5,9 @@ from functools import partial
 
 import msgspec
 
-from holdfast.core.ports import ModelClient
+from holdfast.core.config.settings import FallbackModel, ModelSettings, Provider
+from holdfast.core.ports.protocols import ModelClient
 from holdfast.core.secret import Secret
-from holdfast.core.settings import FallbackModel, ModelSettings, Provider
 from holdfast.models.fallback import FallbackClient
 from holdfast.models.local.files import model_file
 from holdfast.models.pool import ModelPool

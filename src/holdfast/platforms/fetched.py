@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import aiohttp
 
-from holdfast.core.attachment import NoAttachment
+from holdfast.core.messages.attachment import NoAttachment
 
 _PIECE = 64 * 1024
 

@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.core.bench import (
+from holdfast.core.errors import RunnerError
+from holdfast.core.ids import CallId
+from holdfast.core.ports.sandbox import (
     BenchRefused,
     CommandResult,
     FileEdited,
@@ -16,10 +18,8 @@ from holdfast.core.bench import (
     ProcessInfo,
     ProcessOutput,
 )
-from holdfast.core.errors import RunnerError
-from holdfast.core.ids import CallId
 from holdfast.runner.link import Link, LinkLost
-from holdfast.runner.place import Place
+from holdfast.runner.paths import Place
 
 T = TypeVar("T")
 LOST = CommandResult(exit_code=None, output="", lost=True)

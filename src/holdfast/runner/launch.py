@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import RunnerError
-from holdfast.core.settings import RunnerSettings
-from holdfast.runner.place import Label, Place, bind
+from holdfast.runner.paths import Label, Place, bind
 from holdfast.runner.sandbox import (
     MB,
     PROGRAM,

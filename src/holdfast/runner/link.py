@@ -6,8 +6,8 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.core.bench import BenchRefused
 from holdfast.core.errors import RunnerError
+from holdfast.core.ports.sandbox import BenchRefused
 from holdfast.runner.program.wire import encode, take_frames
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from holdfast.core.settings import RunnerSettings, SandboxMode
+from holdfast.core.config.settings import RunnerSettings, SandboxMode
 from holdfast.runner.sandbox import HOW_TO_GET_IT, Plan, make_plan
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.session import ProcessRow
+from holdfast.core.sessions.session import ProcessRow
 
 
 def process_rows(session_id: SessionId, records: Sequence[dict[str, Any]]) -> list[ProcessRow]:

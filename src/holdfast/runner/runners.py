@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.bench import Bench
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError, RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.core.ports import Clock
-from holdfast.core.session import ProcessRow, RunnerRow
-from holdfast.core.settings import RunnerSettings
+from holdfast.core.ports.protocols import Clock
+from holdfast.core.ports.sandbox import Bench
+from holdfast.core.sessions.session import ProcessRow, RunnerRow
 from holdfast.runner import identity
 from holdfast.runner.bench import SessionBench
 from holdfast.runner.launch import launch
 from holdfast.runner.link import Link, LinkLost
-from holdfast.runner.place import Place, dial, labelled
+from holdfast.runner.paths import Place, dial, labelled
 from holdfast.runner.probe import Probe
 from holdfast.runner.process_rows import ended_with_runner, process_rows
 from holdfast.runner.sandbox import Plan

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.core.config.settings import NetworkPolicy, RunnerSettings, SandboxMode
 from holdfast.core.errors import RunnerError
 from holdfast.core.ids import SessionId
-from holdfast.core.settings import NetworkPolicy, RunnerSettings, SandboxMode
 from holdfast.runner.installed import copy_program
-from holdfast.runner.place import Place
+from holdfast.runner.paths import Place
 
 WORKSPACE = "/workspace"
 SPOOL = "/run/holdfast"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.core.ids import SessionId
-from holdfast.core.ports import Clock
+from holdfast.core.ports.protocols import Clock
 
 log = logging.getLogger(__name__)
 

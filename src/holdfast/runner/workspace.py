@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
-from holdfast.runner.place import Place
+from holdfast.runner.paths import Place
 from holdfast.runner.program.spool import open_folder
 
 UPLOADS = "uploads"

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from holdfast.core.config.settings import SupervisorChoice
 from holdfast.core.errors import HoldfastError
-from holdfast.core.settings import SupervisorChoice
-from holdfast.core.stopping import StopKind
-from holdfast.service import exits
-from holdfast.service.supervisor import ask_systemd, own_cgroup, unit
+from holdfast.core.turns.stop import StopKind
+from holdfast.service.supervisors.supervisor import ask_systemd, own_cgroup, unit
+from holdfast.system import exits
 
 log = logging.getLogger(__name__)
 

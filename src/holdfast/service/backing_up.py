@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.errors import HoldfastError
-from holdfast.service.program import this_program
+from holdfast.system.program import this_program
 
 # What a program needs to find itself and its files; nothing that may be a secret.
 _HANDED_DOWN = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME")

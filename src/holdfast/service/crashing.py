@@ -3,7 +3,7 @@
 import os
 import signal
 
-from holdfast.core.crash import Crash, CrashPoint, never
+from holdfast.core.crash_points import Crash, CrashPoint, never
 from holdfast.core.errors import HoldfastError
 
 

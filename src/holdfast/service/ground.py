@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from holdfast.service.lock import HomeLock
+from holdfast.system.lock import HomeLock
 
 
 class Ground(msgspec.Struct, frozen=True, kw_only=True):

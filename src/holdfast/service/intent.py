@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.stopping import StopKind, StopOrder
+from holdfast.core.turns.stop import StopKind, StopOrder
 
 
 class Recorded(StrEnum):

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, Self
 
-from holdfast.service.sockets import NAME, place, received
+from holdfast.system.sockets import NAME, place, received
 
 _FIRST = 3
 _NOT_STARTED = 127

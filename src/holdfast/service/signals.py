@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 _HEARD = (*_ENDING, signal.SIGUSR1, signal.SIGHUP)

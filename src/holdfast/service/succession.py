@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.service.backoff import FIRST, MOST
-from holdfast.service.paths import Paths, private_dir
-from holdfast.service.starter import StarterOrder
+from holdfast.service.respawner import StarterOrder
 from holdfast.service.successor import inherited, program
+from holdfast.system.paths import Paths, private_dir
 
 
 def start_successor(
@@ -46,7 +46,7 @@ def start_successor(
         line=0 if line is None else line.fileno(),
     )
     starter = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.service.starter", *order.words()],
+        [sys.executable, "-m", "holdfast.service.respawner", *order.words()],
         env=inherited(environ),
         pass_fds=order.sockets if line is None else (*order.sockets, order.line),
         stdin=subprocess.DEVNULL,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.core.errors import RestartRefused
-from holdfast.service.sockets import VARIABLES
+from holdfast.system.sockets import VARIABLES
 
 CHECKED_WITHIN = 30.0
 # What belongs to this process alone: its descriptors and its place with its supervisor.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, Self
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from holdfast.core.model import ToolSchema
-from holdfast.core.tool import Arguments, ToolFailed
+from holdfast.core.turns.model import ToolSchema
+from holdfast.core.turns.tool import Arguments, ToolFailed
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -7,8 +7,8 @@ from urllib.parse import urljoin, urlsplit
 
 import msgspec
 
-from holdfast.core.addresses import OFF_LIMITS, Permits, guard, is_public, literal
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.net import OFF_LIMITS, Permits, guard, is_public, literal
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Fetch:
             raise ToolFailed(f"{host} {OFF_LIMITS}")
 
     async def _read(self, response: "aiohttp.ClientResponse") -> str:
-        from holdfast.tools.readable import decode_page, page_text  # noqa: PLC0415 - few pages are
+        from holdfast.tools.html_text import decode_page, page_text  # noqa: PLC0415 - few pages are
 
         kind = response.content_type
         if not any(mark in kind for mark in TEXTUAL):

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.bench import FileEdited
 from holdfast.core.errors import RunnerError
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.ports.sandbox import FileEdited
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 USUAL_LINES = 1000

@@ -6,11 +6,11 @@ from types import MappingProxyType
 
 import msgspec
 
+from holdfast.core.config.settings import RunnerSettings
 from holdfast.core.errors import HoldfastError
-from holdfast.core.model import ToolSchema
-from holdfast.core.ports import Tool
-from holdfast.core.settings import RunnerSettings
-from holdfast.core.tool import ToolFailed
+from holdfast.core.ports.protocols import Tool
+from holdfast.core.turns.model import ToolSchema
+from holdfast.core.turns.tool import ToolFailed
 from holdfast.tools.fetch import Fetch
 from holdfast.tools.files import Edit, Read, Search, Write
 from holdfast.tools.process import Process

@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.job import SCHEDULE, ChangeKind, Scheduling, WantedJob
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.jobs.job import SCHEDULE, ChangeKind, Scheduling, WantedJob
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 

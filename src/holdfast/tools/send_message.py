@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.handing import HERE, Letter, NotHanded
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.messages.handing import HERE, Letter, NotHanded
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 

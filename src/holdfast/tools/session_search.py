@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.core.library import Library
-from holdfast.core.ports import Clock
-from holdfast.core.search import FoundRecord, SearchQuery, visible_from
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.ports.library import Library
+from holdfast.core.ports.protocols import Clock
+from holdfast.core.sessions.search import FoundRecord, SearchQuery, visible_from
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 _DAY = 86400.0

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.bench import CommandResult
 from holdfast.core.errors import RunnerError
-from holdfast.core.message import Outcome
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.messages.message import Outcome
+from holdfast.core.ports.sandbox import CommandResult
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 MARKS = {"todo": "[ ]", "doing": "[>]", "done": "[x]"}

@@ -8,12 +8,12 @@ from typing import Any
 from tests.platforms.discord.vendor import ANN_DM, BOB_DM, BOT, Vendor
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, Change, Outbound
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.door import DiscordSettings
 from holdfast.platforms.discord.platform import DiscordPlatform
+from holdfast.platforms.discord.plugin import DiscordSettings
 from holdfast.platforms.discord.record import Record
-from holdfast.service.clock import SystemClock
+from holdfast.system.clock import SystemClock
 
 
 def door_to(

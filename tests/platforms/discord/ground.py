@@ -13,17 +13,9 @@ from tests.platforms.discord.faults import Break, blocked, flood
 from tests.platforms.discord.rest import Rest
 from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Json, Vendor, person
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.core.ports import Platform
-from holdfast.platforms.conformance import (
-    Ground,
-    NotToBeHad,
-    Person,
-    Place,
-    Proxy,
-    Shown,
-    Trouble,
-)
+from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.ports.protocols import Platform
+from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 
 _PEOPLE = {Person.ANN: ANN, Person.BOB: BOB, Person.PROGRAM: person("2001", "other", bot=True)}
 _CHANNELS = {Place.DM: None, Place.GROUP: TEXT, Place.THREAD: THREAD}

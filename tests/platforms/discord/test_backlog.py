@@ -10,7 +10,7 @@ from tests.platforms.discord.vendor import ANN, ANN_DM, BOB_DM, BOT, TEXT, THREA
 from holdfast.core.errors import NotMeant, StoreError, StoreFailing
 from holdfast.platforms.discord.record import Record
 from holdfast.platforms.discord.snowflakes import earlier
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.intake import RecordingIntake
 
 
 async def test_every_page_is_fetched_in_order_and_what_is_said_meanwhile_comes_after(

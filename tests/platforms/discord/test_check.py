@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from tests.platforms.discord.vendor import Vendor
 
-from holdfast.core.door import Opening
 from holdfast.core.errors import SendError
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.door import DOOR, DiscordSettings
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.discord.plugin import DOOR, DiscordSettings
+from holdfast.system.clock import SystemClock
 
 
 async def test_a_token_is_tried_and_nothing_is_kept(vendor: Vendor, tmp_path: Path) -> None:

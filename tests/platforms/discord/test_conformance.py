@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from tests.platforms.discord.ground import IMPATIENT, known
 
-from holdfast.platforms.conformance import CHECKS, Check, Ground
-from holdfast.platforms.conformance.lines import a_line_that_only_looks_whole_proves_nothing
+from holdfast.testing.conformance import CHECKS, Check, Ground
+from holdfast.testing.conformance.connections import a_line_that_only_looks_whole_proves_nothing
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

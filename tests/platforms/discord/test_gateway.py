@@ -10,12 +10,12 @@ from tests.platforms.discord.faults import Break
 from tests.platforms.discord.vendor import ANN, BOB, BOT, TEXT, THREAD, Vendor
 from tests.platforms.stage import Stage, playing
 
-from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId
-from holdfast.core.message import ToolCall
-from holdfast.core.outbox import DeliveryState
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.discord.door import DiscordSettings
+from holdfast.core.messages.message import ToolCall
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.people.approval import ApprovalState
+from holdfast.platforms.discord.plugin import DiscordSettings
+from holdfast.testing.scripted_model import Dictation
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from tests.platforms.discord.vendor import (
     person,
 )
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import ConnectRefused, LineLost, StoreError
-from holdfast.core.inbox import Accepted, Inbound
-from holdfast.core.source import Author, ChatType
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.source import Author, ChatType
+from holdfast.testing.intake import RecordingIntake
 
 
 async def heard(vendor: Vendor, folder: Path, *said: dict[str, Any]) -> list[Inbound]:

@@ -10,7 +10,7 @@ from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.intake import RecordingIntake
 
 
 def test_a_token_that_is_missing_is_named_with_where_to_get_it(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ async def test_a_library_that_is_not_installed_parks_the_account_and_is_named(
     vendor: Vendor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "discord", None)  # what Python has of a module that is not
-    monkeypatch.delitem(sys.modules, "holdfast.platforms.discord.line", raising=False)
+    monkeypatch.delitem(sys.modules, "holdfast.platforms.discord.connection", raising=False)
     with pytest.raises(ConnectRefused) as told:
         async with door_to(vendor, tmp_path).connect(RecordingIntake()):
             pass

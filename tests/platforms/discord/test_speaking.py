@@ -15,9 +15,9 @@ from holdfast.core.errors import (
     Refused,
     Throttled,
 )
-from holdfast.core.outbox import Choice, SentFile
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.wire import ALWAYS
+from holdfast.core.messages.outbox import Choice, SentFile
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import ALWAYS
 
 
 async def test_an_answer_goes_into_its_thread_under_its_message_and_notifies_nobody_else(

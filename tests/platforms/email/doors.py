@@ -11,16 +11,16 @@ from typing import Any
 
 from tests.platforms.email.post_office import PASSWORD, PostOffice
 
-from holdfast.core.door import Opening
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Outbound
+from holdfast.core.messages.outbox import Address, Outbound
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
-from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.names import digest
 from holdfast.platforms.email.platform import EmailPlatform
+from holdfast.platforms.email.plugin import EmailSettings, Security
 from holdfast.platforms.email.reading import Reader
 from holdfast.platforms.email.record import Mark, Record
-from holdfast.service.clock import SystemClock
+from holdfast.system.clock import SystemClock
 
 CHECKS = "mx.localhost"  # who has looked at what arrives
 SECRETS = {"password": Secret(PASSWORD)}

@@ -18,12 +18,12 @@ from tests.platforms.email.doors import (
 from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Fault, Relay
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.core.ports import Platform
+from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.ports.protocols import Platform
 from holdfast.core.secret import Secret
-from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
-from holdfast.platforms.email.door import Copies
+from holdfast.platforms.email.plugin import Copies
 from holdfast.platforms.email.record import Mark
+from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 
 _FAULTS = {
     Trouble.FLOOD: Fault.LATER,

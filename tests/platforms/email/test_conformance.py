@@ -6,7 +6,7 @@ import pytest
 from tests.platforms.email.ground import mailbox
 from tests.platforms.email.post_office import PostOffice
 
-from holdfast.platforms.conformance import CHECKS, Check
+from holdfast.testing.conformance import CHECKS, Check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

@@ -14,8 +14,8 @@ from tests.platforms.email.relay import Fault, Relay
 from tests.platforms.stage import Stage, playing
 
 from holdfast.core.ids import CallId
-from holdfast.core.message import ToolCall
-from holdfast.core.outbox import DeliveryState
+from holdfast.core.messages.message import ToolCall
+from holdfast.core.messages.outbox import DeliveryState
 from holdfast.tools.send_file import SendFile
 
 

@@ -24,20 +24,20 @@ from tests.platforms.email.doors import (
 from tests.platforms.email.post_office import PASSWORD, PostOffice
 from tests.platforms.email.relay import Relay
 
-from holdfast.core.attachment import Attachment, NoAttachment
-from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed
-from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.messages.attachment import Attachment, NoAttachment
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
 from holdfast.platforms.email import line
 from holdfast.platforms.email.check import check
-from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.guard import Guard
 from holdfast.platforms.email.keys import Key, Password
 from holdfast.platforms.email.mailbox import Mailbox, opened
 from holdfast.platforms.email.platform import EmailPlatform
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.email.plugin import EmailSettings, Security
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
 
 
 class Box:

@@ -11,16 +11,16 @@ from tests.platforms.email.post_office import PostOffice
 from tests.platforms.email.relay import Relay
 from tests.platforms.email.tokens import ID, SECRET, TokenServer
 
-from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectRefused, LineLost, NotConnected
-from holdfast.core.ports import Clock
+from holdfast.core.ports.door import Opening
+from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.email.check import check
-from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.oauth import Tokens
 from holdfast.platforms.email.platform import EmailPlatform
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.email.plugin import EmailSettings
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
 
 REFRESH = {"refresh_token": Secret("r0")}
 

@@ -9,7 +9,7 @@ from tests.faults.lone import Lone
 from tests.platforms.email.doors import known_to, mail, settings_for, until, words_of
 from tests.platforms.email.post_office import PASSWORD, PostOffice
 
-from holdfast.core.settings import DEFAULT_ACCOUNT
+from holdfast.core.config.settings import DEFAULT_ACCOUNT
 
 _KEYS = ("imap_host", "imap_port", "imap_security", "smtp_host", "smtp_port", "smtp_security")
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from tests.platforms.email.doors import CHECKS, address, mail, outbound
 
-from holdfast.core.inbox import Inbound
-from holdfast.core.source import Author, ChatType
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import Author, ChatType
 from holdfast.platforms.email.authentic import is_authentic
 from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.headers import decoded, people
 from holdfast.platforms.email.mail import read_mail
+from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.platforms.email.reading import NotAnswered, Reader
 
 ANN, BOT = "ann@localhost", "bot@localhost"

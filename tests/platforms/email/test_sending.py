@@ -26,15 +26,15 @@ from holdfast.core.errors import (
     SendError,
     Throttled,
 )
-from holdfast.core.outbox import SentFile
+from holdfast.core.messages.outbox import SentFile
 from holdfast.platforms.email.composing import compose
-from holdfast.platforms.email.door import Copies, EmailSettings
 from holdfast.platforms.email.keys import Password
 from holdfast.platforms.email.mailbox import opened
 from holdfast.platforms.email.platform import capabilities_of
+from holdfast.platforms.email.plugin import Copies, EmailSettings
 from holdfast.platforms.email.sent import Sent
 from holdfast.platforms.email.threads import Thread
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.intake import RecordingIntake
 
 SETTINGS = EmailSettings(
     address="bot@localhost",

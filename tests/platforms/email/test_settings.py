@@ -6,11 +6,11 @@ import pytest
 from tests.platforms.stage import written
 
 from holdfast.config import ConfigError, load
-from holdfast.core.inbox import BusyMode
-from holdfast.platforms.email.door import EmailSettings
+from holdfast.core.messages.inbox import BusyMode
 from holdfast.platforms.email.platform import capabilities_of
-from holdfast.process.doors import open_doors
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.email.plugin import EmailSettings
+from holdfast.service.doors import open_doors
+from holdfast.system.clock import SystemClock
 
 ENVIRON = {"ONE": "secret-one"}
 WHOLE = """

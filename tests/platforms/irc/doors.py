@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Outbound
-from holdfast.core.ports import Clock
+from holdfast.core.messages.outbox import Address, Outbound
+from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.platform import IrcPlatform
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.irc.plugin import IrcSettings
+from holdfast.system.clock import SystemClock
 
 _NUMBERS = count(1)
 

@@ -11,14 +11,14 @@ from tests.platforms.irc.doors import address, door_to, settings_for, until
 from tests.platforms.irc.ngircd import Ngircd, person
 from tests.platforms.irc.ngircd import Person as Client
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
-from holdfast.platforms.irc.door import IrcSettings
+from holdfast.core.messages.outbox import Address, SentFile
 from holdfast.platforms.irc.formatting import plain
 from holdfast.platforms.irc.platform import IrcPlatform
-from holdfast.platforms.irc.sending import REPEATED
+from holdfast.platforms.irc.plugin import IrcSettings
+from holdfast.platforms.irc.sender import REPEATED
 from holdfast.platforms.irc.wire import Heard
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
+from holdfast.testing.intake import RecordingIntake
 
 _FULL = 300  # bytes: a line that long was cut, and goes on in the next
 _BOT = "holdfast"

@@ -6,7 +6,7 @@ import pytest
 from tests.platforms.irc.ground import irc_on_ngircd, irc_with_history
 from tests.platforms.irc.ngircd import Ngircd
 
-from holdfast.platforms.conformance import CHECKS, Check
+from holdfast.testing.conformance import CHECKS, Check
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

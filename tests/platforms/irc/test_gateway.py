@@ -11,10 +11,10 @@ from tests.platforms.irc.ircv3 import CHANNEL, Server
 from tests.platforms.irc.ngircd import person
 from tests.platforms.stage import Stage, playing
 
-from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId
-from holdfast.core.message import ToolCall, UserMessage
-from holdfast.core.outbox import DeliveryState
+from holdfast.core.messages.message import ToolCall, UserMessage
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.people.approval import ApprovalState
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.platforms.irc import ircv3
 from tests.platforms.irc.doors import address, door_to, outbound, settings_for, until
 from tests.platforms.irc.ircv3 import ALL, ANN, BOB, CHANNEL, PASSWORD, Server
 
-from holdfast.core.capabilities import Backlog
+from holdfast.core.config.settings import ChatSettings
 from holdfast.core.errors import (
     ConnectRefused,
     LineLost,
@@ -18,10 +18,10 @@ from holdfast.core.errors import (
     Refused,
     Throttled,
 )
-from holdfast.core.settings import ChatSettings
-from holdfast.core.source import Author
+from holdfast.core.messages.source import Author
+from holdfast.core.ports.capabilities import Backlog
 from holdfast.platforms.irc.platform import IrcPlatform
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.intake import RecordingIntake
 
 Opened = Callable[..., IrcPlatform]
 

@@ -8,7 +8,6 @@ import pytest
 from tests.platforms.irc.doors import Leaping, door_to, outbound, settings_for, until
 from tests.platforms.irc.ngircd import SERVER_PASSWORD, Ngircd, Person, person, running
 
-from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import (
     ConnectRefused,
     LineLost,
@@ -17,11 +16,12 @@ from holdfast.core.errors import (
     Refused,
     StoreError,
 )
-from holdfast.core.source import ChatType
-from holdfast.platforms.conformance import Proxy
-from holdfast.platforms.irc.door import Locked
+from holdfast.core.messages.source import ChatType
+from holdfast.core.ports.capabilities import Backlog
 from holdfast.platforms.irc.platform import IrcPlatform
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.irc.plugin import Locked
+from holdfast.testing.conformance import Proxy
+from holdfast.testing.intake import RecordingIntake
 
 NewNick = Callable[[str], str]
 

@@ -8,21 +8,21 @@ from tests.platforms.irc.ircv3 import PASSWORD, Server
 from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
-from holdfast.core.door import Opening
+from holdfast.core.config.settings import Settings
 from holdfast.core.errors import ConnectRefused
 from holdfast.core.ids import PrincipalId
-from holdfast.core.job import RunsIn
+from holdfast.core.jobs.job import RunsIn
+from holdfast.core.messages.source import Source
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Settings
-from holdfast.core.source import Source
-from holdfast.gateway.destinations import Destinations, Person
-from holdfast.gateway.doors import Doors
-from holdfast.gateway.homes import Homes
-from holdfast.gateway.in_force import InForce
-from holdfast.gateway.named_chats import NamedChats
-from holdfast.platforms.irc.door import DOOR, IrcSettings
-from holdfast.process.doors import identities
-from holdfast.service.clock import SystemClock
+from holdfast.gateway.accounts.registry import Doors
+from holdfast.gateway.jobs.destinations import Destinations, Person
+from holdfast.gateway.live_settings import InForce
+from holdfast.gateway.notify.chat_addresses import NamedChats
+from holdfast.gateway.notify.home_channels import Homes
+from holdfast.platforms.irc.plugin import DOOR, IrcSettings
+from holdfast.service.doors import identities
+from holdfast.system.clock import SystemClock
 
 TABLE = '[platforms.irc]\nhost = "irc.example.org"\n'
 

@@ -10,15 +10,15 @@ from urllib.parse import quote
 from tests.platforms.matrix.people import Person
 from tests.platforms.matrix.synapse import Account
 
-from holdfast.core.door import Opening
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
-from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.checkpoint import Place, Record
 from holdfast.platforms.matrix.paces import USUAL, Paces
 from holdfast.platforms.matrix.platform import MatrixPlatform
-from holdfast.platforms.matrix.record import Place, Record
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.matrix.plugin import MatrixSettings
+from holdfast.system.clock import SystemClock
 
 _ids = count(1)
 

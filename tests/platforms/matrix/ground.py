@@ -8,9 +8,9 @@ from tests.platforms.matrix.doors import address
 from tests.platforms.matrix.gate import Fault, Gate
 from tests.platforms.matrix.people import Person as Client
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.platforms.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
+from holdfast.core.messages.outbox import Address, SentFile
 from holdfast.platforms.matrix.platform import MatrixPlatform
+from holdfast.testing.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
 
 
 class MatrixGround(Ground):

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.source import Author, ChatType
+from holdfast.core.messages.source import Author, ChatType
 from holdfast.platforms.matrix.heard import Heard
 from holdfast.platforms.matrix.history import read_message
 from holdfast.platforms.matrix.reading import Reader

@@ -25,16 +25,16 @@ from tests.platforms.matrix.synapse import Account, Synapse
 from tests.platforms.stage import Stage, playing
 
 from holdfast.core.errors import ConnectRefused, Refused
-from holdfast.core.outbox import DeliveryState, SentFile
-from holdfast.core.signs import SEEN
-from holdfast.core.source import ChatType
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.conformance.check import Check
-from holdfast.platforms.conformance.ground import Person
-from holdfast.platforms.conformance.suite import CHECKS
+from holdfast.core.messages.outbox import DeliveryState, SentFile
+from holdfast.core.messages.source import ChatType
+from holdfast.core.ports.signs import SEEN
 from holdfast.platforms.matrix.check import check as asked
 from holdfast.platforms.matrix.paces import Paces
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.conformance.check import Check
+from holdfast.testing.conformance.ground import Person
+from holdfast.testing.conformance.suite import CHECKS
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.scripted_model import Dictation
 
 # Seconds that a door waits for an answer. A busy server may take some of them; only where it is
 # silent by arrangement is nothing waited for but their end.

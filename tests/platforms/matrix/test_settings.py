@@ -10,8 +10,8 @@ from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
+from holdfast.platforms.matrix.checkpoint import MOST_SEALED, Place, Record, Sealed
 from holdfast.platforms.matrix.platform import _library
-from holdfast.platforms.matrix.record import MOST_SEALED, Place, Record, Sealed
 
 HOME = '[platforms.matrix]\nhomeserver = "https://example.org"\nuser = "@bot:example.org"\n'
 

@@ -4,17 +4,17 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.core.capabilities import Backlog
-from holdfast.core.outbox import Address, SentFile
-from holdfast.core.ports import Platform
-from holdfast.core.source import Author, ChatType
-from holdfast.platforms.conformance import Ground, Person, Place, Shown, Trouble, until
-from holdfast.platforms.simulated.in_process import SimulatedPlatform
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.remote import RemoteSimulatedPlatform
-from holdfast.platforms.simulated.server import serving
-from holdfast.platforms.simulated.service import ChatService
-from holdfast.platforms.simulated.wire import Faults, Revise, Say, Sent
+from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.messages.source import Author, ChatType
+from holdfast.core.ports.capabilities import Backlog
+from holdfast.core.ports.protocols import Platform
+from holdfast.testing.conformance import Ground, Person, Place, Shown, Trouble, until
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import Faults, Revise, Say, Sent
+from holdfast.testing.simulated.in_process import SimulatedPlatform
+from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
+from holdfast.testing.simulated.server import serving
+from holdfast.testing.simulated.service import ChatService
 
 _NAMES = {Person.ANN: "ann", Person.BOB: "bob", Person.PROGRAM: "beeper"}
 _FAULTS = {

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from tests.platforms.simulated.ground import forgetful, in_process, over_http, poor
 
-from holdfast.platforms.conformance import CHECKS, Check, Ground, hearing
+from holdfast.testing.conformance import CHECKS, Check, Ground, inbound
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
@@ -18,7 +18,7 @@ async def test_the_door_keeps_its_promises(
         await check(ground)
 
 
-@pytest.mark.parametrize("check", [each for each in vars(hearing).values() if each in CHECKS])
+@pytest.mark.parametrize("check", [each for each in vars(inbound).values() if each in CHECKS])
 async def test_a_door_hears_as_it_promises_where_nothing_is_kept_for_it(check: Check) -> None:
     async with forgetful() as ground:
         await check(ground)

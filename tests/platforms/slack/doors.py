@@ -13,12 +13,12 @@ from aiohttp import web
 from tests.platforms.slack.vendor import ANN, SIGNING_SECRET, Vendor, dm
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound
-from holdfast.core.ports import Clock
+from holdfast.core.messages.outbox import Address, Change, Outbound
+from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.platforms.slack.door import SlackSettings
 from holdfast.platforms.slack.platform import SlackPlatform
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.slack.plugin import SlackSettings
+from holdfast.system.clock import SystemClock
 
 PATH = "/hooks/slack/default"
 

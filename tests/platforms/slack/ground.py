@@ -12,17 +12,9 @@ from tests.platforms.slack.posting import posting
 from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, TOKEN, Json, Vendor
 from tests.platforms.slack.web_api import EMOJI, WebApi
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.core.ports import Platform
-from holdfast.platforms.conformance import (
-    Ground,
-    NotToBeHad,
-    Person,
-    Place,
-    Proxy,
-    Shown,
-    Trouble,
-)
+from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.ports.protocols import Platform
+from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 
 IMPATIENT = 1.0  # seconds that a door waits for an answer, where it is to wait in vain
 _ROOT = "1790000000.000000"  # the message that opened the thread, before anybody listened

@@ -14,9 +14,9 @@ from tests.platforms.slack.posting import posting
 from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, DEEP, Vendor, dm
 
 from holdfast.core.errors import StoreError
-from holdfast.core.inbox import Inbound
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.slack.record import Record
+from holdfast.core.messages.inbox import Inbound
+from holdfast.platforms.slack.checkpoint import Record
+from holdfast.testing.intake import RecordingIntake
 
 LATER = 200  # names of messages: so many seconds, for the mark stays a minute behind
 

@@ -7,14 +7,14 @@ import pytest
 from tests.platforms.slack.doors import door_to
 from tests.platforms.slack.vendor import SCOPES, Vendor
 
-from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectRefused, SendError
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
-from holdfast.gateway.doors import Doors
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.gateway.accounts.registry import Doors
 from holdfast.platforms.slack import scopes
-from holdfast.platforms.slack.door import DOOR, SlackSettings
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.slack.plugin import DOOR, SlackSettings
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
 
 DOCS = Path(__file__).parents[3] / "docs"
 

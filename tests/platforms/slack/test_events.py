@@ -11,15 +11,15 @@ from tests.platforms.slack.faults import SlackError, flood
 from tests.platforms.slack.vendor import ANN, BOB, BOT, BOT_USER, CHANNEL, Vendor, dm
 from tests.platforms.slack.web_api import WebApi
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import ConnectRefused, LineLost, NotAllowed, StoreError
-from holdfast.core.inbox import Accepted, Inbound
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Accepted, Inbound
+from holdfast.core.messages.source import Author, ChatType
 from holdfast.core.secret import Secret
-from holdfast.core.source import Author, ChatType
-from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.slack.api import WebApi as Line
 from holdfast.platforms.slack.socket import Socket
 from holdfast.platforms.slack.words import plain
+from holdfast.testing.intake import RecordingIntake
 
 
 @pytest.fixture

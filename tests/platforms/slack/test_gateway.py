@@ -10,12 +10,12 @@ from tests.platforms.slack.faults import Break
 from tests.platforms.slack.vendor import ANN, BOB, BOT_USER, CHANNEL, Vendor
 from tests.platforms.stage import Stage, playing
 
-from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId
-from holdfast.core.message import ToolCall, UserMessage
-from holdfast.core.outbox import DeliveryState
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.slack.door import SlackSettings
+from holdfast.core.messages.message import ToolCall, UserMessage
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.people.approval import ApprovalState
+from holdfast.platforms.slack.plugin import SlackSettings
+from holdfast.testing.scripted_model import Dictation
 
 
 @pytest.fixture

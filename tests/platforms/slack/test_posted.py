@@ -10,11 +10,11 @@ from tests.platforms.slack.doors import door_to, listening, until
 from tests.platforms.slack.posting import content, posting, signed
 from tests.platforms.slack.vendor import Json, Vendor
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import ConnectRefused, IntakeClosed, NotAllowed, StoreError
-from holdfast.core.inbox import Accepted, Inbound
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Accepted, Inbound
 from holdfast.platforms.slack.platform import SlackPlatform
+from holdfast.testing.intake import RecordingIntake
 
 
 class Stuck(RecordingIntake):

@@ -9,13 +9,13 @@ from tests.platforms.slack.vendor import ANN, CHANNEL, SCOPES, Vendor, dm
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Choice, SentFile
+from holdfast.core.messages.outbox import Choice, SentFile
+from holdfast.core.ports.signs import SEEN
 from holdfast.core.secret import Secret
-from holdfast.core.signs import SEEN
-from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.slack.api import WebApi as Line
 from holdfast.platforms.slack.finding import Finding
 from holdfast.platforms.slack.platform import SlackPlatform
+from holdfast.testing.intake import RecordingIntake
 
 PLAN = SentFile(name="plan ü.txt", data=b"the plan")
 

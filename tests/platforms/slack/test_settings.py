@@ -10,7 +10,7 @@ from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
 from holdfast.core.errors import ConnectRefused
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.intake import RecordingIntake
 
 ENVIRON = {"BOT": "xoxb-1", "APP": "xapp-1", "SIGN": "0123"}
 TABLE = '[platforms.slack]\ntoken = "env:BOT"\n'

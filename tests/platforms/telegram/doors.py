@@ -7,10 +7,10 @@ from typing import Any
 from tests.platforms.telegram.vendor import ANN, Vendor
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, Change, Outbound
 from holdfast.core.secret import Secret
-from holdfast.platforms.telegram.door import TelegramSettings
 from holdfast.platforms.telegram.platform import TelegramPlatform
+from holdfast.platforms.telegram.plugin import TelegramSettings
 
 
 def door_to(

@@ -10,17 +10,9 @@ from tests.platforms.telegram.doors import address, door_to
 from tests.platforms.telegram.faults import BotApiError, Break, flood
 from tests.platforms.telegram.vendor import ANN, BOB, OTHER_BOT, TOKEN, Json, Vendor
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.core.ports import Platform
-from holdfast.platforms.conformance import (
-    Ground,
-    NotToBeHad,
-    Person,
-    Place,
-    Proxy,
-    Shown,
-    Trouble,
-)
+from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.ports.protocols import Platform
+from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 
 _PEOPLE = {Person.ANN: ANN, Person.BOB: BOB, Person.PROGRAM: OTHER_BOT}
 _TOPIC = 77

@@ -11,15 +11,15 @@ from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.faults import Break
 from tests.platforms.telegram.vendor import ANN, BOB, Vendor
 
-from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.message import ToolCall
-from holdfast.core.outbox import DeliveryState
+from holdfast.core.messages.message import ToolCall
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.people.approval import ApprovalState
+from holdfast.core.ports.signs import SEEN
 from holdfast.core.secret import Secret
-from holdfast.core.signs import SEEN
-from holdfast.models.scripted import Dictation
-from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.runner.workspace import Workspace
+from holdfast.testing.scripted_model import Dictation
 from holdfast.tools.send_file import SendFile
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"

@@ -11,7 +11,7 @@ from tests.faults.lone import Lone
 from tests.platforms.telegram.doors import until
 from tests.platforms.telegram.vendor import ANN, Vendor
 
-from holdfast.service import exits
+from holdfast.system import exits
 
 
 @pytest.fixture

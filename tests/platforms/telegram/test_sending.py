@@ -10,16 +10,16 @@ from tests.platforms.telegram.doors import address, change, door_to, outbound
 from tests.platforms.telegram.faults import BotApiError, Break, bad, flood
 from tests.platforms.telegram.vendor import ANN, Vendor
 
-from holdfast.core.capabilities import Backlog, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected, OutcomeUnknown, Refused, Throttled
-from holdfast.core.outbox import Address, Choice, Outbound, SentFile
-from holdfast.core.ports import Editing, HttpPlatform, Probing, Reacting, ShowsTyping
+from holdfast.core.messages.outbox import Address, Choice, Outbound, SentFile
+from holdfast.core.ports.capabilities import Backlog, LengthUnit
+from holdfast.core.ports.protocols import Editing, HttpPlatform, Probing, Reacting, ShowsTyping
+from holdfast.core.ports.signs import SEEN
 from holdfast.core.secret import Secret
-from holdfast.core.signs import SEEN
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.telegram.api import BotApi
+from holdfast.platforms.telegram.client import BotApi
 from holdfast.platforms.telegram.platform import TelegramPlatform
 from holdfast.platforms.telegram.wire import User
+from holdfast.testing.intake import RecordingIntake
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
 

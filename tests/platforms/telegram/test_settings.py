@@ -9,8 +9,8 @@ from tests.platforms.telegram.doors import door_to, until
 from tests.platforms.telegram.vendor import Vendor
 
 from holdfast.config import ConfigError, load
-from holdfast.core.settings import Answers, ChatSettings
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.core.config.settings import Answers, ChatSettings
+from holdfast.testing.intake import RecordingIntake
 
 ENVIRON = {"ONE": "123456:one", "TWO": "123457:two"}
 

@@ -17,11 +17,11 @@ from holdfast.core.errors import (
     NotAllowed,
     StoreError,
 )
-from holdfast.core.inbox import Inbound
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, ChatType, Source
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.wire import ALWAYS
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import ALWAYS
 
 
 async def test_what_was_said_while_nobody_listened_is_handed_over_and_then_confirmed(

@@ -11,10 +11,10 @@ from tests.platforms.telegram.vendor import BOB, Vendor
 
 from holdfast.core.errors import AccountHeld, IntakeClosed, NotAllowed, StoreError
 from holdfast.core.secret import Secret
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.telegram.api import BotApi, Held
+from holdfast.platforms.telegram.client import BotApi, Held
 from holdfast.platforms.telegram.platform import TelegramPlatform
 from holdfast.platforms.telegram.webhook import HEADER, Webhook
+from holdfast.testing.intake import RecordingIntake
 
 OUTSIDE = "https://bot.example.org"
 PATH = "/hooks/telegram/default"

@@ -10,7 +10,7 @@ import aiohttp
 from tests.contract.conftest import Clock
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Outbound
+from holdfast.core.messages.outbox import Address, Outbound
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import HookSettings

@@ -12,13 +12,13 @@ from tests.contract.conftest import Clock
 from tests.platforms.webhook.doors import OURS, SECRET, address, signed
 from tests.platforms.webhook.receiver import Break, Json, Receiver, listening
 
-from holdfast.core.outbox import Address, SentFile
+from holdfast.core.messages.outbox import Address, SentFile
 from holdfast.core.secret import Secret
-from holdfast.platforms.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import HookSettings
 from holdfast.platforms.webhook.hooks import path_of
 from holdfast.platforms.webhook.platform import WebhookPlatform
+from holdfast.testing.conformance import Ground, NotToBeHad, Person, Place, Proxy, Shown, Trouble
 
 _HOOKS = {Person.ANN: "build", Person.BOB: "bob"}  # a program each
 _AGAIN = 0.01  # seconds before a post that was not taken is posted again

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from holdfast.core.ports import Clock
+from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.hook_settings import HookSettings, Scheme
 from holdfast.platforms.webhook.signatures import NotSigned, OutOfTime, Seal

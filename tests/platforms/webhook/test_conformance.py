@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from tests.platforms.webhook.ground import careful, careless, posting_only
 
-from holdfast.platforms.conformance import CHECKS, Check, Ground
+from holdfast.testing.conformance import CHECKS, Check, Ground
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

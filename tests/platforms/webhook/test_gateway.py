@@ -14,14 +14,14 @@ from tests.platforms.telegram.doors import until
 from tests.platforms.webhook.doors import Program, door_to, settings_of
 from tests.platforms.webhook.receiver import Break, Receiver, listening
 
-from holdfast.core.account import AccountState
-from holdfast.core.approval import ApprovalState
+from holdfast.core.config.settings import PlatformSettings
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.message import ToolCall
-from holdfast.core.outbox import DeliveryState
-from holdfast.core.settings import PlatformSettings
-from holdfast.models.scripted import Dictation
+from holdfast.core.messages.message import ToolCall
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.ops.account import AccountState
+from holdfast.core.people.approval import ApprovalState
 from holdfast.runner.workspace import Workspace
+from holdfast.testing.scripted_model import Dictation
 
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 

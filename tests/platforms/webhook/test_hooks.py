@@ -11,14 +11,14 @@ from tests.contract.conftest import Clock
 from tests.platforms.webhook.doors import PATH, SECRET, Program, door_to, signed
 from tests.platforms.webhook.receiver import listening
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import IntakeClosed, NotAllowed, NotMeant, StoreError
-from holdfast.core.inbox import Accepted, BusyMode, Inbound
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.wire import ALWAYS
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Accepted, BusyMode, Inbound
 from holdfast.platforms.webhook.hook_settings import Scheme
 from holdfast.platforms.webhook.platform import WebhookPlatform
 from holdfast.platforms.webhook.rate import Rate
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import ALWAYS
 
 EVENT = {"action": "opened", "issue": {"number": 7, "title": "It breaks"}}
 

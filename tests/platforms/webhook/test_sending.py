@@ -11,7 +11,6 @@ from tests.platforms.telegram.doors import until
 from tests.platforms.webhook.doors import OURS, PATH, SECRET, door_to, outbound
 from tests.platforms.webhook.receiver import Break, Receiver, listening
 
-from holdfast.core.addresses import is_public
 from holdfast.core.errors import (
     ConnectRefused,
     LineLost,
@@ -21,15 +20,16 @@ from holdfast.core.errors import (
     SendError,
     Throttled,
 )
-from holdfast.core.outbox import SentFile
+from holdfast.core.messages.outbox import SentFile
+from holdfast.core.messages.source import Author
+from holdfast.core.net import is_public
 from holdfast.core.secret import Secret
-from holdfast.core.source import Author
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.platforms.webhook.client import Receiver as Line
+from holdfast.platforms.webhook.client import meaning
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.hook_settings import Scheme
 from holdfast.platforms.webhook.platform import WebhookPlatform
-from holdfast.platforms.webhook.receiver import Receiver as Line
-from holdfast.platforms.webhook.receiver import meaning
+from holdfast.testing.intake import RecordingIntake
 
 
 async def test_a_message_is_posted_with_its_place_and_a_key_that_is_always_the_same(

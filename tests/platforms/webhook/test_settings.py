@@ -9,15 +9,15 @@ from tests.platforms.webhook.doors import OURS
 from tests.platforms.webhook.receiver import Receiver
 
 from holdfast.config import Config, ConfigError, load, show
-from holdfast.config.editing import Edited, changed_keys, edited
-from holdfast.control.configuration_views import compared
-from holdfast.core.door import Opening
+from holdfast.config.editor import Edited, changed_keys, edited
+from holdfast.core.config.kept_configuration import ConfigurationSource, KeptConfiguration
 from holdfast.core.errors import SendError
-from holdfast.core.kept_configuration import ConfigurationSource, KeptConfiguration
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
 from holdfast.gateway.redaction import Redaction
 from holdfast.platforms.webhook.door import DOOR, WebhookSettings
-from holdfast.service.clock import SystemClock
+from holdfast.server.api.views.configuration_views import compared
+from holdfast.system.clock import SystemClock
 
 HOOK = '[platforms.webhook.hooks.build]\nsecret = "env:HOOK"\n'
 ENVIRON = {"HOOK": "a secret of the hook", "OURS": "a secret of ours"}

@@ -10,11 +10,11 @@ from tests.platforms.xmpp.people import ANN, BOT
 from tests.platforms.xmpp.prosody import Prosody
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound
+from holdfast.core.messages.outbox import Address, Change, Outbound
 from holdfast.core.secret import Secret
-from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.platform import XmppPlatform
-from holdfast.service.clock import SystemClock
+from holdfast.platforms.xmpp.plugin import XmppSettings
+from holdfast.system.clock import SystemClock
 
 _numbers = itertools.count(1)
 

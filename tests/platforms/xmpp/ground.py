@@ -14,9 +14,9 @@ from tests.platforms.xmpp.people import Person as Client
 from tests.platforms.xmpp.people import online
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.outbox import Address, SentFile
-from holdfast.core.ports import Platform
-from holdfast.platforms.conformance import (
+from holdfast.core.messages.outbox import Address, SentFile
+from holdfast.core.ports.protocols import Platform
+from holdfast.testing.conformance import (
     Ground,
     NotToBeHad,
     Person,
@@ -26,7 +26,7 @@ from holdfast.platforms.conformance import (
     Trouble,
     until,
 )
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.testing.intake import RecordingIntake
 
 _OOB = "{jabber:x:oob}x/{jabber:x:oob}url"
 _ID = "{urn:xmpp:sid:0}stanza-id"

@@ -4,8 +4,8 @@ import pytest
 from tests.platforms.xmpp.ground import prosody_ground
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.platforms.conformance import CHECKS, Check
-from holdfast.platforms.conformance.lines import a_line_that_only_looks_whole_proves_nothing
+from holdfast.testing.conformance import CHECKS, Check
+from holdfast.testing.conformance.connections import a_line_that_only_looks_whole_proves_nothing
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)

@@ -11,11 +11,11 @@ from tests.platforms.xmpp.doors import door_to, new_id, settings_for, until
 from tests.platforms.xmpp.people import ANN, Person
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.approval import ApprovalState
 from holdfast.core.ids import CallId
-from holdfast.core.message import ToolCall, UserMessage
-from holdfast.core.outbox import DeliveryState
-from holdfast.models.scripted import Dictation
+from holdfast.core.messages.message import ToolCall, UserMessage
+from holdfast.core.messages.outbox import DeliveryState
+from holdfast.core.people.approval import ApprovalState
+from holdfast.testing.scripted_model import Dictation
 
 
 @pytest.fixture

@@ -9,13 +9,11 @@ from tests.platforms.xmpp.doors import door_to, new_id, outbound, until
 from tests.platforms.xmpp.people import ANN, BOT, Person, online
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.attachment import NoAttachment
 from holdfast.core.errors import NotMeant, Refused, StoreError
-from holdfast.core.inbox import Inbound
-from holdfast.core.outbox import Address
-from holdfast.core.source import Author, ChatType
-from holdfast.platforms.simulated.recorder import RecordingIntake
-from holdfast.platforms.simulated.wire import ALWAYS
+from holdfast.core.messages.attachment import NoAttachment
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import Author, ChatType
 from holdfast.platforms.xmpp.archive import Position
 from holdfast.platforms.xmpp.downloads import Downloads
 from holdfast.platforms.xmpp.marks import Mark, Marks
@@ -23,6 +21,8 @@ from holdfast.platforms.xmpp.reading import Reader, addressed
 from holdfast.platforms.xmpp.rooms import Room
 from holdfast.platforms.xmpp.stanza import Said, Seen, said
 from holdfast.platforms.xmpp.web import web
+from holdfast.testing.intake import RecordingIntake
+from holdfast.testing.simulated.events import ALWAYS
 
 
 async def known_to(server: Prosody, folder: Path) -> None:

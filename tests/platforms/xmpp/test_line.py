@@ -9,15 +9,15 @@ from tests.platforms.xmpp.doors import door_to, new_id, settings_for, until
 from tests.platforms.xmpp.people import BOT
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.door import Opening
 from holdfast.core.errors import AccountHeld, ConnectError, ConnectRefused
+from holdfast.core.ports.door import Opening
 from holdfast.core.secret import Secret
-from holdfast.platforms.simulated.recorder import RecordingIntake
 from holdfast.platforms.xmpp.check import check
 from holdfast.platforms.xmpp.endings import of_login
 from holdfast.platforms.xmpp.platform import library
 from holdfast.platforms.xmpp.wire import ping
-from holdfast.service.clock import SystemClock
+from holdfast.system.clock import SystemClock
+from holdfast.testing.intake import RecordingIntake
 
 
 async def refused(server: Prosody, folder: Path, **settings: Any) -> ConnectError:

@@ -6,7 +6,7 @@ import pytest
 from tests.platforms.stage import opened, written
 
 from holdfast.config import ConfigError, load
-from holdfast.platforms.xmpp.door import XmppSettings
+from holdfast.platforms.xmpp.plugin import XmppSettings
 
 ACCOUNT = '[platforms.xmpp]\njid = "bot@example.org"\npassword = "env:ONE"\n'
 

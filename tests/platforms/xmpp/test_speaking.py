@@ -8,12 +8,12 @@ from tests.platforms.xmpp.doors import address, change, door_to, new_id, outboun
 from tests.platforms.xmpp.people import BOT, Person
 from tests.platforms.xmpp.prosody import Prosody
 
-from holdfast.core.capabilities import Backlog
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import SentFile
-from holdfast.core.signs import SEEN
-from holdfast.platforms.simulated.recorder import RecordingIntake
+from holdfast.core.messages.outbox import SentFile
+from holdfast.core.ports.capabilities import Backlog
+from holdfast.core.ports.signs import SEEN
+from holdfast.testing.intake import RecordingIntake
 
 
 async def test_marks_are_those_of_styling_and_a_text_that_could_be_mistaken_says_so(

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.service.fakes.service import Service
 
-from holdfast.service import unit_file
+from holdfast.service.supervisors import unit_file
 
 SUBREAPER = 36
 VERSION = "systemd 252 (252.0-fake)\n"

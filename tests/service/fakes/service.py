@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.service.fakes.descent import descendants
 
-from holdfast.service import unit_file
+from holdfast.service.supervisors import unit_file
 
 CLEAN = (0, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP, -signal.SIGPIPE)
 CREDENTIALS = struct.Struct("3i")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.judgement import Level
-from holdfast.tools.judging.corpus import Labelled, Score, read_corpus, score
-from holdfast.tools.judging.judge import ShellJudge
+from holdfast.core.people.judgement import Level
+from holdfast.tools.shell.corpus import Labelled, Score, read_corpus, score
+from holdfast.tools.shell.judge import ShellJudge
 
 HERE = Path(__file__).parent
 OWN = read_corpus(HERE / "corpus.toml")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.judgement import Judge, Level
-from holdfast.tools.judging.corpus import read_corpus
-from holdfast.tools.judging.judge import LONGEST, ShellJudge
-from holdfast.tools.judging.rules.table import RULES, Table
-from holdfast.tools.judging.touching import PROGRAMS as PROGRAMS_THAT_TOUCH
-from holdfast.tools.judging.vehicles import PROGRAMS as PROGRAMS_THAT_CARRY
+from holdfast.core.people.judgement import Judge, Level
+from holdfast.tools.shell.corpus import read_corpus
+from holdfast.tools.shell.judge import LONGEST, ShellJudge
+from holdfast.tools.shell.table import RULES, Table
+from holdfast.tools.shell.touching import PROGRAMS as PROGRAMS_THAT_TOUCH
+from holdfast.tools.shell.vehicles import PROGRAMS as PROGRAMS_THAT_CARRY
 
 JUDGE: Judge = ShellJudge()
 SEVERITY = [Level.HARMLESS, Level.DANGEROUS, Level.HOPELESS]
@@ -243,7 +243,7 @@ def test_every_rule_has_a_name_of_its_own_and_a_sentence() -> None:
 def test_the_grammar_is_not_loaded_before_the_first_judgement() -> None:
     """A start, and a chat that runs no commands, pay nothing for the judge."""
     program = (
-        "import sys; from holdfast.tools.judging.judge import ShellJudge; judge = ShellJudge();"
+        "import sys; from holdfast.tools.shell.judge import ShellJudge; judge = ShellJudge();"
         " assert 'tree_sitter' not in sys.modules; judge.judge('ls');"
         " assert 'tree_sitter' in sys.modules"
     )
@@ -253,9 +253,9 @@ def test_the_grammar_is_not_loaded_before_the_first_judgement() -> None:
 def test_a_judge_on_demand_judges_as_the_judge_does() -> None:
     """And has read no rule before it is asked."""
     code = (
-        "import sys; from holdfast.tools.judging.on_demand import JudgeOnDemand;"
+        "import sys; from holdfast.tools.shell import JudgeOnDemand;"
         " judge = JudgeOnDemand(workspaces=('/workspace',));"
-        " early = 'holdfast.tools.judging.judge' in sys.modules;"
+        " early = 'holdfast.tools.shell.judge' in sys.modules;"
         " print(early, judge.judge('sudo id').level, judge.judge('ls').level)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 from markdown_it import MarkdownIt
 
-from holdfast.platforms.text.bare_links import add_bare_links
+from holdfast.platforms.text.autolinks import add_bare_links
 
 # What renderers draw with, and what keeps marks apart; no text of a test says anything by them.
 _DRAWN = re.compile("[\\s•◦▪☐☑│─┼>\u200b]")

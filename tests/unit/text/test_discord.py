@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.splitting import split
+from holdfast.core.text.splitting import split
 from holdfast.platforms.text.discord import fits, render
 
 # The rules by which Discord's clients read a message: those of simple-markdown, on which their

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.splitting import split
+from holdfast.core.text.splitting import split
 from holdfast.platforms.text import email, matrix
 from holdfast.platforms.text.html import Both
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.splitting import split
+from holdfast.core.text.splitting import split
 from holdfast.platforms.text import irc, plain, xmpp
 
 # https://modern.ircdocs.horse/formatting: the codes that are used here.

@@ -7,7 +7,7 @@ from hypothesis import given
 from tests.unit.text.reader import seen, signs
 from tests.unit.text.texts import QUICK, anything, markdown
 
-from holdfast.core.splitting import split
+from holdfast.core.text.splitting import split
 from holdfast.platforms.text.telegram import MOST_ENTITIES, Entity, TelegramText, fits, render
 
 INLINE = {"bold", "italic", "strikethrough"}

@@ -1,9 +1,9 @@
 """Linechat as a door: what can be set about an account, and how it is opened."""
 
-from holdfast.core.door import Door, Opening
-from holdfast.core.ports import Platform
-from holdfast.core.question import Question
-from holdfast.core.settings import PlatformSettings, Port
+from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.ports.door import Door, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
 
 
 class LinechatSettings(PlatformSettings, frozen=True, kw_only=True):

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.core import errors
-from holdfast.core.capabilities import Backlog, Capabilities
-from holdfast.core.inbox import Inbound
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake
-from holdfast.core.quote import Quote
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.ports.capabilities import Backlog, Capabilities
+from holdfast.core.ports.protocols import Intake
 from holdfast.core.secret import Secret
-from holdfast.core.source import Author, ChatType, Source
 
 Frame = dict[str, Any]
 Events = asyncio.Queue[Frame]

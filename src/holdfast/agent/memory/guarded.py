@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.agent.memory.errands import Errands
-from holdfast.core.memory import Hook, MemoryProvider
-from holdfast.core.ports import Clock
+from holdfast.core.people.memory import Hook, MemoryProvider
+from holdfast.core.ports.protocols import Clock
 
 log = logging.getLogger(__name__)
 

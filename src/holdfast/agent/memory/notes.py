@@ -5,12 +5,20 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from holdfast.core.child import Child
 from holdfast.core.errors import HoldfastError
 from holdfast.core.ids import SessionId
-from holdfast.core.memory import About, Edit, Edited, EditOutcome, Notebook, OwnerId, one_line
-from holdfast.core.ports import Clock
-from holdfast.core.session import SessionRow
+from holdfast.core.people.memory import (
+    About,
+    Edit,
+    Edited,
+    EditOutcome,
+    Notebook,
+    OwnerId,
+    one_line,
+)
+from holdfast.core.ports.protocols import Clock
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.subagent import Child
 
 LONGEST = 1000  # characters of one note
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.agent.memory.builtin import NotesProvider
 from holdfast.agent.memory.notes import Notes
 from holdfast.core.errors import HoldfastError
-from holdfast.core.memory import MemoryProvider, ProviderContext, ProviderFactory
+from holdfast.core.people.memory import MemoryProvider, ProviderContext, ProviderFactory
 
 GROUP = "holdfast.memory_providers"
 BUILT_IN = NotesProvider.name

@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 
 from holdfast.agent.memory.notes import BadNote, Notes, listed, refusal
-from holdfast.core.memory import About, Edit, Edited, EditOutcome, OwnerId, owner_of
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.people.memory import About, Edit, Edited, EditOutcome, OwnerId, owner_of
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
 
 LATER = "Later conversations begin with it; the prompt of this one stays as it is."

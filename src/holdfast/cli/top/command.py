@@ -5,16 +5,16 @@ import time
 
 import click
 
-from holdfast.cli.able import is_coloured, is_dumb
-from holdfast.cli.home import chosen_home, home_option
-from holdfast.cli.status_looked import look as look_once
+from holdfast.cli.common.able import is_coloured, is_dumb
+from holdfast.cli.common.home import chosen_home, home_option
+from holdfast.cli.status.status_looked import look as look_once
 from holdfast.cli.top.frame import frame, whole
 from holdfast.cli.top.ink import painted
 from holdfast.cli.top.keys import Key
 from holdfast.cli.top.sight import Sight, look
 from holdfast.cli.top.terminal import Terminal
 from holdfast.cli.top.view import View, pressed
-from holdfast.service.paths import Paths
+from holdfast.system.paths import Paths
 
 
 @click.command("top")

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from os import terminal_size
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import duration, moment
-from holdfast.cli.status_shown import turn_table
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import duration, moment
+from holdfast.cli.status.status_shown import turn_table
 from holdfast.cli.top.ink import EMPTY, Ink, Line, Piece, apart, fitted, length, line
 from holdfast.cli.top.sight import Sight
 from holdfast.cli.top.summary import headline, summary
 from holdfast.cli.top.view import Page, View
-from holdfast.core.facts import Document, Snapshot, TurnFacts
+from holdfast.core.ops.facts import Document, Snapshot, TurnFacts
 
 _TURNS, _DETAILS = 5, 8  # lines that the lower part has at the least, if it has as many to show
 _HELP = (

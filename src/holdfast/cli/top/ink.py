@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
-from holdfast.cli.columns import clipped, width
+from holdfast.cli.common.columns import clipped, width
 
 
 class Ink(StrEnum):

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from holdfast.cli.status_looked import down_text, exit_code, understood
-from holdfast.control.status_socket import GatewayDown, read_document
+from holdfast.cli.status.status_looked import down_text, exit_code, understood
 from holdfast.core.errors import HoldfastError
-from holdfast.core.facts import Document, TurnFacts
-from holdfast.service import exits
-from holdfast.service.paths import Paths
+from holdfast.core.ops.facts import Document, TurnFacts
+from holdfast.server.local.status_client import GatewayDown, read_document
+from holdfast.system import exits
+from holdfast.system.paths import Paths
 
 _PATIENCE = 1.0  # seconds; nobody who presses a key meanwhile should think that it was not heard
 

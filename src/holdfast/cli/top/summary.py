@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from holdfast.cli.harmless import safe
-from holdfast.cli.output import duration
-from holdfast.cli.status_rows import Row, platform_told, rows
-from holdfast.cli.status_shown import underway
+from holdfast.cli.common.harmless import safe
+from holdfast.cli.common.output import duration
+from holdfast.cli.status.status_rows import Row, platform_told, rows
+from holdfast.cli.status.status_shown import underway
 from holdfast.cli.top.ink import EMPTY, Ink, Line, Piece, fitted, length, line
-from holdfast.core.facts import Document, Level, PaceFacts, PlatformFacts
+from holdfast.core.ops.facts import Document, Level, PaceFacts, PlatformFacts
 
 BESIDE = 140  # columns from which on there is room for two rows beside each other
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Self
 
-from holdfast.cli.keyboard import Waking
+from holdfast.cli.chat.keyboard import Waking
 from holdfast.cli.top.ink import Line, length, painted
 from holdfast.cli.top.keys import Key, keys
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.cli.top.keys import Key
-from holdfast.core.facts import TurnFacts
+from holdfast.core.ops.facts import TurnFacts
 
 _PAGE = 10  # turns
 

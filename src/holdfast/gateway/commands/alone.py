@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.ids import SessionId
-from holdfast.gateway.barrier import Barrier
-from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.barrier import Barrier
+from holdfast.gateway.turns.lanes import Lanes
 
 NOTHING_YET = "Nothing has been said in this conversation yet."
 BUSY = (

@@ -2,16 +2,16 @@
 
 from collections.abc import Awaitable, Callable
 
-from holdfast.core.approval import Decision, Scope, StandingRule
-from holdfast.core.commands import BY_NAME
-from holdfast.core.source import Source
-from holdfast.gateway.approvals import Approvals
-from holdfast.gateway.authorise import principal_of
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.messages.source import Source
+from holdfast.core.people.approval import Decision, Scope, StandingRule
+from holdfast.core.people.commands import BY_NAME
+from holdfast.gateway.approvals.prompt import lasting
+from holdfast.gateway.approvals.prompt import named as in_short
+from holdfast.gateway.approvals.service import Approvals
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.question import lasting
-from holdfast.gateway.question import named as in_short
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.inbound.authorise import principal_of
+from holdfast.gateway.services import House
 
 _REVOKE = "revoke"
 

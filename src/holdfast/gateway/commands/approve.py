@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable
 
-from holdfast.core.approval import Scope
-from holdfast.core.commands import BY_NAME
-from holdfast.gateway.approvals import Answer
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.people.approval import Scope
+from holdfast.core.people.commands import BY_NAME
+from holdfast.gateway.approvals.service import Answer
 from holdfast.gateway.commands.approving import Approving, is_target
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
 
 
 class Approve:

@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Sequence
 
-from holdfast.core.approval import Approval, Decision, Scope
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import ApprovalId
-from holdfast.gateway.approvals import Answer, Approvals, named, past
-from holdfast.gateway.commands.answer import answer, prepare, settle
+from holdfast.core.people.approval import Approval, Decision, Scope
+from holdfast.gateway.approvals.prompt import named as in_short
+from holdfast.gateway.approvals.service import Answer, Approvals, named, past
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.question import named as in_short
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.services import House
 
 NOTHING = "Nothing waits for approval here."
 _ALL = "all"

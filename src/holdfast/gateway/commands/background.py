@@ -2,20 +2,20 @@
 
 from collections.abc import Awaitable
 
-from holdfast.core.child import ChildKind, Task
-from holdfast.core.commands import BY_NAME
 from holdfast.core.ids import CallId, SessionId
-from holdfast.core.inbox import Inbound
-from holdfast.core.session import Settled
-from holdfast.core.tool import ToolFailed
-from holdfast.core.worded import Opens, SentOff
-from holdfast.gateway.commands.answer import answer, prepare, settle
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.sessions.session import Settled
+from holdfast.core.sessions.worded import Opens, SentOff
+from holdfast.core.turns.subagent import ChildKind, Task
+from holdfast.core.turns.tool import ToolFailed
 from holdfast.gateway.commands.command import Asked
+from holdfast.gateway.commands.reply import answer, prepare, settle
 from holdfast.gateway.delegating import Delegating, asker_of
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.opening import owner_of
-from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.services import House
+from holdfast.gateway.sessions.resolver import SessionStore
+from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.opening import owner_of
 
 _UNDER_WAY = "Working on it in the background: {title}\nYou hear of it here when it is done."
 

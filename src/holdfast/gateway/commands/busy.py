@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Mapping
 
-from holdfast.core.commands import BY_NAME
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import BusyMode
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.people.commands import BY_NAME
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
+from holdfast.gateway.sessions.resolver import SessionStore
 
 DEFAULT = "default"
 _MEANINGS: Mapping[BusyMode, str] = {

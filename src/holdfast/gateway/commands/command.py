@@ -1,4 +1,4 @@
-"""What carries a command out; `core/commands.py` says what there is to carry out."""
+"""What carries a command out; `core/people/commands.py` says what there is to carry out."""
 
 import re
 from collections.abc import Awaitable
@@ -6,9 +6,9 @@ from typing import Protocol
 
 import msgspec
 
-from holdfast.core.commands import BY_NAME
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import InboxRow, Pointed
+from holdfast.core.messages.inbox import InboxRow, Pointed
+from holdfast.core.people.commands import BY_NAME
 
 _SHAPE = re.compile(r"/([a-z][a-z_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 

@@ -4,15 +4,15 @@ from collections.abc import Awaitable
 
 from holdfast.agent.agent import Agent
 from holdfast.agent.compaction import Compaction, compact, redacted
-from holdfast.core.auxiliary import Errand, ErrandFailed
-from holdfast.core.compaction import cut_at
 from holdfast.core.ids import SessionId
-from holdfast.core.turn import NO_USAGE
+from holdfast.core.turns.auxiliary import Errand, ErrandFailed
+from holdfast.core.turns.compaction import cut_at
+from holdfast.core.turns.turn import NO_USAGE
 from holdfast.gateway.commands.alone import alone
-from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
 
 OFF = (
     "Nothing is summarised here: the demo cannot, or `summaries` is off under [auxiliary] in "

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from holdfast.gateway.approvals import Answer
+from holdfast.gateway.approvals.service import Answer
 from holdfast.gateway.commands.approving import Approving, is_target
 from holdfast.gateway.commands.command import Asked
 

@@ -3,16 +3,16 @@
 from collections.abc import Awaitable
 
 from holdfast.core.ids import SessionId
-from holdfast.core.session import Fork as Copy
-from holdfast.core.session import Settled
-from holdfast.core.title import shortened
+from holdfast.core.sessions.session import Fork as Copy
+from holdfast.core.sessions.session import Settled
+from holdfast.core.sessions.title import shortened
 from holdfast.gateway.commands.alone import NOTHING_YET, alone
-from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.commands.reach import named
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
-from holdfast.gateway.opening import owner_of
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
+from holdfast.gateway.turns.opening import owner_of
 
 
 class Fork:

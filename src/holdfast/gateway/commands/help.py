@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.core.commands import BY_NAME, CommandSpec, Topic
-from holdfast.core.source import Source
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.messages.source import Source
+from holdfast.core.people.commands import BY_NAME, CommandSpec, Topic
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
 
 _INTRODUCTION = (
     "Anything else you write goes to the agent. /help COMMAND says how a command is used."

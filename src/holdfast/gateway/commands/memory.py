@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.agent.memory.notes import BadNote, Notes, listed, refusal
-from holdfast.core.commands import BY_NAME
-from holdfast.core.memory import Edit, Edited, OwnerId, owner_of
-from holdfast.core.session import Settled
-from holdfast.core.worded import WordedEdits
-from holdfast.gateway.commands.answer import answer, answer_with
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.people.memory import Edit, Edited, OwnerId, owner_of
+from holdfast.core.sessions.session import Settled
+from holdfast.core.sessions.worded import WordedEdits
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer, answer_with
+from holdfast.gateway.services import House
 
 LATER = "Conversations that are under way keep what they began with."
 _CLEAR = "yes"

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable
 
 from holdfast.core.ids import SessionId
-from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
+from holdfast.gateway.sessions.resolver import SessionStore
 
 
 class Model:

@@ -2,16 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from holdfast.core.audit import actor_of
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import InboxId, SessionId
-from holdfast.core.inbox import InboxRow
-from holdfast.core.session import CommandEffect
-from holdfast.gateway.commands.answer import answer_to, settle
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.people.audit import actor_of
+from holdfast.core.sessions.session import CommandEffect
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.endings import superseded
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer_to, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.endings import superseded
+from holdfast.gateway.turns.lanes import Lanes
 
 Close = Callable[[SessionId], Awaitable[None]]
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
-from holdfast.core.commands import BY_NAME
 from holdfast.core.ids import PrincipalId
-from holdfast.gateway.commands.answer import answer, prepare, settle
+from holdfast.core.people.commands import BY_NAME
+from holdfast.gateway.approvals.prompt import lasting
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.pairing import Decided, Keep, Pairing, PairingRefused, named
-from holdfast.gateway.question import lasting
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.inbound.pairing import Decided, Keep, Pairing, PairingRefused, named
+from holdfast.gateway.services import House
 
 _NOBODY = (
     "Nobody waits to be let in. Whoever writes to me privately and is not known gets a code; "

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Mapping
 
-from holdfast.core.commands import BY_NAME
-from holdfast.core.quiet import QuietChat
-from holdfast.gateway.commands.answer import answer, prepare, settle
+from holdfast.core.messages.quiet import QuietChat
+from holdfast.core.people.commands import BY_NAME
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.services import House
 
 _WORDS: Mapping[str, bool | None] = {"on": True, "off": False, "default": None}
 _QUIET = "This chat gets answers, and nothing else"

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from holdfast.core.ids import PrincipalId, SessionId
-from holdfast.core.inbox import InboxRow
-from holdfast.core.session import SessionRow
-from holdfast.core.source import ChatType
-from holdfast.gateway.house import House
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.source import ChatType
+from holdfast.core.sessions.session import SessionRow
+from holdfast.gateway.services import House
 
 SHOWN = 10
 _LOOKED_AT = 200

@@ -5,17 +5,17 @@ from enum import Enum
 
 import msgspec
 
-from holdfast.core.commands import BY_NAME
 from holdfast.core.errors import RestartRefused
-from holdfast.core.inbox import InboxRow
-from holdfast.core.outbox import DeliveryKind, DeliveryState
-from holdfast.core.ports import Lifecycle
-from holdfast.core.stopping import AskedBy, StopKind, StopOrder
-from holdfast.gateway.commands.answer import answer, prepare, settle
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryState
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.ports.protocols import Lifecycle
+from holdfast.core.turns.stop import AskedBy, StopKind, StopOrder
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.replies import address_of
-from holdfast.gateway.telling import KEEPS, Telling
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.notify.lifecycle_notices import KEEPS, Telling
+from holdfast.gateway.outbound.replies import address_of
+from holdfast.gateway.services import House
 
 NOBODY = "Nothing here can start the gateway again; restart it where it was started."
 RESTARTING = "Restarting …"

@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Sequence
 
 from holdfast.core.ids import SessionId
-from holdfast.core.session import SessionRow, Settled
+from holdfast.core.sessions.session import SessionRow, Settled
 from holdfast.gateway.commands.alone import alone
-from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.commands.reach import SHOWN, conversations, lines, named, person_of
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
 
 NONE_EARLIER = "There is no earlier conversation to go back to."
 

@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Sequence
 
 import msgspec
 
-from holdfast.core.exchanges import Exchange, exchanges
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import Inbound, InboxEnd, InboxRow, InboxState
-from holdfast.core.message import UserMessage
-from holdfast.core.session import Again, CommandEffect, Undo
-from holdfast.core.source import speaker_of
+from holdfast.core.messages.exchanges import Exchange, exchanges
+from holdfast.core.messages.inbox import Inbound, InboxEnd, InboxRow, InboxState
+from holdfast.core.messages.message import UserMessage
+from holdfast.core.messages.source import speaker_of
+from holdfast.core.sessions.session import Again, CommandEffect, Undo
 from holdfast.gateway.commands.alone import alone
-from holdfast.gateway.commands.answer import answer, settle
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
 
 
 class Retry:

@@ -4,10 +4,10 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from holdfast.core.inbox import BusyMode
-from holdfast.gateway.commands.answer import nothing
+from holdfast.core.messages.inbox import BusyMode
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.sessions import SessionStore
+from holdfast.gateway.commands.reply import nothing
+from holdfast.gateway.sessions.resolver import SessionStore
 
 
 class Say:

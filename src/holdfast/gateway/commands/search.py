@@ -4,10 +4,10 @@ from collections.abc import Awaitable
 from datetime import datetime
 
 from holdfast.core.errors import StoreError
-from holdfast.core.search import FoundRecord, SearchQuery, visible_from
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.sessions.search import FoundRecord, SearchQuery, visible_from
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
 
 _SHOWN = 8
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable
 
-from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.commands.reach import SHOWN, conversations, lines
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
 
 
 class Sessions:

@@ -4,15 +4,15 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from holdfast.core.commands import BY_NAME
-from holdfast.core.outbox import Address
-from holdfast.core.settings import table_of
-from holdfast.core.stopping import HomeChannel
-from holdfast.gateway.commands.answer import answer, prepare, settle
+from holdfast.core.config.settings import table_of
+from holdfast.core.messages.outbox import Address
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.turns.stop import HomeChannel
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.homes import Homes, shown
-from holdfast.gateway.house import House
-from holdfast.gateway.replies import address_of
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.notify.home_channels import Homes, shown
+from holdfast.gateway.outbound.replies import address_of
+from holdfast.gateway.services import House
 
 OFF = "off"
 _HERE = (

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from holdfast.core.child import ChildKind
-from holdfast.core.ports import Lifecycle
-from holdfast.core.turn import LaneState
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.ports.protocols import Lifecycle
+from holdfast.core.turns.subagent import ChildKind
+from holdfast.core.turns.turn import LaneState
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
 
 _KINDS = {ChildKind.WAITED: "waited for", ChildKind.BACKGROUND: "in the background"}
 

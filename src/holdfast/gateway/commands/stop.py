@@ -3,17 +3,17 @@
 import logging
 from collections.abc import Awaitable, Sequence
 
-from holdfast.core.child import Child
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.inbox import InboxRow
-from holdfast.core.session import CommandEffect
-from holdfast.gateway.commands.answer import answer, answer_to, nothing, prepare, settle
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.sessions.session import CommandEffect
+from holdfast.core.turns.subagent import Child
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.endings import superseded
-from holdfast.gateway.house import House
-from holdfast.gateway.insisting import SET_ASIDE, Insisting, Seen
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer, answer_to, nothing, prepare, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.sessions.insisting import SET_ASIDE, Insisting, Seen
+from holdfast.gateway.turns.endings import superseded
+from holdfast.gateway.turns.lanes import Lanes
 
 log = logging.getLogger(__name__)
 

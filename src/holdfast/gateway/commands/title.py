@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable
 
-from holdfast.core.title import shortened
+from holdfast.core.sessions.title import shortened
 from holdfast.gateway.commands.alone import NOTHING_YET
-from holdfast.gateway.commands.answer import answer
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.commands.reach import named
-from holdfast.gateway.house import House
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
 
 
 class Title:

@@ -2,16 +2,16 @@
 
 from collections.abc import Awaitable
 
-from holdfast.core.commands import BY_NAME
-from holdfast.core.exchanges import Exchange, exchanges
 from holdfast.core.ids import SessionId
-from holdfast.core.session import Undo as TakingBack
-from holdfast.core.title import shortened
+from holdfast.core.messages.exchanges import Exchange, exchanges
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.sessions.session import Undo as TakingBack
+from holdfast.core.sessions.title import shortened
 from holdfast.gateway.commands.alone import alone
-from holdfast.gateway.commands.answer import answer, prepare, settle
 from holdfast.gateway.commands.command import Asked
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer, prepare, settle
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
 
 
 class Undo:

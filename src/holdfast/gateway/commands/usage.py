@@ -3,12 +3,12 @@
 from collections.abc import Awaitable
 
 from holdfast.core.ids import SessionId
-from holdfast.core.turn import Usage as Tokens
-from holdfast.gateway.commands.answer import answer
+from holdfast.core.turns.turn import Usage as Tokens
 from holdfast.gateway.commands.command import Asked
 from holdfast.gateway.commands.reach import person_of
-from holdfast.gateway.house import House
-from holdfast.gateway.lanes import Lanes
+from holdfast.gateway.commands.reply import answer
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
 
 
 class Usage:

@@ -8,7 +8,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.core.model import Fault, ModelFailed
+from holdfast.core.turns.model import Fault, ModelFailed
 
 log = logging.getLogger(__name__)
 

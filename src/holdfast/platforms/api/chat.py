@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId
-from holdfast.core.turn import Usage
+from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.turns.turn import Usage
 from holdfast.platforms.api.refusals import Refusal
 from holdfast.platforms.api.telling import Telling
 

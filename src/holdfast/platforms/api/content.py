@@ -3,7 +3,7 @@
 import base64
 import re
 
-from holdfast.core.message import Image
+from holdfast.core.messages.message import Image
 from holdfast.platforms.api.files import FILES
 from holdfast.platforms.api.refusals import bad
 from holdfast.platforms.api.shapes import ImageUrl, Part

@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from holdfast.core.attachment import Attachment
+from holdfast.core.messages.attachment import Attachment
 from holdfast.platforms.api.refusals import bad
 from holdfast.platforms.api.shapes import FilePart, Part
 

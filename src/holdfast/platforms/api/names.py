@@ -2,10 +2,10 @@
 
 from urllib.parse import quote
 
-from holdfast.core.attachment import ATTACHED
 from holdfast.core.ids import InboxId
-from holdfast.core.inbox import BusyMode, Inbound
-from holdfast.core.source import Source
+from holdfast.core.messages.attachment import ATTACHED
+from holdfast.core.messages.inbox import BusyMode, Inbound
+from holdfast.core.messages.source import Source
 from holdfast.platforms.api.reading import Conversation
 from holdfast.platforms.api.refusals import Refusal, bad
 

@@ -8,12 +8,12 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-from holdfast.core.capabilities import Backlog, Capabilities
 from holdfast.core.errors import Refused, StoreError
-from holdfast.core.inbox import OPEN, InboxRow
-from holdfast.core.library import Library
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Intake, NewId
+from holdfast.core.messages.inbox import OPEN, InboxRow
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities
+from holdfast.core.ports.library import Library
+from holdfast.core.ports.protocols import Intake, NewId
 from holdfast.core.secret import Secret
 from holdfast.platforms.api import chat, responses
 from holdfast.platforms.api.answering import Answering, Shape

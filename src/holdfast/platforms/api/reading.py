@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.core.ids import CallId
-from holdfast.core.message import (
+from holdfast.core.messages.message import (
     AssistantMessage,
     Message,
     Outcome,
@@ -15,7 +15,7 @@ from holdfast.core.message import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.core.projection import NO_RESULT, open_calls
+from holdfast.core.turns.projection import NO_RESULT, open_calls
 from holdfast.platforms.api.content import Content, images_of, text_of
 from holdfast.platforms.api.files import GivenFile, files_of, names_of
 from holdfast.platforms.api.refusals import bad

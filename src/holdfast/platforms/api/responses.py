@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.events import Event, MessageEnded
 from holdfast.core.ids import InboxId
-from holdfast.core.inbox import InboxRow, InboxState
-from holdfast.core.turn import Usage
+from holdfast.core.messages.events import Event, MessageEnded
+from holdfast.core.messages.inbox import InboxRow, InboxState
+from holdfast.core.turns.turn import Usage
 from holdfast.platforms.api.names import response_id
 from holdfast.platforms.api.refusals import Refusal
 from holdfast.platforms.api.telling import Telling

@@ -1,6 +1,6 @@
 """Telling an answer piece by piece to somebody to whom nothing said can be unsaid."""
 
-from holdfast.core.events import Event, MessageEnded, StepEnded, StreamVoided, TextStreamed
+from holdfast.core.messages.events import Event, MessageEnded, StepEnded, StreamVoided, TextStreamed
 
 
 class Telling:

@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Throttled
-from holdfast.platforms.discord.api import RestApi
+from holdfast.platforms.discord.client import RestApi
 from holdfast.platforms.discord.wire import Message, Numbered
 
 log = logging.getLogger(__name__)

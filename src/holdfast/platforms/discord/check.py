@@ -1,9 +1,9 @@
 """Asking Discord whose token that is."""
 
-from holdfast.core.door import Known, Opening
-from holdfast.platforms.discord.api import RestApi
-from holdfast.platforms.discord.door import DiscordSettings
+from holdfast.core.ports.door import Known, Opening
+from holdfast.platforms.discord.client import RestApi
 from holdfast.platforms.discord.platform import library
+from holdfast.platforms.discord.plugin import DiscordSettings
 from holdfast.platforms.discord.wire import User
 
 

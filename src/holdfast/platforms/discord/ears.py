@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast.platforms.discord.api import RestApi
+from holdfast.platforms.discord.client import RestApi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable
 
-from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotConnected
-from holdfast.platforms.discord.api import RestApi
+from holdfast.core.messages.attachment import Attachment, NoAttachment
+from holdfast.platforms.discord.client import RestApi
 from holdfast.platforms.discord.wire import File, Message
 
 

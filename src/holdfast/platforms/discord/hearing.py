@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from holdfast.core.errors import ConnectError, LineLost
-from holdfast.core.ports import Intake
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.discord.ears import Ears
 from holdfast.platforms.discord.events import Events
 from holdfast.platforms.discord.order import Order

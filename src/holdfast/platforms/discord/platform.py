@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.core.capabilities import Backlog, Capabilities, ChatForm, Formatting
 from holdfast.core.errors import ConnectError, ConnectRefused, SendError
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import Clock, Intake
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatForm, Formatting
+from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.core.secret import Secret
-from holdfast.platforms.discord.api import BadToken, RestApi
-from holdfast.platforms.discord.door import NEW_TOKEN, DiscordSettings
+from holdfast.platforms.discord.client import BadToken, RestApi
 from holdfast.platforms.discord.ears import Ears
 from holdfast.platforms.discord.hearing import Hearing
+from holdfast.platforms.discord.plugin import NEW_TOKEN, DiscordSettings
 from holdfast.platforms.discord.reading import PLATFORM
 from holdfast.platforms.discord.record import Record
-from holdfast.platforms.discord.sending import Sending
+from holdfast.platforms.discord.sender import Sending
 from holdfast.platforms.discord.slash_commands import slash_commands
 from holdfast.platforms.discord.snowflakes import at
 from holdfast.platforms.discord.wire import User
 from holdfast.platforms.text.discord import LONGEST, fits
 
 if TYPE_CHECKING:  # the library is imported when a line is opened, and not before
-    from holdfast.platforms.discord.line import Line
+    from holdfast.platforms.discord.connection import Line
 
 log = logging.getLogger(__name__)
 
@@ -152,10 +152,7 @@ class DiscordPlatform:
 def library(settings: DiscordSettings) -> "tuple[str, Line]":
     """In a thread: the import takes half a second, and the loop has others to serve."""
     try:
-        from holdfast.platforms.discord.line import (  # noqa: PLC0415 - imports discord.py
-            Line,
-            base_url,
-        )
+        from holdfast.platforms.discord.connection import Line, base_url
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the library that speaks with Discord is not installed ({error})",

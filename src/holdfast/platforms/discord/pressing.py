@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from holdfast.core.errors import IntakeClosed, NotAllowed, SendError, StoreError
-from holdfast.core.ports import Intake
-from holdfast.core.source import ChatType
-from holdfast.platforms.discord.api import RestApi
+from holdfast.core.messages.source import ChatType
+from holdfast.core.ports.protocols import Intake
+from holdfast.platforms.discord.client import RestApi
 from holdfast.platforms.discord.places import Place, Places, dm, place_in_server
 from holdfast.platforms.discord.reading import Reader
 from holdfast.platforms.discord.record import Record

@@ -2,9 +2,9 @@
 
 import re
 
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, Source
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, Source
 from holdfast.platforms.discord.places import Place
 from holdfast.platforms.discord.wire import COMMAND, SAID, Interaction, Message, User
 

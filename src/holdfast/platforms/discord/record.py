@@ -14,7 +14,7 @@ from threading import Lock
 import msgspec
 
 from holdfast.core.errors import StoreFailing
-from holdfast.platforms import kept_file
+from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Record:
     @classmethod
     async def load(cls, path: Path, *, beginning: int) -> "Record":
         """A bot that was never here before has seen everything there is."""
-        written = await asyncio.to_thread(kept_file.read, path, Written, lost=_LOST)
+        written = await asyncio.to_thread(state_file.read, path, Written, lost=_LOST)
         record = cls(path, written or Written(until=beginning))
         if written is None:
             await record.save()
@@ -84,5 +84,5 @@ class Record:
     def _save(self) -> None:
         with self._writing:  # what is written last is what is known last
             written = Written(until=self._until, dms=self.dms)
-            kept_file.replace(self._path, msgspec.json.encode(written))
+            state_file.replace(self._path, msgspec.json.encode(written))
             self._durable_until = written.until

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.core.commands import BY_NAME, menu
+from holdfast.core.people.commands import BY_NAME, menu
 
 _LONGEST_HELP = 100
 _TEXT = 3  # the type of an option that is a text

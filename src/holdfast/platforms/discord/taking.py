@@ -12,9 +12,9 @@ from holdfast.core.errors import (
     Refused,
     Throttled,
 )
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Intake
-from holdfast.core.source import ChatType
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import ChatType
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.discord.backlog import Backlog
 from holdfast.platforms.discord.ears import Ears
 from holdfast.platforms.discord.files import attached_to

@@ -2,7 +2,7 @@
 
 from email.message import Message
 
-from holdfast.core.source import Author
+from holdfast.core.messages.source import Author
 from holdfast.platforms.email.headers import Person, first, people
 
 MARK = "X-Holdfast-Delivery"  # of what a gateway like this one has sent

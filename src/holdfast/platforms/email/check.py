@@ -1,16 +1,14 @@
 """Asking both mail servers whether they let us in."""
 
-from holdfast.core.door import Known, Opening
 from holdfast.core.errors import ConnectRefused
-from holdfast.platforms.email.door import EmailSettings
+from holdfast.core.ports.door import Known, Opening
+from holdfast.platforms.email.plugin import EmailSettings
 
 
 async def check(opening: Opening[EmailSettings]) -> Known:
     """Raises the `ConnectError` that says what is wrong with which."""
     try:
-        from holdfast.platforms.email.session import (  # noqa: PLC0415 - imports the libraries
-            begun,
-        )
+        from holdfast.platforms.email.connection import begun
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the libraries that speak with mail servers are not installed ({error})",

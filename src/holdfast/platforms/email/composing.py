@@ -15,10 +15,10 @@ from email.utils import format_datetime, formataddr
 
 import msgspec
 
-from holdfast.core.outbox import Outbound, SentFile
+from holdfast.core.messages.outbox import Outbound, SentFile
 from holdfast.platforms.email.automatic import MARK
-from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.names import name_of
+from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.platforms.email.reading import domain_of
 from holdfast.platforms.email.threads import Thread
 from holdfast.platforms.text.email import render

@@ -10,8 +10,8 @@ from imap_tools import BaseMailBox, MailboxLoginError
 from imap_tools.errors import ImapToolsError
 
 from holdfast.core.errors import ConnectError, ConnectRefused, LineLost
-from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.keys import Key
+from holdfast.platforms.email.plugin import EmailSettings, Security
 
 PATIENCE = 30.0  # seconds for any one answer
 

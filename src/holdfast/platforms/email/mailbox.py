@@ -17,10 +17,10 @@ import msgspec
 from imap_tools import BaseMailBox, MailboxFolderSelectError
 
 from holdfast.core.errors import ConnectRefused, LineLost
-from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.idling import begin_idle, end_idle, looked_for
 from holdfast.platforms.email.keys import Keys
 from holdfast.platforms.email.line import BROKEN, Box, hang_up, log_in, reached
+from holdfast.platforms.email.plugin import EmailSettings
 
 _WITHOUT_IDLE = 60.0  # seconds between two looks at a server that says nothing by itself
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

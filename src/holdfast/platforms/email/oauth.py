@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from holdfast.core.door import Opening
+from holdfast.core.config.settings import table_of
 from holdfast.core.errors import ConnectRefused, LineLost, StoreFailing
-from holdfast.core.ports import Clock
+from holdfast.core.ports.door import Opening
+from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
-from holdfast.core.settings import table_of
-from holdfast.platforms import kept_file
-from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.keys import Key
+from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.platforms.email.reading import PLATFORM
+from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Tokens:
             return ""
         if self._file is None:
             return named.reveal()
-        kept = await asyncio.to_thread(kept_file.read, self._file, Followed, lost=_LOST)
+        kept = await asyncio.to_thread(state_file.read, self._file, Followed, lost=_LOST)
         theirs = kept is not None and kept.instead_of == _digest(named)
         return kept.refresh_token if kept is not None and theirs else named.reveal()
 
@@ -133,7 +133,7 @@ class Tokens:
             instead_of=_digest(self._secrets["refresh_token"]), refresh_token=refresh_token
         )
         try:
-            await kept_file.keep(self._file, followed)
+            await state_file.keep(self._file, followed)
         except StoreFailing as error:
             log.warning("%s", error, extra={"action": "record_unwritten"})
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.capabilities import Backlog, Capabilities, Formatting
-from holdfast.core.door import Opening
 from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Outbound, Receipt
-from holdfast.core.ports import Intake
+from holdfast.core.messages.outbox import Address, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting
+from holdfast.core.ports.door import Opening
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.email.broken import Broken
-from holdfast.platforms.email.door import Copies, EmailSettings
 from holdfast.platforms.email.guard import Guard
+from holdfast.platforms.email.plugin import Copies, EmailSettings
 
 if TYPE_CHECKING:  # the libraries are imported when a line is opened, and not before
+    from holdfast.platforms.email.connection import Session
     from holdfast.platforms.email.receiving import Receiving
-    from holdfast.platforms.email.session import Session
 
     Begin = Callable[
         [Opening[EmailSettings], Callable[[], None]], AbstractAsyncContextManager[Session]
@@ -122,9 +122,7 @@ async def _listen(
 def _library() -> "Begin":
     """In a thread: the import takes a while, and the loop has others to serve."""
     try:
-        from holdfast.platforms.email.session import (  # noqa: PLC0415 - imports the libraries
-            begun,
-        )
+        from holdfast.platforms.email.connection import begun
     except ModuleNotFoundError as error:
         raise ConnectRefused(
             f"the libraries that speak with mail servers are not installed ({error})",

@@ -5,14 +5,14 @@ from email.message import Message
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, ChatType, Source
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.platforms.email.authentic import is_authentic
 from holdfast.platforms.email.automatic import author_of, is_bounce
-from holdfast.platforms.email.door import EmailSettings
 from holdfast.platforms.email.headers import Person, decoded, first, ids, people
 from holdfast.platforms.email.names import digest, is_ours, thread_in, thread_of
+from holdfast.platforms.email.plugin import EmailSettings
 from holdfast.platforms.email.threads import Thread
 from holdfast.platforms.email.words import parted
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
 from holdfast.core.errors import IntakeClosed, StoreError, StoreFailing
-from holdfast.core.ports import Clock
+from holdfast.core.ports.protocols import Clock
 from holdfast.platforms.email.broken import Broken
 from holdfast.platforms.email.mailbox import Mailbox, NotGiven
 from holdfast.platforms.email.record import Mark, Record

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.platforms import kept_file
+from holdfast.system import state_file
 
 _LOST = "what was passed over since the last mail that was kept is looked at again."
 
@@ -39,8 +39,8 @@ class Record:
         self._path = path
 
     async def load(self) -> Mark | None:
-        return await asyncio.to_thread(kept_file.read, self._path, Mark, lost=_LOST)
+        return await asyncio.to_thread(state_file.read, self._path, Mark, lost=_LOST)
 
     async def save(self, mark: Mark) -> None:
         """Durable when this returns. Raises `StoreFailing`."""
-        await kept_file.keep(self._path, mark)
+        await state_file.keep(self._path, mark)

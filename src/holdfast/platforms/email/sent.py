@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from holdfast.core.errors import ConnectError, NotConnected
 from holdfast.platforms.email.automatic import MARK
 from holdfast.platforms.email.composing import Composed
-from holdfast.platforms.email.door import Copies
 from holdfast.platforms.email.mailbox import Mailbox
+from holdfast.platforms.email.plugin import Copies
 
 log = logging.getLogger(__name__)
 

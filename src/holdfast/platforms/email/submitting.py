@@ -20,9 +20,9 @@ from holdfast.core.errors import (
     SendError,
     Throttled,
 )
-from holdfast.platforms.email.door import EmailSettings, Security
 from holdfast.platforms.email.keys import Key, Keys
 from holdfast.platforms.email.line import NO_TOKEN
+from holdfast.platforms.email.plugin import EmailSettings, Security
 from holdfast.platforms.email.reading import domain_of
 
 _PATIENCE = 30.0  # seconds for any one answer,

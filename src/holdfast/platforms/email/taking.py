@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotAllowed, NotMeant
-from holdfast.core.ports import Intake
+from holdfast.core.messages.attachment import Attachment, NoAttachment
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.email.guard import Guard
 from holdfast.platforms.email.mail import File, Mail, read_mail
 from holdfast.platforms.email.mailbox import Head, Mailbox

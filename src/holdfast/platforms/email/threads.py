@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.platforms import kept_file
 from holdfast.platforms.email.names import digest
+from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +40,13 @@ class Threads:
         first, *rest = known.references
         names = (first, *rest[1 - _MOST_NAMES :])
         kept = msgspec.structs.replace(known, references=names)
-        await kept_file.keep(self._path(chat, thread), kept)
+        await state_file.keep(self._path(chat, thread), kept)
         return fresh
 
     async def get(self, chat: str, thread: str) -> Thread | None:
         """None: nothing is known of it, and an answer begins one of its own."""
         path = self._path(chat, thread)
-        return await asyncio.to_thread(kept_file.read, path, Thread, lost=_LOST)
+        return await asyncio.to_thread(state_file.read, path, Thread, lost=_LOST)
 
     async def forget(self, chat: str, thread: str) -> None:
         await asyncio.to_thread(self._path(chat, thread).unlink, missing_ok=True)

@@ -1,9 +1,9 @@
 """Asking a server whether it lets us in, and by which nick."""
 
-from holdfast.core.door import Known, Opening
-from holdfast.platforms.irc.door import IrcSettings
+from holdfast.core.ports.door import Known, Opening
 from holdfast.platforms.irc.greeting import Greeting
 from holdfast.platforms.irc.link import linked
+from holdfast.platforms.irc.plugin import IrcSettings
 from holdfast.platforms.irc.wire import written
 
 

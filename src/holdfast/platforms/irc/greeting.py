@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from holdfast.core.config.settings import table_of
 from holdfast.core.errors import ConnectRefused, LineLost
 from holdfast.core.secret import Secret
-from holdfast.core.settings import table_of
-from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.link import Link
+from holdfast.platforms.irc.plugin import IrcSettings
 from holdfast.platforms.irc.wire import Heard, written
 
 USER = "holdfast"

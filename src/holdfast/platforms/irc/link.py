@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from holdfast.core.errors import ConnectRefused, LineLost
-from holdfast.platforms.irc.door import IrcSettings
+from holdfast.platforms.irc.plugin import IrcSettings
 from holdfast.platforms.irc.wire import Heard, read
 
 # Tags have up to 8191 bytes, and what follows them 512; some servers are more generous.

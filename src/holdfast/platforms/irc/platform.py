@@ -10,21 +10,21 @@ from urllib.parse import quote
 
 import msgspec
 
-from holdfast.core.capabilities import Backlog, Capabilities, LengthUnit
 from holdfast.core.errors import LineLost, NotConnected
-from holdfast.core.inbox import Inbound
-from holdfast.core.length import length
-from holdfast.core.outbox import Address, Outbound, Receipt
-from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.outbox import Address, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, LengthUnit
+from holdfast.core.ports.protocols import Clock, Intake, NewId
 from holdfast.core.secret import Secret
+from holdfast.core.text.length import length
 from holdfast.platforms.held import Held
-from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.greeting import Greeting, Welcome
 from holdfast.platforms.irc.history import NEEDED, stamp
 from holdfast.platforms.irc.line import PATIENCE, Line
 from holdfast.platforms.irc.link import Link, linked
 from holdfast.platforms.irc.names import Names
 from holdfast.platforms.irc.pacing import Pace
+from holdfast.platforms.irc.plugin import IrcSettings
 from holdfast.platforms.irc.presence import PING, Presence
 from holdfast.platforms.irc.reading import PLATFORM
 from holdfast.platforms.irc.record import Record

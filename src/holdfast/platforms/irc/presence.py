@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from holdfast.core.errors import ConnectError, LineLost, SendError
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.ports.protocols import Clock, Intake, NewId
 from holdfast.core.secret import Secret
 from holdfast.platforms.held import Held
 from holdfast.platforms.irc.channels import Channels
-from holdfast.platforms.irc.door import IrcSettings
 from holdfast.platforms.irc.history import History
 from holdfast.platforms.irc.line import Line
-from holdfast.platforms.irc.people import People
+from holdfast.platforms.irc.plugin import IrcSettings
 from holdfast.platforms.irc.reading import Reader
 from holdfast.platforms.irc.record import Record
-from holdfast.platforms.irc.sending import Sending
+from holdfast.platforms.irc.sender import Sending
 from holdfast.platforms.irc.spelling import Spelling
 from holdfast.platforms.irc.taking import Past, Taking
+from holdfast.platforms.irc.users import People
 
 PING = 30.0  # seconds between two signs of life that are asked for
 

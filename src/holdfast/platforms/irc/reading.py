@@ -3,16 +3,16 @@
 import hashlib
 from collections.abc import Callable
 
-from holdfast.core.commands import BY_NAME
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.ports import NewId
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, ChatType, Source
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.people.commands import BY_NAME
+from holdfast.core.ports.protocols import NewId
 from holdfast.platforms.irc.formatting import plain
 from holdfast.platforms.irc.history import mark
 from holdfast.platforms.irc.line import Line
-from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.spelling import Spelling
+from holdfast.platforms.irc.users import People
 from holdfast.platforms.irc.wire import Heard
 
 PLATFORM = "irc"

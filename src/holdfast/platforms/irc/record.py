@@ -12,7 +12,7 @@ from threading import Lock
 
 import msgspec
 
-from holdfast.platforms import kept_file
+from holdfast.system import state_file
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class Record:
     @classmethod
     async def load(cls, path: Path, *, beginning: str) -> "Record":
         """Who was never here before has seen everything there is."""
-        written = await asyncio.to_thread(kept_file.read, path, Written, lost=_LOST)
+        written = await asyncio.to_thread(state_file.read, path, Written, lost=_LOST)
         record = cls(path, beginning if written is None else written.until)
         if written is None:
             await record.save()
@@ -59,5 +59,5 @@ class Record:
     def _save(self) -> None:
         with self._writing:  # what is written last is what is known last
             until = self.until
-            kept_file.replace(self._path, msgspec.json.encode(Written(until=until)))
+            state_file.replace(self._path, msgspec.json.encode(Written(until=until)))
             self._written = until

@@ -13,13 +13,13 @@ from holdfast.core.errors import (
     NotMeant,
     StoreError,
 )
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Intake
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.held import Held
 from holdfast.platforms.irc.history import PLAYBACK, History, earlier, marked
-from holdfast.platforms.irc.people import People
 from holdfast.platforms.irc.reading import PLATFORM, Reader
 from holdfast.platforms.irc.record import Record
+from holdfast.platforms.irc.users import People
 from holdfast.platforms.irc.wire import Heard
 from holdfast.platforms.pauses import growing
 

@@ -12,10 +12,10 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from holdfast.core.attachment import NoAttachment
 from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, SendError, Throttled
-from holdfast.core.outbox import SentFile
+from holdfast.core.messages.attachment import NoAttachment
+from holdfast.core.messages.outbox import SentFile
 from holdfast.platforms.fetched import body_of
 from holdfast.platforms.matrix.paths import in_room
 from holdfast.platforms.matrix.wire import REACTION, Error, Reaction, Reactions, Uploaded, Whoami

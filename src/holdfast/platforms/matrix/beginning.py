@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.ports import Intake
+from holdfast.core.ports.protocols import Intake
+from holdfast.platforms.matrix.checkpoint import Place, Record
 from holdfast.platforms.matrix.invites import Invites
 from holdfast.platforms.matrix.reading import PLATFORM
-from holdfast.platforms.matrix.record import Place, Record
 from holdfast.platforms.matrix.stream import Stream
 from holdfast.platforms.matrix.wire import Sync
 

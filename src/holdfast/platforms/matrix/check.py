@@ -1,10 +1,10 @@
 """Asking a homeserver whose credentials those are."""
 
-from holdfast.core.door import Known, Opening
 from holdfast.core.errors import ConnectRefused, Refused
+from holdfast.core.ports.door import Known, Opening
 from holdfast.platforms.matrix.api import BadToken, ClientApi
-from holdfast.platforms.matrix.door import MatrixSettings
 from holdfast.platforms.matrix.login import log_in
+from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.platforms.matrix.wire import Nothing
 
 _PATIENCE = 20.0  # seconds that an answer may take

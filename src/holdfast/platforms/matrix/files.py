@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotConnected
+from holdfast.core.messages.attachment import Attachment, NoAttachment
 from holdfast.platforms.matrix.api import ClientApi
 from holdfast.platforms.matrix.reading import FILES
 from holdfast.platforms.matrix.wire import Content

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from holdfast.core.errors import NotAllowed, NotConnected, NotMeant
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.ports import Intake
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.matrix.api import ClientApi
 from holdfast.platforms.matrix.files import attached_to
 from holdfast.platforms.matrix.wire import Content

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.core.source import ChatType
+from holdfast.core.messages.source import ChatType
 from holdfast.platforms.matrix.wire import Content, Message
 
 

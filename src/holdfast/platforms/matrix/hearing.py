@@ -3,11 +3,11 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from holdfast.core.door import Opening
-from holdfast.core.ports import Intake
+from holdfast.core.ports.door import Opening
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.matrix.api import ClientApi
 from holdfast.platforms.matrix.beginning import Beginning
-from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.checkpoint import Place, Record
 from holdfast.platforms.matrix.handing import Handing
 from holdfast.platforms.matrix.history import History
 from holdfast.platforms.matrix.invites import Invites
@@ -15,9 +15,9 @@ from holdfast.platforms.matrix.keys import Keys
 from holdfast.platforms.matrix.listening import Listening
 from holdfast.platforms.matrix.paces import Paces
 from holdfast.platforms.matrix.patience import Patience
+from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.platforms.matrix.reading import Reader
 from holdfast.platforms.matrix.receipts import Receipts
-from holdfast.platforms.matrix.record import Place, Record
 from holdfast.platforms.matrix.rooms import Rooms
 from holdfast.platforms.matrix.stream import Stream
 from holdfast.platforms.matrix.syncing import Syncing

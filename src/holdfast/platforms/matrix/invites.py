@@ -4,9 +4,9 @@ import logging
 
 from holdfast.core.errors import Refused
 from holdfast.platforms.matrix.api import ClientApi
-from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.checkpoint import Record
 from holdfast.platforms.matrix.paths import in_room, path
-from holdfast.platforms.matrix.record import Record
+from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.platforms.matrix.wire import MEMBER, Invited, Json, Nothing
 
 log = logging.getLogger(__name__)

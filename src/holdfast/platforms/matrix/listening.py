@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.platforms.matrix.checkpoint import Sealed
 from holdfast.platforms.matrix.handing import Said
 from holdfast.platforms.matrix.heard import Heard
 from holdfast.platforms.matrix.history import SAID, History, read_message
 from holdfast.platforms.matrix.keys import REMEDY
 from holdfast.platforms.matrix.reading import Reader
-from holdfast.platforms.matrix.record import Sealed
 from holdfast.platforms.matrix.rooms import Rooms
 from holdfast.platforms.matrix.wire import ENCRYPTED, MEMBER, Content, Joined, Json, Message
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.core.config.settings import table_of
 from holdfast.core.errors import ConnectRefused, Refused, StoreFailing
 from holdfast.core.secret import Secret
-from holdfast.core.settings import table_of
-from holdfast.platforms.kept_file import replace
 from holdfast.platforms.matrix.api import BadToken, ClientApi
-from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.platforms.matrix.wire import LoggedIn, Whoami
+from holdfast.system.state_file import replace
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ import nio  # type: ignore[import-untyped]  # it has annotations, and does not s
 from nio.crypto import ENCRYPTION_ENABLED  # type: ignore[import-untyped]
 
 from holdfast.core.errors import NotConnected
-from holdfast.core.ports import NewId
+from holdfast.core.ports.protocols import NewId
 from holdfast.platforms.matrix.owed import Owed, claim, query, to_device, upload
 from holdfast.platforms.matrix.wire import ENCRYPTED, Json, Whoami
 

@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from holdfast.core.capabilities import Backlog, Capabilities, Formatting, LengthUnit
-from holdfast.core.door import Opening
 from holdfast.core.errors import (
     ConnectError,
     ConnectRefused,
@@ -16,18 +14,20 @@ from holdfast.core.errors import (
     SendError,
     Throttled,
 )
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import Intake
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, Formatting, LengthUnit
+from holdfast.core.ports.door import Opening
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.matrix.api import BadToken, ClientApi
-from holdfast.platforms.matrix.door import MatrixSettings
+from holdfast.platforms.matrix.checkpoint import Place, Record
 from holdfast.platforms.matrix.hearing import Hearing
 from holdfast.platforms.matrix.keys import Keys
 from holdfast.platforms.matrix.login import Login
 from holdfast.platforms.matrix.paces import USUAL, Paces
+from holdfast.platforms.matrix.plugin import MatrixSettings
 from holdfast.platforms.matrix.reading import PLATFORM
-from holdfast.platforms.matrix.record import Place, Record
 from holdfast.platforms.matrix.rooms import Rooms
-from holdfast.platforms.matrix.sending import LONGEST, Sending
+from holdfast.platforms.matrix.sender import LONGEST, Sending
 from holdfast.platforms.matrix.stream import GRACE
 from holdfast.platforms.matrix.wire import Whoami
 from holdfast.platforms.text.matrix import fits

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable
 
-from holdfast.core.commands import BY_NAME
-from holdfast.core.inbox import Inbound
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, Source
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, Source
+from holdfast.core.people.commands import BY_NAME
 from holdfast.platforms.matrix.heard import Heard
 from holdfast.platforms.matrix.wire import STICKER, Content, Message
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from holdfast.core.errors import SendError
-from holdfast.core.inbox import Inbound
+from holdfast.core.messages.inbox import Inbound
 from holdfast.platforms.matrix.api import ClientApi
 from holdfast.platforms.matrix.paths import in_room
 from holdfast.platforms.matrix.wire import Nothing

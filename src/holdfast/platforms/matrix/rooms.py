@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.core.source import ChatType
+from holdfast.core.messages.source import ChatType
 from holdfast.platforms.matrix.api import ClientApi, NotFound
 from holdfast.platforms.matrix.paths import in_room, path
 from holdfast.platforms.matrix.wire import Json

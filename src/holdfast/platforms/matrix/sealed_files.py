@@ -6,7 +6,7 @@ from nio.crypto import (  # type: ignore[import-untyped]
     encrypt_attachment,
 )
 
-from holdfast.core.attachment import NoAttachment
+from holdfast.core.messages.attachment import NoAttachment
 from holdfast.platforms.matrix.wire import Json, SealedFile
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core.errors import Refused
-from holdfast.core.ports import Clock
+from holdfast.core.ports.protocols import Clock
 from holdfast.platforms.matrix.beginning import Beginning
+from holdfast.platforms.matrix.checkpoint import Place, Record
 from holdfast.platforms.matrix.keys import Keys
-from holdfast.platforms.matrix.record import Place, Record
 from holdfast.platforms.matrix.rooms import Rooms
 from holdfast.platforms.matrix.stream import Stream
 from holdfast.platforms.matrix.taking import Taking

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from holdfast.core.errors import Refused
-from holdfast.core.inbox import Cursor
+from holdfast.core.messages.inbox import Cursor
+from holdfast.platforms.matrix.checkpoint import Place, Sealed
 from holdfast.platforms.matrix.handing import Handing, Said
 from holdfast.platforms.matrix.invites import Invites
 from holdfast.platforms.matrix.listening import Listening
 from holdfast.platforms.matrix.patience import Patience
-from holdfast.platforms.matrix.record import Place, Sealed
 from holdfast.platforms.matrix.unread import Unread
 from holdfast.platforms.matrix.upgrades import Upgrades
 from holdfast.platforms.matrix.wire import Joined, Sync

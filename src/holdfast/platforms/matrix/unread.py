@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast.core.errors import Refused, SendError
+from holdfast.platforms.matrix.checkpoint import Record, Sealed
 from holdfast.platforms.matrix.handing import Handing, Said
 from holdfast.platforms.matrix.listening import Listening
 from holdfast.platforms.matrix.patience import Patience, Sleep
-from holdfast.platforms.matrix.record import Record, Sealed
 
 log = logging.getLogger(__name__)
 

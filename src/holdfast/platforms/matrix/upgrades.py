@@ -7,8 +7,8 @@ import logging
 
 from holdfast.core.errors import Refused
 from holdfast.platforms.matrix.api import ClientApi
+from holdfast.platforms.matrix.checkpoint import Awaited, Record
 from holdfast.platforms.matrix.paths import in_room, path
-from holdfast.platforms.matrix.record import Awaited, Record
 from holdfast.platforms.matrix.wire import CREATE, TOMBSTONE, Create, Joined, Json, Nothing
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from holdfast.core.attachment import NoAttachment
 from holdfast.core.errors import ConnectRefused, NotConnected, OutcomeUnknown, Refused
+from holdfast.core.messages.attachment import NoAttachment
 from holdfast.core.secret import Secret
 from holdfast.platforms.fetched import body_of
 from holdfast.platforms.slack.refusals import BadToken, Unreadable, refusal

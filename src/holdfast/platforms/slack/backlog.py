@@ -20,7 +20,7 @@ from holdfast.core.errors import (
 )
 from holdfast.platforms.pauses import growing
 from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.record import Record, seconds
+from holdfast.platforms.slack.checkpoint import Record, seconds
 from holdfast.platforms.slack.refusals import Unreadable
 from holdfast.platforms.slack.taking import Taking
 from holdfast.platforms.slack.wire import Following, Message

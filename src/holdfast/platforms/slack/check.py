@@ -1,8 +1,8 @@
 """Asking Slack whose tokens those are."""
 
-from holdfast.core.door import Known, Opening
+from holdfast.core.ports.door import Known, Opening
 from holdfast.platforms.slack.api import WebApi
-from holdfast.platforms.slack.door import SlackSettings
+from holdfast.platforms.slack.plugin import SlackSettings
 from holdfast.platforms.slack.scopes import WRITE, lacking, refused_without
 from holdfast.platforms.slack.wire import Identity, Url
 

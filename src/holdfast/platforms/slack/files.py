@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused, Throttled
+from holdfast.core.messages.attachment import Attachment, NoAttachment
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.wire import File, FileInfo
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Receipt
+from holdfast.core.messages.outbox import Address, Receipt
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.marks import carries
 from holdfast.platforms.slack.wire import History

@@ -9,21 +9,21 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from holdfast.core.capabilities import Backlog, Capabilities, ChatForm, Formatting
+from holdfast.core.config.settings import table_of
 from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, SendError, Throttled
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import Clock, Intake
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatForm, Formatting
+from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.core.secret import Secret
-from holdfast.core.settings import table_of
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.backlog import Backlog as PastEvents
-from holdfast.platforms.slack.door import SlackSettings
+from holdfast.platforms.slack.checkpoint import Record
 from holdfast.platforms.slack.finding import Finding
 from holdfast.platforms.slack.people import People
+from holdfast.platforms.slack.plugin import SlackSettings
 from holdfast.platforms.slack.posted import Posted
 from holdfast.platforms.slack.reading import PLATFORM, Reader
-from holdfast.platforms.slack.record import Record
 from holdfast.platforms.slack.refusals import BadToken, NoScope
 from holdfast.platforms.slack.scopes import HISTORY, PAGE, REACT, WRITE, lacking, refused_without
 from holdfast.platforms.slack.sending import LONGEST_MARK, Sending

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from holdfast.core.deep_json import decode
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
-from holdfast.core.ports import Clock
+from holdfast.core.ports.protocols import Clock
 from holdfast.core.secret import Secret
 from holdfast.platforms.slack.taking import Kind, Taking
 from holdfast.platforms.slack.wire import Outer

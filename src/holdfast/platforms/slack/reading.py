@@ -1,9 +1,9 @@
 """Reading: what comes from Slack in our words."""
 
-from holdfast.core.commands import BY_NAME
-from holdfast.core.inbox import Inbound
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, ChatType, Source
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.people.commands import BY_NAME
 from holdfast.platforms.slack.wire import Command, Identity, Message, Press
 from holdfast.platforms.slack.words import names, plain
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
-from holdfast.core.signs import SEEN
+from holdfast.core.messages.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
+from holdfast.core.ports.signs import SEEN
 from holdfast.platforms.slack.api import WebApi
 from holdfast.platforms.slack.marks import block_id_of, metadata_of
 from holdfast.platforms.slack.refusals import Already, BadFormat

@@ -6,17 +6,17 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotAllowed, NotConnected, NotMeant
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Intake
-from holdfast.core.source import ChatType
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.messages.source import ChatType
+from holdfast.core.ports.protocols import Intake
 from holdfast.platforms.slack.api import WebApi
+from holdfast.platforms.slack.checkpoint import Record
 from holdfast.platforms.slack.files import attached_to
 from holdfast.platforms.slack.people import People
 from holdfast.platforms.slack.reading import Reader
-from holdfast.platforms.slack.record import Record
 from holdfast.platforms.slack.wire import Command, EventKind, File, Message, Outer, Press
 
 log = logging.getLogger(__name__)

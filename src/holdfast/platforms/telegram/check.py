@@ -1,8 +1,8 @@
 """Asking Telegram whose token that is."""
 
-from holdfast.core.door import Known, Opening
-from holdfast.platforms.telegram.api import BotApi
-from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.core.ports.door import Known, Opening
+from holdfast.platforms.telegram.client import BotApi
+from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.platforms.telegram.wire import User
 
 

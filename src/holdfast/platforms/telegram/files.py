@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 
-from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotConnected
-from holdfast.platforms.telegram.api import BotApi
+from holdfast.core.messages.attachment import Attachment, NoAttachment
+from holdfast.platforms.telegram.client import BotApi
 from holdfast.platforms.telegram.wire import FileInfo, Message
 
 # What a kind of file is called where it has no name of its own.

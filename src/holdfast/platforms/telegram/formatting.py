@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from holdfast.core.capabilities import LengthUnit
-from holdfast.core.length import length
+from holdfast.core.ports.capabilities import LengthUnit
+from holdfast.core.text.length import length
 from holdfast.platforms.text.telegram import LONGEST, render
 
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from holdfast.core.capabilities import Backlog, Capabilities, ChatForm, LengthUnit
-from holdfast.core.commands import menu
+from holdfast.core.config.settings import Answers
 from holdfast.core.errors import (
     AccountHeld,
     ConnectError,
@@ -17,12 +16,13 @@ from holdfast.core.errors import (
     SendError,
     Throttled,
 )
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import Intake
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.people.commands import menu
+from holdfast.core.ports.capabilities import Backlog, Capabilities, ChatForm, LengthUnit
+from holdfast.core.ports.protocols import Intake
 from holdfast.core.secret import Secret
-from holdfast.core.settings import Answers
-from holdfast.platforms.telegram.api import BadToken, BotApi, Held, Hooked
-from holdfast.platforms.telegram.door import TelegramSettings
+from holdfast.platforms.telegram.client import BadToken, BotApi, Held, Hooked
+from holdfast.platforms.telegram.plugin import TelegramSettings
 from holdfast.platforms.telegram.polling import GRACE, Polling
 from holdfast.platforms.telegram.reading import PLATFORM, Reader
 from holdfast.platforms.telegram.sending import LONGEST_MARK, Sending

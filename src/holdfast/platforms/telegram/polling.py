@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.errors import IntakeClosed, NotConnected, OutcomeUnknown, StoreError, Throttled
 from holdfast.platforms.pauses import growing
-from holdfast.platforms.telegram.api import BotApi
+from holdfast.platforms.telegram.client import BotApi
 from holdfast.platforms.telegram.taking import Taking
 from holdfast.platforms.telegram.wire import WANTED
 

@@ -1,8 +1,8 @@
 """Reading: an update of the Bot API in our words."""
 
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, ChatType, Source
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
 from holdfast.platforms.telegram.wire import CallbackQuery, Chat, Entity, Message, Update, User
 
 PLATFORM = "telegram"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.core.errors import Refused
-from holdfast.core.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
-from holdfast.core.pictures import picture_of
-from holdfast.platforms.telegram.api import BadFormat, BotApi, Moved, NotModified
+from holdfast.core.messages.outbox import Address, Change, Choice, Outbound, Receipt, SentFile
+from holdfast.core.messages.pictures import picture_of
+from holdfast.platforms.telegram.client import BadFormat, BotApi, Moved, NotModified
 from holdfast.platforms.telegram.formatting import formatted, unformatted
 from holdfast.platforms.telegram.wire import SentMessage
 

@@ -6,12 +6,12 @@ from collections import Counter
 
 import msgspec
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.deep_json import decode
 from holdfast.core.errors import NotAllowed, NotConnected, NotMeant, SendError
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Intake
-from holdfast.platforms.telegram.api import BotApi
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.ports.protocols import Intake
+from holdfast.platforms.telegram.client import BotApi
 from holdfast.platforms.telegram.files import attached_to
 from holdfast.platforms.telegram.reading import Reader
 from holdfast.platforms.telegram.wire import CallbackQuery, Numbered, Update

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from holdfast.core.errors import IntakeClosed, NotConnected, StoreError
 from holdfast.core.secret import Secret
-from holdfast.platforms.telegram.api import BotApi, Held
+from holdfast.platforms.telegram.client import BotApi, Held
 from holdfast.platforms.telegram.taking import Taking
 from holdfast.platforms.telegram.wire import WANTED, WebhookInfo
 

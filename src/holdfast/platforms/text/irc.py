@@ -7,9 +7,9 @@ where. The codes: https://modern.ircdocs.horse/formatting.
 
 from collections.abc import Iterator
 
-from holdfast.core.capabilities import LengthUnit
-from holdfast.core.graphemes import grapheme_start
-from holdfast.core.length import length, reach
+from holdfast.core.ports.capabilities import LengthUnit
+from holdfast.core.text.graphemes import grapheme_start
+from holdfast.core.text.length import length, reach
 from holdfast.platforms.text.flow import Line, Look, Pre, Span, flow
 from holdfast.platforms.text.reading import read
 from holdfast.platforms.text.tree import Style

@@ -86,7 +86,7 @@ def _parser() -> "MarkdownIt":
     # Most of what a gateway says in its first seconds has no marks: the parser takes 60 ms to load.
     from markdown_it import MarkdownIt  # noqa: PLC0415 - only when there is something to parse
 
-    from holdfast.platforms.text.bare_links import add_bare_links  # noqa: PLC0415 - loads it too
+    from holdfast.platforms.text.autolinks import add_bare_links  # noqa: PLC0415 - loads it too
 
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST + 2})
     add_bare_links(parser)

@@ -11,8 +11,8 @@ from functools import lru_cache
 
 import msgspec
 
-from holdfast.core.capabilities import LengthUnit
-from holdfast.core.length import length
+from holdfast.core.ports.capabilities import LengthUnit
+from holdfast.core.text.length import length
 from holdfast.platforms.text.flow import Line, Look, Piece, Pre, Span, flow
 from holdfast.platforms.text.reading import read, unmarked
 from holdfast.platforms.text.tree import Style

@@ -1,9 +1,9 @@
 """Asking a receiver whether it knows us."""
 
 from holdfast.core.address_passwords import without_passwords
-from holdfast.core.door import Known, Opening
+from holdfast.core.ports.door import Known, Opening
+from holdfast.platforms.webhook.client import receiver_of
 from holdfast.platforms.webhook.door import WebhookSettings
-from holdfast.platforms.webhook.receiver import receiver_of
 
 
 async def check(opening: Opening[WebhookSettings]) -> Known:

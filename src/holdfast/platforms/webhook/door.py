@@ -6,11 +6,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.addresses import is_public, literal
-from holdfast.core.door import Door, Known, Opening
-from holdfast.core.ports import Platform
-from holdfast.core.question import Question
-from holdfast.core.settings import PlatformSettings
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.net import is_public, literal
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
 from holdfast.platforms.webhook.hook_settings import PLATFORM, HookSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it stands in an address

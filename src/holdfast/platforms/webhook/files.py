@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import HoldfastError
+from holdfast.core.messages.attachment import Attachment
 
 
 class Unreadable(HoldfastError):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.core.child import DELEGATE, HOUSE
-from holdfast.core.settings import DEFAULT_ACCOUNT, TOOLSETS
+from holdfast.core.config.settings import DEFAULT_ACCOUNT, TOOLSETS
+from holdfast.core.turns.subagent import DELEGATE, HOUSE
 from holdfast.platforms.webhook.template import Template, parse
 
 PLATFORM = "webhook"

@@ -8,10 +8,10 @@ from functools import partial
 
 from aiohttp import web
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import IntakeClosed, NotAllowed, NotMeant, StoreError
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Clock, Intake
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.core.secret import Secret
 from holdfast.platforms.webhook.files import Unreadable
 from holdfast.platforms.webhook.hook_settings import HookSettings

@@ -8,17 +8,17 @@ from contextlib import asynccontextmanager
 import msgspec
 from aiohttp import web
 
-from holdfast.core.capabilities import Capabilities, Formatting
+from holdfast.core.config.settings import table_of
 from holdfast.core.errors import ConnectError, ConnectRefused, LineLost, Refused, SendError
-from holdfast.core.outbox import Outbound, Receipt
-from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.ports.capabilities import Capabilities, Formatting
+from holdfast.core.ports.protocols import Clock, Intake, NewId
 from holdfast.core.secret import Secret
-from holdfast.core.settings import table_of
+from holdfast.platforms.webhook.client import ShutOut, receiver_of
 from holdfast.platforms.webhook.door import WebhookSettings
 from holdfast.platforms.webhook.files import File, file_of
 from holdfast.platforms.webhook.hook_settings import PLATFORM
 from holdfast.platforms.webhook.hooks import Hooks
-from holdfast.platforms.webhook.receiver import ShutOut, receiver_of
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from holdfast.core.ports import Clock
+from holdfast.core.ports.protocols import Clock
 
 _MINUTE = 60.0
 

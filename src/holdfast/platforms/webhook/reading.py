@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import HoldfastError
-from holdfast.core.inbox import BusyMode, Inbound
-from holdfast.core.source import Author, Source
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import BusyMode, Inbound
+from holdfast.core.messages.source import Author, Source
 from holdfast.platforms.webhook.files import Unreadable, attached
 from holdfast.platforms.webhook.hook_settings import AGENT, PLATFORM, HookSettings, Scheme
 from holdfast.platforms.webhook.template import Posted, inside, parse

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from holdfast.core.door import Known, Opening
-from holdfast.platforms.xmpp.door import XmppSettings
+from holdfast.core.ports.door import Known, Opening
 from holdfast.platforms.xmpp.platform import library
+from holdfast.platforms.xmpp.plugin import XmppSettings
 
 
 async def check(opening: Opening[XmppSettings]) -> Known:

@@ -8,15 +8,15 @@ from xml.etree.ElementTree import Element
 
 from holdfast.core.errors import ConnectError, NotConnected, OutcomeUnknown, SendError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Receipt
-from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.messages.outbox import Address, Receipt
+from holdfast.core.ports.protocols import Clock, Intake, NewId
 from holdfast.platforms.held import Held
 from holdfast.platforms.xmpp.archive import Archive
-from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.downloads import Downloads
 from holdfast.platforms.xmpp.finding import find
 from holdfast.platforms.xmpp.marks import Marks
 from holdfast.platforms.xmpp.places import Chats, InRoom
+from holdfast.platforms.xmpp.plugin import XmppSettings
 from holdfast.platforms.xmpp.reading import Reader
 from holdfast.platforms.xmpp.receipts import Receipts
 from holdfast.platforms.xmpp.recent import Heard, Recent

@@ -5,8 +5,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import aiohttp
 
-from holdfast.core.attachment import Attachment, NoAttachment
 from holdfast.core.errors import NotConnected
+from holdfast.core.messages.attachment import Attachment, NoAttachment
 from holdfast.platforms.fetched import body_of
 from holdfast.platforms.xmpp.stanza import Said
 from holdfast.platforms.xmpp.web import Web

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from holdfast.core.errors import AccountHeld, ConnectError, ConnectRefused, LineLost
-from holdfast.platforms.xmpp.door import XmppSettings
+from holdfast.platforms.xmpp.plugin import XmppSettings
 
 _PASSING = "temporary-auth-failure"  # https://www.rfc-editor.org/rfc/rfc6120#section-6.5.10
 

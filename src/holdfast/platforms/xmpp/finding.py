@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from holdfast.core.errors import NotConnected
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Receipt
+from holdfast.core.messages.outbox import Receipt
 from holdfast.platforms.xmpp.archive import Archive
 from holdfast.platforms.xmpp.stanza import Said
 from holdfast.platforms.xmpp.wire import Rejected

@@ -23,8 +23,8 @@ from slixmpp.xmlstream.matcher import MatchXPath
 from holdfast.core.errors import ConnectError, LineLost, NotConnected, OutcomeUnknown
 from holdfast.core.secret import Secret
 from holdfast.platforms.xmpp.archive import MAM
-from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.endings import of_login, of_stream, untrusted
+from holdfast.platforms.xmpp.plugin import XmppSettings
 from holdfast.platforms.xmpp.stanza import bare, rejection, tag
 from holdfast.platforms.xmpp.wire import Rejected
 

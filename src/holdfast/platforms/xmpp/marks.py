@@ -11,7 +11,7 @@ from threading import Lock
 import msgspec
 
 from holdfast.core.errors import StoreFailing
-from holdfast.platforms import kept_file
+from holdfast.system import state_file
 
 _LOST = "what was written over XMPP meanwhile is looked for only where something was taken before."
 
@@ -35,7 +35,7 @@ class Marks:
 
     @classmethod
     async def load(cls, path: Path) -> "Marks":
-        known = await asyncio.to_thread(kept_file.read, path, dict[str, Mark], lost=_LOST)
+        known = await asyncio.to_thread(state_file.read, path, dict[str, Mark], lost=_LOST)
         return cls(path, known or {})
 
     def of(self, archive: str, *, cursor: str | None) -> str | None:
@@ -54,5 +54,5 @@ class Marks:
     def _save(self, archive: str, mark: Mark) -> None:
         with self._writing:  # what is written last is what is known last
             known = {**self._known, archive: mark}
-            kept_file.replace(self._path, msgspec.json.encode(known))
+            state_file.replace(self._path, msgspec.json.encode(known))
             self._known = known

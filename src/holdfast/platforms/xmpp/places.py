@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from holdfast.core.attachment import Attachment
-from holdfast.core.inbox import Inbound
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Inbound
 from holdfast.platforms.xmpp.archive import Position
 from holdfast.platforms.xmpp.downloads import Downloads
 from holdfast.platforms.xmpp.reading import Reader

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core.capabilities import Backlog, Capabilities
+from holdfast.core.config.settings import table_of
 from holdfast.core.errors import ConnectError, ConnectRefused, NotConnected, SendError
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import Clock, Intake, NewId
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports.capabilities import Backlog, Capabilities
+from holdfast.core.ports.protocols import Clock, Intake, NewId
 from holdfast.core.secret import Secret
-from holdfast.core.settings import table_of
 from holdfast.platforms.held import Held
 from holdfast.platforms.text.xmpp import fits
 from holdfast.platforms.xmpp.connected import PULSE, Around, Connected
-from holdfast.platforms.xmpp.door import XmppSettings
 from holdfast.platforms.xmpp.marks import Marks
+from holdfast.platforms.xmpp.plugin import XmppSettings
 from holdfast.platforms.xmpp.reading import PLATFORM
 from holdfast.platforms.xmpp.recent import Recent
 from holdfast.platforms.xmpp.sending import LONGEST, LONGEST_MARK

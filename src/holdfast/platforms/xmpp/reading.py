@@ -2,10 +2,10 @@
 
 import re
 
-from holdfast.core.inbox import Cursor, Inbound
-from holdfast.core.ports import NewId
-from holdfast.core.quote import Quote
-from holdfast.core.source import Author, ChatType, Source
+from holdfast.core.messages.inbox import Cursor, Inbound
+from holdfast.core.messages.quote import Quote
+from holdfast.core.messages.source import Author, ChatType, Source
+from holdfast.core.ports.protocols import NewId
 from holdfast.platforms.xmpp.archive import Position
 from holdfast.platforms.xmpp.rooms import Room
 from holdfast.platforms.xmpp.stanza import Said, bare, resource_of

@@ -4,8 +4,8 @@ from xml.etree.ElementTree import Element
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
 from holdfast.core.ids import DeliveryId
-from holdfast.core.outbox import Address, Change, Outbound, Receipt
-from holdfast.core.ports import NewId
+from holdfast.core.messages.outbox import Address, Change, Outbound, Receipt
+from holdfast.core.ports.protocols import NewId
 from holdfast.platforms.text.xmpp import render
 from holdfast.platforms.xmpp.receipts import NotInRoom, Receipts
 from holdfast.platforms.xmpp.recent import Recent

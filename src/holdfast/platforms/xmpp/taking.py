@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
-from holdfast.core.attachment import Attachment
 from holdfast.core.errors import (
     IntakeClosed,
     NotAllowed,
@@ -17,8 +16,9 @@ from holdfast.core.errors import (
     OutcomeUnknown,
     StoreError,
 )
-from holdfast.core.inbox import Inbound
-from holdfast.core.ports import Clock, Intake
+from holdfast.core.messages.attachment import Attachment
+from holdfast.core.messages.inbox import Inbound
+from holdfast.core.ports.protocols import Clock, Intake
 from holdfast.platforms.held import Held
 from holdfast.platforms.pauses import growing
 from holdfast.platforms.xmpp.archive import Archive, Kept, Position

@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 
 from holdfast.core.errors import ConnectRefused
-from holdfast.platforms.xmpp.door import XmppSettings
+from holdfast.platforms.xmpp.plugin import XmppSettings
 
 
 def trust(settings: XmppSettings, *, table: str) -> ssl.SSLContext:

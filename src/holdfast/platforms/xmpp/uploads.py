@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 
 from holdfast.core.errors import NotConnected, OutcomeUnknown, Refused
-from holdfast.core.outbox import SentFile
+from holdfast.core.messages.outbox import SentFile
 from holdfast.platforms.xmpp.stanza import tag
 from holdfast.platforms.xmpp.wire import Rejected, Wire, element
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from holdfast.core.addresses import guard, is_public
+from holdfast.core.net import guard, is_public
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

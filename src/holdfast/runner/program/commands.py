@@ -9,8 +9,8 @@ from typing import Any
 
 from . import shell
 from .asker import Asker
+from .event_loop import Loop
 from .job import Job, open_null
-from .loop import Loop
 from .shell import Terminal, Terminals
 from .spool import (
     Record,

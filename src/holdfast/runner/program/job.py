@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import tree
+from .event_loop import Loop, Timer
 from .keeper import GRACE, fork_keeper
-from .loop import Loop, Timer
 
 
 class Job:

@@ -8,7 +8,7 @@ import socket
 import sys
 
 from .confine import confine
-from .loop import Loop
+from .event_loop import Loop
 from .namespaces import refuse_user_namespaces
 from .server import Server
 

@@ -9,18 +9,10 @@ from typing import Any
 
 from . import shell
 from .asker import Asker, Refusal
+from .event_loop import Loop
 from .job import Job
-from .loop import Loop
 from .shell import Terminal, Terminals
-from .spool import (
-    Record,
-    Spool,
-    read_record,
-    remove,
-    slice_of,
-    text_of,
-    try_to_write_durably,
-)
+from .spool import Record, Spool, read_record, remove, slice_of, text_of, try_to_write_durably
 from .taking import Taken, taken
 
 ENDED_KEPT = 100

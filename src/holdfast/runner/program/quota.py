@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from . import tree
+from .event_loop import Loop
 from .job import Job
-from .loop import Loop
 
 PAUSE = 0.25  # seconds between two looks at the least; a look is one statvfs as a rule
 LONGEST_PAUSE = 5.0

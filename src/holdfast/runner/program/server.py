@@ -12,8 +12,8 @@ from typing import Any
 from . import tree
 from .asker import Asker, Refusal
 from .commands import Commands
+from .event_loop import Loop
 from .job import Job
-from .loop import Loop
 from .processes import Processes
 from .quota import Quota
 from .shell import Terminals

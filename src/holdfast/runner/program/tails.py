@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from . import kernel, spool
-from .loop import Loop
+from .event_loop import Loop
 
 PAUSE = 0.1  # at the most so many pieces a second, however fast a command writes
 BLIND_PAUSE = 0.5  # where the kernel grants no inotify

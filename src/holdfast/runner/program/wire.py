@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from .loop import Loop
+from .event_loop import Loop
 
 LENGTH = struct.Struct(">I")
 LARGEST = 32 * 1024 * 1024

@@ -10,10 +10,10 @@ from typing import Any
 
 from .asker import Asker, Refusal
 from .confine import limit_this_process
+from .event_loop import Loop
 from .files import edit, read, resolve, write
 from .job import open_null
 from .keeper import detach_from_runner
-from .loop import Loop
 from .quota import Quota
 from .search import search
 from .shell import Terminals

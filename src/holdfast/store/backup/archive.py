@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 import msgspec
 
-from holdfast.core.backup import FORMAT, BadBackup, Manifest
+from holdfast.core.ops.backup import FORMAT, BadBackup, Manifest
 
 MANIFEST = "manifest.json"
 SUMS = "SHA256SUMS"

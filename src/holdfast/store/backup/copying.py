@@ -8,9 +8,9 @@ from pathlib import Path
 
 import apsw
 
-from holdfast.core.backup import Copied
 from holdfast.core.errors import StoreError
-from holdfast.store.at_rest import opened_at_rest
+from holdfast.core.ops.backup import Copied
+from holdfast.store.sqlite.at_rest import opened_at_rest
 
 Tell = Callable[[Copied], None]
 

@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.core.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
 from holdfast.store.backup.archive import Source
 
 DATABASE = "state.db"

@@ -10,16 +10,16 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from holdfast.core.backup import BadBackup, Manifest
 from holdfast.core.errors import HoldfastError
-from holdfast.store import faults
-from holdfast.store.backup import archive, shelf
+from holdfast.core.ops.backup import BadBackup, Manifest
+from holdfast.store.backup import archive, directory
 from holdfast.store.backup.archive import Source, Tell
 from holdfast.store.backup.gathering import DATABASE, gather
-from holdfast.store.checking import quick_check
-from holdfast.store.inspection import APPLICATION_ID
-from holdfast.store.opening import open_untouched
-from holdfast.store.schema import migrations
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.checking import quick_check
+from holdfast.store.sqlite.inspection import APPLICATION_ID
+from holdfast.store.sqlite.opening import open_untouched
+from holdfast.store.sqlite.schema import migrations
 
 _ROOM = 50_000_000  # bytes that are to be left on the disk
 
@@ -41,8 +41,8 @@ def pack(home: Path, copy: Path, folder: Path, wanted: Wanted, *, tell: Tell) ->
     try:
         _write(home, copy, draft, wanted, tell)
         if wanted.to is None:
-            return shelf.place(draft, folder, at=wanted.at)
-        shelf.put(draft, wanted.to)
+            return directory.place(draft, folder, at=wanted.at)
+        directory.put(draft, wanted.to)
         return wanted.to
     except OSError as error:
         raise HoldfastError(
@@ -58,7 +58,7 @@ def _write(home: Path, copy: Path, draft: Path, wanted: Wanted, tell: Tell) -> N
             archive.write(out, manifest, _sources(home, copy, wanted), tell=tell)
         copy.unlink()
         verify(draft, copy.parent, tell=tell)
-    except (*faults.DAMAGE, BadBackup) as error:
+    except (*errors.DAMAGE, BadBackup) as error:
         raise BadBackup(
             f"No backup was made, for what it would hold is not sound: {error}. `holdfast doctor` "
             "looks at the database, and says what can be done"
@@ -109,7 +109,7 @@ def check(path: Path, database: Path, manifest: Manifest) -> None:
             found = (db.pragma("application_id"), db.pragma("user_version"), _counts(db))
             if problems := quick_check(db.cursor()):
                 raise BadBackup(f"The database in {path} is damaged: {problems[0]}")
-    except faults.DAMAGE as error:
+    except errors.DAMAGE as error:
         raise BadBackup(f"The database in {path} cannot be opened: {error}") from None
     if told != found:
         raise BadBackup(f"The database in {path} is not the one its manifest tells of")

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.errors import StoreUnusable
-from holdfast.store.syncing import sync
+from holdfast.store.backup.syncing import sync
 
 PLAN = "restore.json"
 ROOM = ".restore-"  # how the name of a folder begins in which files are staged

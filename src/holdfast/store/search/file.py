@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import apsw
 
-from holdfast.store.faults import DAMAGE
+from holdfast.store.sqlite.errors import DAMAGE
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,12 @@ from urllib.parse import quote
 import apsw
 
 from holdfast.core.ids import SessionId
-from holdfast.core.search import MOST_WORDS, FoundRecord, SearchQuery
-from holdfast.store import reads, rows
+from holdfast.core.sessions.search import MOST_WORDS, FoundRecord, SearchQuery
 from holdfast.store.search.question import Term, expression, terms
 from holdfast.store.search.said import said_in
 from holdfast.store.search.snippet import pieces
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.reads import reads
 
 # What people and agents said counts for more than what their tools printed. Scores are rounded,
 # so that of two that fit as well the newer one comes first.

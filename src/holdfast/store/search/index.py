@@ -14,11 +14,11 @@ import apsw
 
 from holdfast.core.errors import StoreError
 from holdfast.core.ids import SessionId
-from holdfast.core.search import FoundRecord, SearchQuery, SearchState
-from holdfast.store import faults
-from holdfast.store.requests import Request, settle
+from holdfast.core.sessions.search import FoundRecord, SearchQuery, SearchState
 from holdfast.store.search import file, finding, taking
-from holdfast.store.worker import Worker
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.requests import Request, settle
+from holdfast.store.sqlite.worker import Worker
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +144,7 @@ class SearchIndex:
         try:
             request.result = self._mended(lambda: request.work(self._opened().cursor()))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
-            request.error = faults.explain(error, self._path)
+            request.error = errors.explain(error, self._path)
             self._close()
         settle(request.future.get_loop(), (request,))
 
@@ -153,7 +153,7 @@ class SearchIndex:
         damaged too, it is what is read there, which is the store's."""
         try:
             return work()
-        except faults.DAMAGE as error:
+        except errors.DAMAGE as error:
             log.warning(
                 "%s is damaged (%s); it is made anew from the store.",
                 self._path,
@@ -163,9 +163,9 @@ class SearchIndex:
         self._discard()
         try:
             return work()
-        except faults.DAMAGE as error:
+        except errors.DAMAGE as error:
             self._on_damage(str(error))
-            raise faults.damaged(self._state, str(error)) from error
+            raise errors.damaged(self._state, str(error)) from error
 
     def _quietly_catch_up(self) -> None:
         try:
@@ -173,7 +173,7 @@ class SearchIndex:
         except Exception as error:  # noqa: BLE001 - the edge of the index: it stops nothing else
             log.warning(
                 "The search index could not follow: %s",
-                faults.explain(error, self._path),
+                errors.explain(error, self._path),
                 extra={"action": "search_behind"},
             )
             self._pending.clear()  # once it can be opened again, all that it lacks is found

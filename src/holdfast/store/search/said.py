@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from holdfast.core.message import AssistantMessage, Message, ToolMessage, UserMessage
+from holdfast.core.messages.message import AssistantMessage, Message, ToolMessage, UserMessage
 
 _MOST = 64 * 1024  # characters of one message; beyond that lie dumps that nobody searches
 

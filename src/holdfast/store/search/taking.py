@@ -4,9 +4,9 @@ import apsw
 import msgspec
 
 from holdfast.core.ids import SessionId
-from holdfast.store import rows
 from holdfast.store.search.question import spaced
 from holdfast.store.search.said import said_in
+from holdfast.store.sqlite import rows
 
 _AT_ONCE = 500  # messages in one transaction: while it lasts the store's log cannot be folded
 _STAMP = "created_at || ':' || length(body)"

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.core.message import Image
-from holdfast.core.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
+from holdfast.core.messages.message import Image
+from holdfast.core.turns.tool import Arguments, Danger, Replay, ToolContext, ToolFailed, ToolOutput
 from holdfast.tools.arguments import decode, make_schema
-from holdfast.tools.browser.browsers import Browsers
-from holdfast.tools.browser.confinement import find_chromium
-from holdfast.tools.browser.window import Window
+from holdfast.tools.browser.launcher import find_chromium
+from holdfast.tools.browser.pool import Browsers
+from holdfast.tools.browser.session import Window
 
 if TYPE_CHECKING:
     from playwright.async_api import Locator, Page

@@ -1,0 +1,1 @@
+"""`holdfast chat`: the interactive chat, its screen and its keyboard."""

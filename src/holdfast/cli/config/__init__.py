@@ -1,0 +1,1 @@
+"""`holdfast config`: the command group and changes of the configuration."""

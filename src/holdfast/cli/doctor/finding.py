@@ -1,0 +1,63 @@
+"""A finding: what was seen, why it matters, what to do, and whether the doctor can do it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from holdfast.config import Config
+from holdfast.system.paths import Paths
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"  # it works, and could be better
+    PROBLEM = "problem"  # something does not work, or is not safe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """`mend` does what is safe to do without asking, and says what it did."""
+
+    level: Level
+    what: str
+    why: str = ""
+    remedy: str = ""
+    mend: Callable[[], str] | None = None
+
+    def shown(self, check: str) -> dict[str, Any]:
+        return {
+            "check": check,
+            "level": self.level,
+            "what": self.what,
+            "why": self.why,
+            "remedy": self.remedy,
+            "fixable": self.mend is not None,
+        }
+
+
+def fine(what: str) -> Finding:
+    return Finding(level=Level.OK, what=what)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient:
+    """The home that is looked at. `running`: a gateway has it, and is asked instead of its
+    files. `config` None: it cannot be read, which its own check tells."""
+
+    home: Path
+    running: bool
+    config: Config | None
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.home)
+
+
+class Check(Protocol):
+    name: str
+
+    def look(self, patient: Patient) -> Iterable[Finding]:
+        """Changes nothing; what is to be changed is a finding's `mend`."""
+        ...

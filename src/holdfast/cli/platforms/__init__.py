@@ -1,0 +1,1 @@
+"""`holdfast platforms`: accounts of chat platforms, and adding one."""

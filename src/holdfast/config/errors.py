@@ -1,0 +1,71 @@
+"""The one message a person gets for a configuration that cannot be used."""
+
+from collections.abc import Iterable
+
+from holdfast.core.errors import HoldfastError
+
+KeyPath = tuple[str | int, ...]
+
+
+class ConfigError(HoldfastError):
+    """The configuration cannot be used: the place, what was found there, what would do."""
+
+
+def explain(
+    where: str,
+    problem: str,
+    *,
+    found: str = "",
+    allowed: str = "",
+    nearest: str | None = None,
+    fix: str = "",
+) -> ConfigError:
+    lines = [f"{where}: {problem}"]
+    if found:
+        lines.append(f"  found:    {found}")
+    if allowed:
+        lines.append(f"  allowed:  {allowed}")
+    if nearest:
+        lines.append(f"  nearest:  did you mean `{nearest}`?")
+    if fix:
+        lines.append(f"  fix:      {fix}")
+    from holdfast.core.address_passwords import without_passwords  # noqa: PLC0415 - see `shown`
+
+    # Here, since a door of somebody else words its own errors, with the value that it was given.
+    return ConfigError(without_passwords("\n".join(lines)))
+
+
+def dotted(path: KeyPath) -> str:
+    """A key path as people write it: `model.fallbacks[0].name`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def is_secret(path: KeyPath) -> bool:
+    from holdfast.core.config.settings import holds_secret  # noqa: PLC0415 - not for who has no value
+
+    return bool(path) and holds_secret(str(path[-1]))
+
+
+def shown(path: KeyPath, value: object) -> str:
+    """A value fit for a message: short, and never one that may be a secret."""
+    if is_secret(path):
+        return "a value that is not shown, for it may be a secret"
+    if isinstance(value, dict):
+        return "a table"
+    import json  # noqa: PLC0415 - for an error alone
+
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    import difflib  # noqa: PLC0415 - for an error alone
+
+    matches = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return matches[0] if matches else None

@@ -1,1 +1,0 @@
-"""The table of `/api/v1`, by what its endpoints are about."""

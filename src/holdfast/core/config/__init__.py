@@ -1,0 +1,1 @@
+"""The configuration: settings, versions, and the effect of a change."""

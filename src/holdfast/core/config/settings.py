@@ -1,0 +1,390 @@
+"""The settings: every key of holdfast.toml with its default and its limits."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.people.approval import REQUESTER
+from holdfast.core.sessions.reset import Hour, Minutes, ResetMode, ResetRule
+from holdfast.core.turns.pricing import Price
+
+TOOLSETS = (
+    "terminal",
+    "files",
+    "web",
+    "todo",
+    "memory",
+    "delegate",
+    "sessions",
+    "schedule",
+    "messages",
+    "browser",
+)
+LOCAL_SERVERS = (
+    "http://127.0.0.1:11434/v1",  # Ollama
+    "http://127.0.0.1:1234/v1",  # LM Studio
+    "http://127.0.0.1:8080/v1",  # llama.cpp
+    "http://127.0.0.1:8000/v1",  # vLLM
+)
+SECRET_ENDINGS = ("token", "key", "secret", "password")  # of keys that hold a reference
+DEFAULT_ACCOUNT = "default"  # of a platform: the one that stands in its own table
+
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
+class CrashRecovery(StrEnum):
+    RESUME = "resume"
+    SUSPEND = "suspend"
+
+
+class SupervisorChoice(StrEnum):
+    """Who starts the gateway again when it has ended."""
+
+    AUTO = "auto"  # found out from the process itself
+    SYSTEMD = "systemd"
+    LAUNCHD = "launchd"
+    S6 = "s6"
+    CONTAINER = "container"
+    NONE = "none"
+
+
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    host: str = "127.0.0.1"
+    port: Port = 8787
+    allowed_hosts: tuple[str, ...] = ()  # names besides loopback that a request may ask for
+    trusted_proxy: tuple[str, ...] = ()  # addresses or networks whose X-Forwarded-… is believed
+    restart_drain_timeout: Seconds = 0
+    park_timeout: Seconds = 10
+    busy_mode: BusyMode = BusyMode.INTERRUPT
+    crash_recovery: CrashRecovery = CrashRecovery.RESUME
+    supervisor: SupervisorChoice = SupervisorChoice.AUTO
+    watch: bool = True  # a change of holdfast.toml or .env is taken over as soon as it is there
+
+
+class Provider(StrEnum):
+    AUTO = "auto"  # a key in the environment, else a server on this machine, else the demo
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    OPENROUTER = "openrouter"
+    LOCAL = "local"
+    DEMO = "demo"
+
+
+# In this order: where no provider is named, the first whose key is there answers.
+KEY_VARIABLES: Mapping[Provider, str] = {
+    Provider.ANTHROPIC: "ANTHROPIC_API_KEY",
+    Provider.OPENAI: "OPENAI_API_KEY",
+    Provider.OPENROUTER: "OPENROUTER_API_KEY",
+}
+
+
+class ApiMode(StrEnum):
+    CHAT_COMPLETIONS = "chat_completions"
+    RESPONSES = "responses"
+    ANTHROPIC_MESSAGES = "anthropic_messages"
+
+
+class Sight(StrEnum):
+    """Whether a model is shown pictures."""
+
+    AUTO = "auto"  # by its name
+    YES = "yes"
+    NO = "no"
+
+
+class FallbackModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model to turn to when the first one fails for good."""
+
+    provider: Provider
+    name: str = ""
+    api_mode: ApiMode | None = None
+    base_url: str = ""
+    api_key: str = ""
+
+
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    provider: Provider = Provider.AUTO
+    name: str = ""
+    api_mode: ApiMode | None = None  # None: the provider's own
+    base_url: str = ""  # "": the provider's own
+    api_key: str = ""  # a reference: "env:NAME" or "file:path"
+    fallbacks: tuple[FallbackModel, ...] = ()
+    discover: tuple[str, ...] = LOCAL_SERVERS  # where "auto" looks for a server; []: nowhere
+    connect_timeout: Seconds = 10
+    first_token_timeout: Seconds = 120
+    between_tokens_timeout: Seconds = 60
+    whole_timeout: Seconds = 900
+    retries: Annotated[int, msgspec.Meta(ge=0, le=20)] = 4
+    context_window: Annotated[int, msgspec.Meta(ge=0)] = 0  # tokens; 0: known by the name
+    sight: Sight = Sight.AUTO
+
+
+class AuxiliarySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[auxiliary]`: calls beside the conversation."""
+
+    model: str = ""  # "": the one that answers
+    titles: bool = True
+    summaries: bool = True
+    vision: bool = True
+    timeout: Seconds = 120
+
+
+class CompactionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[compaction]`: shares of the context window."""
+
+    at: Annotated[float, msgspec.Meta(ge=0.1, le=0.95)] = 0.8
+    keep: Annotated[float, msgspec.Meta(ge=0.01, le=0.5)] = 0.25
+
+
+class Effort(StrEnum):
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_steps: Count = 90
+    reasoning: Effort = Effort.MEDIUM
+    toolsets: tuple[str, ...] = TOOLSETS
+    instructions: str = ""
+
+
+class CacheSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    max_agents: Count = 128
+    idle_ttl: Seconds = 3600
+    max_mb: Count = 256
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[memory]`: who remembers, and how much."""
+
+    providers: tuple[str, ...] = ("notes",)
+    max_chars: Annotated[int, msgspec.Meta(ge=100, le=100_000)] = 4000
+    prefetch_timeout: Seconds = 1
+
+
+class DelegateSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[delegate]`: how many children an agent may have, and how far they go."""
+
+    depth: Count = 2  # 1: children have no children of their own
+    max_tasks: Count = 32  # of one call
+    parallel: Count = 8  # of those at the same time; the others wait
+    max_background: Count = 8  # of one conversation
+    max_steps: Count = 50
+    time_limit: Seconds = 3600  # that a child is waited for; 0: no limit
+
+
+class JobSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[jobs]`: what agents are told to do at certain times."""
+
+    time_zone: str = ""  # that job times are read in; "": that of the sessions
+    max_per_person: Count = 50
+    min_interval: Seconds = 60  # between two due times of one job
+    parallel: Count = 8  # runs at the same time; the others wait
+    time_limit: Seconds = 3600  # of a run, where the job does not say; 0: no limit
+    late_after: Seconds = 60  # a due time that is longer ago than this was missed
+
+
+class SandboxMode(StrEnum):
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+
+class NetworkPolicy(StrEnum):
+    NONE = "none"
+    FULL = "full"
+
+
+class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[runner]`: the sandbox around a session's commands, and its limits."""
+
+    sandbox: SandboxMode = SandboxMode.AUTO
+    network: NetworkPolicy = NetworkPolicy.FULL
+    command_timeout: Seconds = 600
+    output_kb: Count = 32
+    memory_mb: Count = 4096
+    processes: Count = 256
+    file_mb: Count = 2048
+    workspace_mb: Count = 10240
+    idle_timeout: Seconds = 3600
+
+
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[sessions]`: who shares a conversation, and when one is left for a fresh one."""
+
+    group_sessions_per_user: bool = True
+    thread_sessions_per_user: bool = False
+    reset: ResetMode = ResetMode.NONE
+    idle_minutes: Minutes = 1440
+    daily_hour: Hour = 4
+    time_zone: str = ""  # "": this machine's
+    rules: tuple[ResetRule, ...] = ()  # the first that speaks of a chat has its word
+
+
+class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[retention]`: how long what is over is kept."""
+
+    sessions_days: Annotated[int, msgspec.Meta(ge=0)] = 0  # since it was last used; 0: for ever
+    # Platforms may send an event again for weeks; one that is forgotten would count as new.
+    inbox_days: Annotated[int, msgspec.Meta(ge=30)] = 90
+    outbox_days: Annotated[int, msgspec.Meta(ge=1)] = 30
+    audit_days: Annotated[int, msgspec.Meta(ge=0)] = 365  # 0: for ever
+
+
+class BackupSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[backup]`: how often the gateway backs its home up by itself, and what it keeps of that."""
+
+    every_hours: Annotated[float, msgspec.Meta(ge=0)] = 24  # 0: never
+    keep: Count = 7
+    dir: str = ""  # from the home, unless it begins with / or ~; "": backups
+
+
+class BrowserSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[browser]`: the browser tool, where it is installed."""
+
+    chromium: str = ""  # a name or a path; "": the system's
+    max_browsers: Count = 4  # open at a time; the longest unused one makes way
+    idle_timeout: Seconds = 600
+    action_timeout: Seconds = 30
+    allow_private: bool = False  # pages of this machine and its network
+
+
+class SendSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[send]`: where agents may send messages besides the chat they work in."""
+
+    allow: tuple[str, ...] = ()  # platform:chat, or platform:*; without asking anybody
+
+
+class ApprovalMode(StrEnum):
+    """What is done about a command that is judged dangerous; hopeless ones are always refused."""
+
+    ASK = "ask"
+    REFUSE = "refuse"  # without asking: for a gateway that nobody looks after
+    OFF = "off"  # it runs
+
+
+class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[approvals]`: who is asked before a dangerous command runs, and for how long."""
+
+    mode: ApprovalMode = ApprovalMode.ASK
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 3600
+    approvers: tuple[str, ...] = (REQUESTER,)
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    level: LogLevel = LogLevel.INFO
+    file_mb: Count = 10
+    files: Annotated[int, msgspec.Meta(ge=0)] = 5
+
+
+class OtelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[otel]`: traces, for whoever collects them."""
+
+    endpoint: str = ""  # where OTLP is spoken over HTTP; "": no traces
+    header: str = "Authorization"  # that a collector knows its senders by
+    header_secret: str = ""  # the whole of it, as a reference: "env:NAME" or "file:path"
+    sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0  # the share of messages
+    service: str = "holdfast"  # what this gateway is called there
+
+
+class Answers(StrEnum):
+    """What is answered in a group."""
+
+    MEANT = "meant"  # what names the account, answers it, or is a command
+    ALL = "all"
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.NAME.chats.ID]`: what holds in one chat."""
+
+    answers: Answers = Answers.MEANT
+    allow: tuple[str, ...] = ()  # besides those of the account, and only there
+    bots: Annotated[int, msgspec.Meta(ge=0)] = 0  # messages of bots in a row that are answered
+    quiet: bool | None = None  # None: as its account
+
+
+class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.NAME]`: what every account has, whichever door it is; a door adds its own keys.
+
+    The table is the account `default`; `accounts` has further ones, each on its own: nobody who
+    is allowed at one of them is so at another.
+    """
+
+    enabled: bool = True
+    allow: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()  # who may also run the gateway from there
+    pairing: bool = True  # whoever writes privately and may not is given a code to be let in by
+    chats: dict[str, ChatSettings] = {}  # by their ids
+    home: str = ""  # the chat that is told about the gateway itself; "": what /sethome says
+    restart_notices: bool = True  # its chats are told of stops and restarts
+    busy_mode: BusyMode | None = None  # None: the gateway's
+    stream: bool = True  # replies are shown as they grow, where the platform can change them
+    progress: bool = True  # a growing reply names the tools that run
+    quiet: bool = False  # its chats get answers and nothing else
+    files: tuple[str, ...] = ("*",)  # that are taken: "*", or ".csv", "image/*"; []: none
+    # Of the text of an attached document, that the model is shown at once; 0: nothing.
+    file_chars: Annotated[int, msgspec.Meta(ge=0, le=200_000)] = 20_000
+    accounts: dict[str, "PlatformSettings"] = {}  # in one of these, it stays empty
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    gateway: GatewaySettings = GatewaySettings()
+    model: ModelSettings = ModelSettings()
+    auxiliary: AuxiliarySettings = AuxiliarySettings()
+    compaction: CompactionSettings = CompactionSettings()
+    agent: AgentSettings = AgentSettings()
+    cache: CacheSettings = CacheSettings()
+    delegate: DelegateSettings = DelegateSettings()
+    jobs: JobSettings = JobSettings()
+    memory: MemorySettings = MemorySettings()
+    runner: RunnerSettings = RunnerSettings()
+    sessions: SessionSettings = SessionSettings()
+    retention: RetentionSettings = RetentionSettings()
+    backup: BackupSettings = BackupSettings()
+    browser: BrowserSettings = BrowserSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    send: SendSettings = SendSettings()
+    log: LogSettings = LogSettings()
+    otel: OtelSettings = OtelSettings()
+    prices: dict[str, Price] = {}  # by model; "name-*": of all whose names begin so
+    platforms: dict[str, PlatformSettings] = {}
+
+    def account(self, platform: str, account: str) -> PlatformSettings | None:
+        """What is set for one account. None: nothing is, and nobody is allowed there."""
+        settings = self.platforms.get(platform)
+        if settings is None or account == DEFAULT_ACCOUNT:
+            return settings
+        return settings.accounts.get(account)
+
+    def every_account(self) -> Iterator[tuple[str, str, PlatformSettings]]:
+        """Each account with what is set for it: one inherits nothing from another."""
+        for name, platform in self.platforms.items():
+            yield name, DEFAULT_ACCOUNT, platform
+            for account, each in platform.accounts.items():
+                yield name, account, each
+
+
+def table_of(platform: str, account: str) -> str:
+    """Where holdfast.toml speaks of an account."""
+    table = f"platforms.{platform}"
+    return table if account == DEFAULT_ACCOUNT else f"{table}.accounts.{account}"
+
+
+def holds_secret(key: str) -> bool:
+    """Whether a key of that name holds a reference to a secret, and never a value."""
+    return key.endswith(SECRET_ENDINGS)

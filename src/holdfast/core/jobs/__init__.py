@@ -1,0 +1,1 @@
+"""Jobs: what agents do at certain times."""

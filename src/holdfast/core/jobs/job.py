@@ -1,0 +1,220 @@
+"""A job: something an agent is to do at certain times; and a run, which is one of those times."""
+
+from enum import StrEnum
+from typing import NewType, Protocol
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, TurnId
+from holdfast.core.jobs.schedule import Schedule
+from holdfast.core.messages.outbox import Address
+from holdfast.core.messages.source import Source
+
+JobId = NewType("JobId", int)  # a number that people type; never given twice
+
+JOBS = "jobs"  # the account of the house by which runs come in, and which keeps what nobody is sent
+SCHEDULE = "schedule"  # the tool by which an agent has jobs, and its toolset
+SILENT = "[SILENT]"  # what a run of a silent job answers where there is nothing to tell
+
+LONGEST_TEXT = 8000  # characters of what a job is to do
+
+ORIGIN = "origin"  # where the job was made
+HOME = "home"  # the home channel of that platform, else the first there is
+NOWHERE = "nowhere"  # what it says is in its history
+
+
+class JobRefused(HoldfastError):
+    """A job that cannot be had, changed or found; the text says why, and what to do."""
+
+
+class Missed(StrEnum):
+    """What becomes of due times that passed while nobody could run them."""
+
+    SKIP = "skip"
+    ONCE = "once"  # one run for all of them
+    ALL = "all"
+
+
+class Overlap(StrEnum):
+    """What becomes of a run that is due while the last one is still at work."""
+
+    SKIP = "skip"
+    QUEUE = "queue"
+    REPLACE = "replace"  # the old one is stopped
+
+
+class RunsIn(StrEnum):
+    """The session of a run."""
+
+    FRESH = "fresh"  # one of its own
+    HERE = "here"  # the conversation of the chat it was made in
+
+
+class Cause(StrEnum):
+    DUE = "due"
+    MISSED = "missed"
+    ASKED = "asked"  # by a person, now
+
+
+class RunState(StrEnum):
+    WAITING = "waiting"  # for an earlier run, or for a free place
+    RUNNING = "running"
+    ANSWERED = "answered"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    SKIPPED = "skipped"
+    FORGOTTEN = "forgotten"  # its conversation was deleted
+
+
+class JobSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job is, as it was asked for last; a run keeps what it began with."""
+
+    name: str
+    text: str
+    schedule: Schedule
+    source: Source  # where it was made, and by whom
+    to: str = ORIGIN
+    address: Address | None = None  # of a chat that was named
+    runs_in: RunsIn = RunsIn.FRESH
+    silent: bool = False
+    missed: Missed = Missed.ONCE
+    overlap: Overlap = Overlap.SKIP
+    limit: float = 0.0  # seconds that a run may take; 0: as long as it likes
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """`next_due` None: it is over."""
+
+    id: JobId
+    principal: PrincipalId  # whose it is
+    spec: JobSpec
+    paused: bool
+    next_due: int | None
+    made_at: float
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A row to be. `key`: what asked for it; asked again by whatever process, it is the same."""
+
+    key: str
+    principal: PrincipalId
+    spec: JobSpec
+    next_due: int
+    at: float
+
+
+class ChangeKind(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    REMOVE = "remove"
+    REWRITE = "rewrite"  # it is another from now on, with its number and its history
+
+
+class JobChange(msgspec.Struct, frozen=True, kw_only=True):
+    job_id: JobId
+    kind: ChangeKind
+    next_due: int | None = None  # of one that is resumed, or rewritten with other times
+    spec: JobSpec | None = None  # of one that is rewritten
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A row to be, which waits to be begun; `skipped`: why it never will."""
+
+    id: str
+    job_id: JobId
+    cause: Cause
+    due_at: int
+    skipped: str | None = None
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that a job is to have, and when it is next due, in one commit."""
+
+    job_id: JobId
+    runs: tuple[NewRun, ...]
+    was_due: int | None = None  # None: these runs have nothing to do with its times
+    next_due: int | None = None
+    unwanted: str = ""  # why those that wait already are not begun; "": they are
+    at: float
+
+
+class WaitingRun(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    job: Job
+    cause: Cause
+    due_at: int
+
+
+class JobRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as its history shows it."""
+
+    id: str
+    job_id: JobId
+    cause: Cause
+    due_at: int
+    state: RunState
+    reason: str
+    text: str  # what was answered
+    made_at: float
+    ended_at: float | None
+    inbox_id: InboxId | None
+    session_id: SessionId | None
+    turn_id: TurnId | None
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What travels in the inbox row by which a run comes in."""
+
+    id: str
+    job_id: JobId
+    name: str
+    due_at: int
+    address: Address | None = None  # where its answer goes; None: nobody is sent it
+    silent: bool = False
+    limit: float = 0.0
+    asked_in: SessionId | None = None  # the conversation whose people are asked for approval
+
+    def has_nothing_to_tell(self, answer: str) -> bool:
+        return self.silent and answer.strip().strip("`*_.").upper() in ("", SILENT, SILENT[1:-1])
+
+
+class WantedJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What somebody asks for, in their own words; None and "": as it is usual there."""
+
+    when: str
+    text: str
+    name: str = ""
+    zone: str = ""
+    to: str = ""
+    runs_in: RunsIn | None = None
+    silent: bool = False
+    missed: Missed = Missed.ONCE
+    overlap: Overlap = Overlap.SKIP
+    limit: float | None = None
+
+
+class RewrittenJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be another of a job; None: it stays as it is. `zone` is one of `when`."""
+
+    when: str | None = None
+    zone: str = ""
+    text: str | None = None
+    name: str | None = None
+    to: str | None = None
+    silent: bool | None = None
+    missed: Missed | None = None
+    overlap: Overlap | None = None
+    limit: float | None = None
+
+
+class Scheduling(Protocol):
+    """What a turn may ask of jobs, for the person it works for. The texts are for the model;
+    each method raises `JobRefused` where it cannot be done."""
+
+    async def add(self, call_id: CallId, wanted: WantedJob) -> str:
+        """A call that is made again, by whatever process, finds the job it already has."""
+        ...
+
+    async def listed(self) -> str: ...
+    async def change(self, job_id: int, kind: ChangeKind) -> str: ...

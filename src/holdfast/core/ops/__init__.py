@@ -1,0 +1,1 @@
+"""Operations: status, statistics, traces, backups."""

@@ -1,0 +1,1 @@
+"""People: approvals, pairing, memory, chat commands and the audit log."""

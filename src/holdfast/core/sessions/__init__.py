@@ -1,0 +1,1 @@
+"""Sessions: conversations, their reset and their search."""

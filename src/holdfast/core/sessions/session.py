@@ -1,0 +1,171 @@
+"""A session: one conversation, and what is remembered of it besides its messages."""
+
+import msgspec
+
+from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey
+from holdfast.core.jobs.job import JobChange, RunPlan
+from holdfast.core.messages.inbox import Accepted, Inbound, InboxEnd, InboxRow
+from holdfast.core.messages.message import CompactionMessage, Record
+from holdfast.core.messages.outbox import Address, NewDelivery
+from holdfast.core.messages.quiet import QuietChat
+from holdfast.core.people.approval import Decision
+from holdfast.core.people.memory import Edited
+from holdfast.core.people.pairing import PairingChange
+from holdfast.core.sessions.reset import Opening, ResetReason
+from holdfast.core.sessions.worded import SentOff, WordedEdits, WordedJob, WordedSkip
+from holdfast.core.turns.stop import HomeChannel
+from holdfast.core.turns.turn import NO_USAGE, Usage
+
+
+class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: SessionId
+    route: SessionKey  # the route it was opened by
+    prompt: str  # frozen at the first turn; "" before
+    prompt_shape: str = ""  # of the configuration it was made by; "": nobody knows
+    model_override: str | None
+    cuts: int  # process lives that cut this session's turn since one last completed
+    suspended: bool
+    created_at: float
+    active_at: float
+    ended_at: float | None
+    messages: int = 0
+    title: str = ""
+    current: bool = False  # its route points to it, and it can go on
+    principal: PrincipalId | None = None  # whose it is; None: several people's, or nobody's yet
+    resume_pending: bool = False  # its turn was cut; until one completes it is not left
+    resume_reason: str | None = None
+    last_resume_marked_at: float | None = None
+    auto_reset_reason: ResetReason | None = None
+    previous: SessionId | None = None  # the session whose place it took
+
+    @property
+    def was_auto_reset(self) -> bool:
+        """It took another's place without anybody asking for it."""
+        return self.auto_reset_reason is not None
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions are listed. `user`: those whose owner has it in their id; `only` and
+    `without` name them; None: whatever they are. `beyond`: only those behind that place of the
+    list, which is when one was last active, and its id."""
+
+    user: str = ""
+    only: tuple[SessionId, ...] | None = None
+    without: tuple[SessionId, ...] = ()
+    suspended: bool | None = None
+    ended: bool | None = None
+    beyond: tuple[float, SessionId] | None = None
+
+
+ALL_SESSIONS = SessionFilter()
+
+
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that comes from elsewhere: its records get the seqs 1, 2, 3 …"""
+
+    id: SessionId
+    route: SessionKey
+    title: str
+    records: tuple[Record, ...]
+    at: float
+
+
+class Undo(msgspec.Struct, frozen=True, kw_only=True):
+    """From `from_seq` to its present end a transcript is taken back: kept, and no part of the
+    conversation any more."""
+
+    session_id: SessionId
+    from_seq: int
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A session with the history, the prompt and the model of another; the route goes on there."""
+
+    of: SessionId
+    session_id: SessionId
+    title: str
+    principal: PrincipalId | None
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a command hands in; the command's own row is merged into it."""
+
+    inbound: Inbound
+    principal: PrincipalId
+
+
+class CommandEffect(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command does, one commit: its effect, its answer and the end of its inbox row.
+
+    `route` with `new_session` points the route at a fresh session and ends the old one;
+    `supersede_before` ends the route's unstarted rows older than that id. `resume` points the
+    route at a session there was, which can then go on; `fork` at a copy. What is worded by its
+    own outcome gives the first delivery its text.
+    """
+
+    inbox_ends: tuple[InboxEnd, ...]
+    by: str = ""  # who wants it, where that is nobody's message
+    deliveries: tuple[NewDelivery, ...] = ()
+    session_id: SessionId | None = None  # the session it acts on
+    route: SessionKey | None = None
+    new_session: SessionId | None = None
+    opening: Opening | None = None  # why a session that a choice opens is fresh
+    supersede_before: InboxId | None = None
+    spared: tuple[InboxId, ...] = ()  # of those, the ones that somebody is carrying out
+    model_override: str | None = None  # "" clears it
+    title: str | None = None
+    resume: SessionId | None = None
+    fork: Fork | None = None
+    undo: Undo | None = None
+    again: Again | None = None
+    compaction: CompactionMessage | None = None
+    compaction_usage: Usage = NO_USAGE  # counted beside the turns
+    busy_mode: str | None = None  # a `BusyMode` for this session; "" clears it
+    decision: Decision | None = None
+    home: HomeChannel | None = None  # of its account, from now on
+    job: JobChange | None = None
+    new_job: WordedJob | None = None
+    runs: RunPlan | None = None
+    skip: WordedSkip | None = None
+    notes: WordedEdits | None = None
+    sent_off: SentOff | None = None
+    pairing: PairingChange | None = None
+    no_home: Address | None = None  # its account has none any more
+    quiet: QuietChat | None = None
+    at: float
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """What `Store.settle_command` brought about besides the end of its own row."""
+
+    deliveries: tuple[NewDelivery, ...]  # as they are worded
+    superseded: tuple[InboxId, ...] = ()
+    again: InboxRow | None = None  # what it handed in
+    edited: tuple[Edited, ...] = ()
+    sent_off: Accepted | None = None
+
+
+class RunnerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A runner's identity: its inner pid with that process's start time."""
+
+    session_id: SessionId
+    pid: int
+    start_time: int  # clock ticks since boot, as the kernel counts them
+    outer_pid: int
+    sandboxed: bool
+    started_at: float
+
+
+class ProcessRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A background process of a session; `exit_code` None: running, or nobody knows. `cpu` and
+    `memory` are of the instant in which its runner was asked, and are not kept."""
+
+    session_id: SessionId
+    id: str
+    command: str
+    started_at: float
+    ended_at: float | None = None
+    exit_code: int | None = None
+    note: str = ""
+    cpu: float | None = None  # seconds of a processor, with all that it started
+    memory: int | None = None  # bytes

@@ -1,0 +1,1 @@
+"""Text: Markdown, and splitting it into messages."""

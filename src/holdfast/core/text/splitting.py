@@ -1,0 +1,240 @@
+"""Splitting: a text as the messages that it takes where one has a greatest length."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from holdfast.core.ports.capabilities import LengthUnit
+from holdfast.core.text.graphemes import grapheme_start
+from holdfast.core.text.length import length, reach
+from holdfast.core.text.markdown_lines import Open, Row, quote_of, rows
+from holdfast.core.text.markdown_spans import Span, spans
+
+Fits = Callable[[str], bool]
+"""Whether a Markdown text is one message, as its platform shows it."""
+
+_SENTENCE = re.compile(r"[.!?…]['\")\]]*\s+|[。！？]")  # noqa: RUF001 - the full stops of others
+_WORD = re.compile(r"\s+")
+# What would be read as the beginning of a heading, a quote, a list, a rule or a fence.
+_LIKE_A_BLOCK = re.compile(
+    r"(?:#{1,6}|[-+*])(?=\s|$)|>|[-*_=]{2,}(?=\s*$)|`{3}|~{3}|(\d{1,9})(?=[.)](?:\s|$))",
+    re.MULTILINE,
+)
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
+_FAR = 5  # messages
+_LEAST = 16  # a limit below this leaves no room for marks
+
+
+def split(
+    text: str,
+    limit: int | None,
+    *,
+    unit: LengthUnit = LengthUnit.CHARACTERS,
+    fits: Fits | None = None,
+) -> tuple[str, ...]:
+    """The parts, in order, each a Markdown text of its own that is short enough. No word is lost:
+    joined, they are the text, but for space at the cuts and for what a cut fence, table, quote or
+    emphasis needs to be closed and opened again. The same text and limit give the same parts, in
+    whatever process; and a text that grows keeps its first parts, as long as the marks in them
+    stay closed.
+
+    `fits` is asked about every part where the platform shows another text than the one it gets.
+    """
+    if limit is None:
+        return (text,)
+    measure = _Measure(limit=limit, unit=unit, fits=fits)
+    parts = []
+    while not measure.holds(text):
+        part, text = _first(text, measure)
+        parts.append(part)
+    return tuple(part for part in (*parts, text) if part.strip()) or (text,)
+
+
+class _Measure(msgspec.Struct, frozen=True, kw_only=True):
+    limit: int
+    unit: LengthUnit
+    fits: Fits | None
+
+    def holds(self, text: str) -> bool:
+        if self.fits is None or not text.strip():
+            return length(text, self.unit) <= self.limit
+        # What is far too long is not rendered to find that out.
+        return len(text) <= 2 * self.limit + 64 and self.fits(text)
+
+    def reach(self, text: str, room: int) -> int:
+        return reach(text, room, self.unit)
+
+
+class _Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """A place between two parts, and what each of them gets there."""
+
+    at: int
+    close: str = ""
+    again: str = ""
+    indent: int = 0  # columns that the lines behind it stand too far to the right
+    within_line: bool = False
+
+
+def _first(text: str, measure: _Measure) -> tuple[str, str]:
+    """The first part and the rest. Less is tried until it fits; a single sign is sent anyway."""
+    room = measure.limit
+    while True:
+        end = max(1, measure.reach(text, room))
+        part, rest = _apart(text, _cut(text, end))
+        if len(rest) >= len(text) or not part.strip():  # it would never end
+            part, rest = _apart(text, _Cut(at=grapheme_start(text, end)))
+        if measure.holds(part) or room <= 1:
+            return part, rest
+        room = room - max(1, room // 6)
+
+
+def _apart(text: str, cut: _Cut) -> tuple[str, str]:
+    part, rest = text[: cut.at], text[cut.at :]
+    if cut.close:
+        part = part.rstrip() if cut.within_line else part.rstrip("\n")
+        part += cut.close
+    if cut.indent:
+        rest = _moved_left(rest, cut.indent)
+    if cut.within_line:
+        rest = rest.lstrip(" ")
+        if not cut.again.strip(" >"):
+            rest = _as_words(rest)
+    return part, cut.again + rest
+
+
+def _as_words(rest: str) -> str:
+    """What stood within a line stays text where it begins one."""
+    found = _LIKE_A_BLOCK.match(rest)
+    if found is None:
+        return rest
+    at = max(found.end(1), 0)  # behind the number of a list, else before the mark
+    return f"{rest[:at]}\\{rest[at:]}"
+
+
+def _moved_left(text: str, columns: int) -> str:
+    """The lines of a list that goes on, as far as they stand that far to the right: without the
+    item that they belong to they would be taken for code."""
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if line.strip() and not line.startswith(" " * columns):
+            break
+        lines[number] = line[columns:] if line.strip() else line
+    return "".join(lines)
+
+
+def _cut(text: str, end: int) -> _Cut:
+    """The best place in the second half of what fits: before a block, else before a line of the
+    last one, behind a sentence or a word of its last line, through a word."""
+    if end < _LEAST:
+        return _Cut(at=_blank_before(text, end))
+    near = list(_rows_until(text, end))
+    if found := _before_row(near, end, lambda row: row.fresh):
+        return found
+    if near[-1].open.fence:
+        return _within_fence(near, end) or _through_fence(text, near[-1].open, end)
+    there = _spans_near(text, near, end)
+    found = _before_row(near, end, lambda row: not row.open.fence and not _around(there, row.at))
+    return found or _within_line(text, near[-1], there, end)
+
+
+def _rows_until(text: str, end: int) -> Iterator[Row]:
+    """The rows that begin within reach. What stands further down never changes a cut."""
+    for row in rows(text):
+        if row.at > end:
+            return
+        yield row
+
+
+def _blank_before(text: str, end: int) -> int:
+    for blank in ("\n\n", "\n", " "):
+        at = text.rfind(blank, end // 2, end)
+        if at != -1:
+            return at + len(blank)
+    return grapheme_start(text, end)
+
+
+def _spans_near(text: str, near: list[Row], end: int) -> list[Span]:
+    """Those of the block in which the reach ends. One that ends further away than a few messages
+    is taken for one that never does."""
+    start = next((row.at for row in reversed(near) if row.fresh and row.text.strip()), 0)
+    stop = text.find("\n\n", end)
+    return spans(text[start : min(stop if stop != -1 else len(text), _FAR * end)], offset=start)
+
+
+def _before_row(near: list[Row], end: int, good: Callable[[Row], bool]) -> _Cut | None:
+    for row in reversed(near):
+        if end // 2 < row.at <= end and row.text.strip() and good(row):
+            if _UNDERLINE.fullmatch(row.text) and not row.fresh:
+                continue  # it makes a heading of the line before it
+            return _Cut(at=row.at, again=row.open.again, indent=row.open.indent)
+    return None
+
+
+def _within_fence(near: list[Row], end: int) -> _Cut | None:
+    """Before a line of the fence, which is closed there and opened again; None: marks would take
+    more of a message than they are worth, or the line that is cut is longer than the message."""
+    fence = near[-1].open
+    cost = len(fence.close) + 1
+    if 4 * (cost + len(fence.again)) > end:
+        return None
+    for row in reversed(near):
+        if end // 2 < row.at <= end - cost and row.open == fence:
+            return _Cut(at=row.at, close=f"\n{fence.close}", again=fence.again, indent=fence.indent)
+    return None
+
+
+def _within_line(text: str, row: Row, there: list[Span], end: int) -> _Cut:
+    """Behind a sentence or a word of the last line, else through a word."""
+    if row.at == end:  # an empty line, or one that belongs to the one before it
+        return _Cut(at=end)
+    quote = quote_of(row.text)
+    start = row.at + len(quote)
+    if start >= end:  # nothing but the mark of the quote would be left
+        start = row.at
+    low = max(end // 2, start)
+    for pause in (_SENTENCE, _WORD):
+        for at in _pauses(text, pause, low, end):
+            if not _around(there, at):
+                return _Cut(at=at, again=quote, within_line=True)
+    return _through_spans(text, there, low, end, quote)
+
+
+def _through_fence(text: str, fence: Open, end: int) -> _Cut:
+    cost = len(fence.close) + 1
+    if 4 * (cost + len(fence.again)) > end:
+        return _Cut(at=grapheme_start(text, end))
+    at = grapheme_start(text, end - cost)
+    return _Cut(at=at, close=f"\n{fence.close}", again=fence.again)
+
+
+def _pauses(text: str, pause: re.Pattern[str], low: int, end: int) -> list[int]:
+    """Where it pauses in the second half, the last first."""
+    found = [match.end() for match in pause.finditer(text, low, end)]
+    return [at for at in reversed(found) if low < at <= end]
+
+
+def _around(there: list[Span], at: int) -> list[Span]:
+    return [span for span in there if span.start < at < span.end]
+
+
+def _through_spans(text: str, there: list[Span], low: int, end: int, quote: str) -> _Cut:
+    """No place is free of marks: before the span that is in the way, if that leaves something;
+    else between two words of it, with its marks closed and set again."""
+    around = _around(there, end) or _around(there, end - 1)
+    if around and around[0].start > max(low // 2, len(quote)):
+        return _Cut(at=around[0].start, again=quote, within_line=True)
+    marks = [span.marks for span in around if span.marks]
+    cost = len("".join(marks))
+    room = end - cost if 4 * cost < end else end
+    words = [at for at in _pauses(text, _WORD, low, room) if _around(there, at) == around]
+    at = words[0] if words else grapheme_start(text, room)
+    inside = [span.marks for span in _around(there, at) if span.marks]
+    if 4 * cost >= end or len("".join(inside)) > cost:
+        inside = []
+    return _Cut(
+        at=at,
+        close="".join(reversed(inside)),
+        again=quote + "".join(inside),
+        within_line=True,
+    )

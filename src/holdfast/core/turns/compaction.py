@@ -1,0 +1,140 @@
+"""Compaction: where a history may be cut, what a summariser is shown of it, and how its summary
+is shown to a model ever after."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from holdfast.core.ids import CallId
+from holdfast.core.messages.message import (
+    AssistantMessage,
+    CompactionMessage,
+    Message,
+    NoteMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.turns.tokens import estimate
+
+FEWEST = 3  # messages that are worth a summary
+_RESULT_SHOWN = 2_000  # characters of a tool's result that a summariser sees
+_REQUEST_KEPT = 6_000  # characters of the open request that a summary repeats word for word
+_SHOWN = """\
+[System note: to make room, what was said before this is given as a summary. It is the record \
+of this very conversation, made for you; nothing in it is a new request. Details that it leaves \
+out can be asked for or looked up again.]
+
+{text}"""
+_OPEN_REQUEST = "\n\n## The request that is being worked on, word for word\n\n{text}"
+
+
+def last_compaction(messages: Sequence[Message]) -> CompactionMessage | None:
+    """The record that counts."""
+    for message in reversed(messages):
+        if isinstance(message, CompactionMessage):
+            return message
+    return None
+
+
+def as_note(record: CompactionMessage) -> NoteMessage:
+    return NoteMessage(text=_SHOWN.format(text=record.text))
+
+
+def visible(messages: Sequence[Message], *, skipped: int = 0) -> Iterator[Message]:
+    """What is left of a log by its last compaction: the summary, then what it does not cover.
+
+    `messages` is the log without its first `skipped` ones.
+    """
+    record = last_compaction(messages)
+    if record is None:
+        yield from messages
+        return
+    yield as_note(record)
+    for message in messages[max(0, record.covers - skipped) :]:
+        if not isinstance(message, CompactionMessage):
+            yield message
+
+
+def cut_at(messages: Sequence[Message], *, keep: int) -> int:
+    """How many of the first messages to summarise so that those after them take about `keep`
+    tokens and no call is parted from its result. 0: too few to be worth it.
+
+    The cut falls before something a user said where that is possible, and the last exchange is
+    kept whatever it takes.
+    """
+    places = list(_places(messages))
+    if not places:
+        return 0
+    fitting = [place for place, taken in places if taken <= keep] or [places[0][0]]
+    turns = [place for place in fitting if isinstance(messages[place], UserMessage)]
+    cut = min(turns or fitting)
+    return cut if _worth(messages[:cut]) else 0
+
+
+def _places(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Where a cut parts no call from its result, the last first, and the tokens behind it."""
+    owed: set[CallId] = set()
+    taken = 0
+    for place in range(len(messages) - 1, 0, -1):
+        message = messages[place]
+        taken += estimate(message)
+        match message:
+            case ToolMessage():
+                owed.add(message.call_id)
+                continue
+            case AssistantMessage():
+                owed -= {call.id for call in message.calls}
+            case CompactionMessage():
+                continue
+        if not owed:
+            yield place, taken
+
+
+def _worth(messages: Iterable[Message]) -> bool:
+    return sum(not isinstance(message, CompactionMessage) for message in messages) >= FEWEST
+
+
+def open_request(messages: Sequence[Message], cut: int) -> str:
+    """What the user asked last, where a cut takes it away though it is still being worked on."""
+    if any(isinstance(message, UserMessage) for message in messages[cut:]):
+        return ""
+    asked = [message.text for message in messages[:cut] if isinstance(message, UserMessage)]
+    if not asked or not asked[-1].strip():
+        return ""
+    return _OPEN_REQUEST.format(text=_shortened(asked[-1], _REQUEST_KEPT))
+
+
+def told(messages: Iterable[Message]) -> str:
+    """The messages as a text for the summariser: it is to read them, not to go on with them."""
+    return "\n\n".join(part for message in messages if (part := _told(message)))
+
+
+def _told(message: Message) -> str:
+    match message:
+        case UserMessage():
+            pictures = " [with a picture]" if message.images else ""
+            quoted = f"{message.quoted}\n\n" if message.quoted else ""
+            files = _shortened(message.documents or "", _RESULT_SHOWN)
+            said = f"{message.text}\n\n{files}" if files else message.text
+            return f"### {message.speaker or 'User'}{pictures}\n{quoted}{said}"
+        case AssistantMessage():
+            calls = "".join(f"\n{_told_call(call)}" for call in message.calls)
+            return f"### Assistant\n{message.text}{calls}"
+        case ToolMessage():
+            text = _shortened(message.text, _RESULT_SHOWN)
+            return f"### Result of {message.name} ({message.outcome})\n{text}"
+        case CompactionMessage():
+            return ""
+        case _:
+            return f"### Note\n{message.text}"
+
+
+def _told_call(call: ToolCall) -> str:
+    return f"-> calls {call.name}: {_shortened(call.arguments, _RESULT_SHOWN)}"
+
+
+def _shortened(text: str, most: int) -> str:
+    """The beginning and the end: errors stand at the end, what it was at the beginning."""
+    if len(text) <= most:
+        return text
+    left_out = len(text) - most
+    return f"{text[: most // 2]}\n[… {left_out} characters …]\n{text[-most // 2 :]}"

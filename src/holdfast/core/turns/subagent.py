@@ -1,0 +1,94 @@
+"""A child: an agent that works for another one, in a session of its own."""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.ids import CallId, PrincipalId, SessionId, TurnId
+from holdfast.core.messages.source import Source
+
+HOUSE = "house"  # the platform of what the gateway asks itself; no door of it leads outside
+DELEGATE = "delegate"  # the tool by which an agent gets children, and its toolset
+_LONGEST_TITLE = 60
+
+
+class ChildKind(StrEnum):
+    """Also the account of the house by which a child's work comes in and its reply goes out."""
+
+    WAITED = "waited"  # a tool call waits for it, and its reply is that call's result
+    BACKGROUND = "background"  # nobody waits; its reply comes back as a message
+
+
+class Child(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a child is made of; it travels in the inbox row by which its work comes in."""
+
+    session_id: SessionId
+    parent: SessionId
+    turn_id: TurnId | None = None  # the parent's turn that waits for it
+    call_id: CallId  # what asked for it: a tool call, or a command
+    kind: ChildKind
+    principal: PrincipalId  # the person it works for
+    title: str
+    depth: int  # 1: works for a conversation, 2: for a child of it
+    max_steps: int
+    toolsets: tuple[str, ...]
+    bench: SessionId  # the conversation whose workbench it shares
+    model: str | None = None  # the model that was chosen there
+    chat: Source  # where the people are that it works for
+    message_id: str  # what they said last there
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What a child is to do; None: as it is usual."""
+
+    text: str
+    toolsets: tuple[str, ...] | None = None
+    max_steps: int | None = None
+
+    @property
+    def title(self) -> str:
+        first = self.text.strip().partition("\n")[0]
+        words = " ".join(first[:400].split())
+        return words if len(words) <= _LONGEST_TITLE else f"{words[: _LONGEST_TITLE - 1]}…"
+
+
+class ChildState(StrEnum):
+    ANSWERED = "answered"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    LATE = "late"  # stopped, because its time was over
+
+
+class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a child ended: its reply, or why there is none and what it had said by then."""
+
+    title: str
+    state: ChildState
+    text: str
+    why: str = ""
+
+
+class Delegation(Protocol):
+    """What a turn may ask of children. Each call id asks once: a call that is made again, by
+    whatever process, finds the children it already has."""
+
+    @property
+    def toolsets(self) -> tuple[str, ...]:
+        """What may be given to a child, which is never more than the asker has."""
+        ...
+
+    async def wait_for(
+        self, call_id: CallId, tasks: Sequence[Task], *, progress: Callable[[str], None]
+    ) -> list[ChildEnd]:
+        """The ends of all, in the order of their tasks. Cancelling it stops them, unless it is
+        the gateway that stops: then they go on in its successor."""
+        ...
+
+    async def send_off(self, call_id: CallId, tasks: Sequence[Task]) -> list[str]:
+        """The titles of children that work in the background from now on.
+
+        Raises `ToolFailed` where no more of them may be had.
+        """
+        ...

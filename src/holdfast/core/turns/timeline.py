@@ -1,0 +1,80 @@
+"""The timeline of a turn: what the store knows of its course, as it is read to be shown."""
+
+import msgspec
+
+from holdfast.core.ids import CallId, InboxId, PrincipalId, TurnId
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.messages.message import Outcome, TakenUp
+from holdfast.core.messages.outbox import DeliveryRow
+from holdfast.core.people.approval import Approval
+from holdfast.core.turns.stop import LeftAs, StopRow
+from holdfast.core.turns.turn import StepKind, TurnRow, TurnState, Usage
+
+
+class TurnOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as a whole. `usage` is of the steps so far where it is open."""
+
+    turn: TurnRow
+    usage: Usage
+    steps: int
+    resumed: int  # lives of the gateway, after its first, in which it was open
+    left_as: LeftAs | None = None  # open, and by no process of this instant
+
+
+class TurnChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which turns of all sessions are asked for, the newest first, or the slowest of them.
+
+    Those that are open are all looked at; of the others the newest `LOOKED_AT` that began before
+    `before`, so that asking for what is rare does not read the whole table.
+    """
+
+    limit: int
+    state: TurnState | None = None
+    before: TurnId | None = None
+    slowest: bool = False
+
+
+class TakenMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a turn took, without its words, which are in the transcript."""
+
+    id: InboxId
+    principal: PrincipalId
+    state: InboxState
+    accepted_at: float
+    ended_at: float | None
+
+
+class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A step with what of its message is worth a line."""
+
+    seq: int
+    kind: StepKind
+    started_at: float
+    finished_at: float | None
+    usage: Usage
+    message_seq: int | None = None
+    call_id: CallId | None = None
+    model: str = ""
+    tool: str = ""
+    outcome: Outcome | None = None
+    taken_up: TakenUp | None = None
+    about: str = ""  # what a call is about, in a line
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """One page of a turn's steps, read in one snapshot with all that surrounds them."""
+
+    outline: TurnOutline
+    messages: tuple[TakenMessage, ...]  # at most `MOST`, the oldest first; so of all below
+    steps: tuple[StepLine, ...]
+    more: bool  # steps follow behind these
+    since: float  # the end of what came before the first of these
+    approvals: tuple[Approval, ...]
+    deliveries: tuple[DeliveryRow, ...]
+    stops: tuple[StopRow, ...]  # the ends of processes since it began and until it ended
+    previous: TurnId | None = None  # the turn before it in its session, and the one behind it
+    next: TurnId | None = None
+
+
+MOST = 500
+LOOKED_AT = 2000

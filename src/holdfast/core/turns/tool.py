@@ -1,0 +1,59 @@
+"""A tool as the agent sees it: schema, replay class, danger, and what it gets to work with."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from holdfast.core.ids import CallId, PrincipalId, SessionId
+from holdfast.core.messages.message import Image, Outcome, TakenUp
+
+if TYPE_CHECKING:
+    from holdfast.core.jobs.job import Scheduling
+    from holdfast.core.messages.handing import Handing
+    from holdfast.core.ports.sandbox import Bench
+    from holdfast.core.turns.subagent import Delegation
+
+
+class Replay(StrEnum):
+    """What may be done with a call that was started and has no recorded result."""
+
+    ATTACH = "attach"  # the runner still has it: ask there
+    SAFE = "safe"  # it only reads: run it again
+    NEVER = "never"  # its outcome is unknown, and stays so
+
+
+class Danger(StrEnum):
+    NONE = "none"  # reads, or changes only what belongs to the session
+    CONFINED = "confined"  # runs code, inside the session's sandbox
+    OUTSIDE = "outside"  # reaches the world beyond the sandbox
+
+
+class ToolOutput(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    outcome: Outcome = Outcome.OK
+    images: tuple[Image, ...] = ()
+    taken_up: TakenUp | None = None  # by another process than the one that began the call
+    exit_code: int | None = None
+
+
+class ToolFailed(Exception):
+    """A call that could not be done; the text is for the model, and says how to do better."""
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose call this is and what it may use; nothing here outlives the call."""
+
+    session_id: SessionId
+    principal: PrincipalId
+    call_id: CallId
+    bench: "Bench"
+    workspace: SessionId | None = None  # whose workspace the bench has; None: the session's own
+    delegation: "Delegation | None" = None  # None: this call can have no children
+    scheduling: "Scheduling | None" = None  # None: this call can have no jobs
+    handing: "Handing | None" = None  # None: this call can give no files to people
+    progress: Callable[[str], None] = lambda _: None
+
+
+Arguments = Mapping[str, Any]

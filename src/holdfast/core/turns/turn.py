@@ -1,0 +1,172 @@
+"""A turn: one piece of work in a session, and what is written as it goes."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.errors import IllegalMove
+from holdfast.core.ids import CallId, InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.messages.inbox import InboxEnd, InboxRow
+from holdfast.core.messages.message import AssistantMessage, Message
+from holdfast.core.messages.outbox import Begun, NewDelivery
+from holdfast.core.people.approval import Approval
+from holdfast.core.people.memory import OwedToMemory
+from holdfast.core.sessions.reset import Opening
+from holdfast.core.turns.stop import LeftAs
+
+
+class TurnState(StrEnum):
+    OPEN = "open"
+    ANSWERED = "answered"
+    INTERRUPTED = "interrupted"  # by its user's next message; what it was asked lives on there
+    SUPERSEDED = "superseded"  # by /stop or /new
+    FAILED = "failed"
+
+
+class StepKind(StrEnum):
+    MODEL = "model"
+    TOOL = "tool"
+    STEER = "steer"
+    NOTE = "note"
+    COMPACTION = "compaction"
+
+
+class LaneState(StrEnum):
+    """The life of a lane; `MOVES` has every legal one."""
+
+    IDLE = "idle"
+    STARTING = "starting"  # a turn is owed and has no agent yet
+    RUNNING = "running"
+    WAITING = "waiting"  # for a person: an approval or an answer
+    PARKED = "parked"  # at a step boundary, for a successor to go on from
+    STOPPING = "stopping"
+
+
+_S = LaneState
+MOVES: Mapping[LaneState, frozenset[LaneState]] = {
+    _S.IDLE: frozenset({_S.STARTING, _S.WAITING, _S.STOPPING}),
+    _S.STARTING: frozenset({_S.RUNNING, _S.IDLE, _S.STOPPING}),
+    _S.RUNNING: frozenset({_S.WAITING, _S.PARKED, _S.IDLE, _S.STOPPING}),
+    _S.WAITING: frozenset({_S.STARTING, _S.PARKED, _S.IDLE, _S.STOPPING}),
+    _S.PARKED: frozenset({_S.STOPPING}),
+    _S.STOPPING: frozenset({_S.IDLE}),
+}
+
+
+def move(state: LaneState, to: LaneState) -> LaneState:
+    if to not in MOVES[state]:
+        raise IllegalMove(f"a lane cannot go from {state} to {to}")
+    return to
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+NO_USAGE = Usage()
+
+
+class BeginTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The start of a turn, one commit: session and route if they are new, the turn, the user's
+    messages, and the inbox rows that now run in it."""
+
+    turn_id: TurnId
+    session_id: SessionId
+    route: SessionKey
+    inbox_ids: tuple[InboxId, ...]
+    messages: tuple[Message, ...]
+    prompt: str  # the frozen system prompt, kept if the session has none of its shape; "": it has
+    prompt_shape: str = ""
+    principal: PrincipalId | None = None  # whose session it is from now on, if nobody's yet
+    opening: Opening | None = None  # this turn tells why its session is fresh
+    note_paid: bool = False  # this turn tells of a cut that its session was marked with
+    asked_by: str = ""  # whose words these are, for the audit
+    deliveries: tuple[NewDelivery, ...] = ()
+    at: float
+
+
+class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a turn, one commit: its last messages (the final reply, or results for calls
+    that were cut), what is owed to the platform and to memory, and the ends of its inbox rows."""
+
+    turn_id: TurnId
+    session_id: SessionId
+    state: TurnState
+    messages: tuple[Message, ...] = ()
+    usage: Usage = NO_USAGE
+    deliveries: tuple[NewDelivery, ...] = ()
+    inbox_ends: tuple[InboxEnd, ...] = ()
+    reason: str = ""
+    by: str = ""  # who ended it, where that is nobody's message
+    memory: OwedToMemory | None = None
+    at: float
+
+    @property
+    def answer(self) -> str | None:
+        """What was answered; None: it ended in another way."""
+        if self.state is not TurnState.ANSWERED:
+            return None
+        last = self.messages[-1] if self.messages else None
+        return last.text if isinstance(last, AssistantMessage) else ""
+
+
+class TurnRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: TurnId
+    session_id: SessionId
+    state: TurnState
+    usage: Usage
+    reason: str
+    started_at: float
+    ended_at: float | None
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that its process did not end, with all that a successor needs to go on."""
+
+    turn: TurnRow
+    rows: tuple[InboxRow, ...]  # the inbox rows running in it, oldest first
+    started_calls: frozenset[CallId]  # started, and no result recorded
+    usage: Usage  # of the steps that are committed
+    model_steps: int  # how many model replies are committed
+    approvals: tuple[Approval, ...] = ()  # all that it asked for, in order
+    left_as: LeftAs | None = None  # by the process that ran it; None: a crash cut it
+    stream: Begun | None = None  # its reply, which was shown before it was whole
+    set_aside: bool = False  # by this very process, which goes on with it
+
+    @property
+    def waits(self) -> bool:
+        """It stands at a step boundary, for a person's word: nothing of it was cut. One that was
+        in a call which had been allowed did not, although it has asked about the next as well."""
+        asks = any(approval.pending for approval in self.approvals)
+        in_a_call = self.started_calls or self.left_as not in (None, LeftAs.PARKED)
+        return self.set_aside or (asks and not in_a_call)
+
+    @property
+    def cut(self) -> bool:
+        """It stood at no step boundary when its process went."""
+        return not self.waits and self.left_as is not LeftAs.PARKED
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a turn as it is shown: what, when, and which message it wrote."""
+
+    turn_id: TurnId
+    seq: int
+    kind: StepKind
+    call_id: CallId | None
+    message_seq: int | None
+    usage: Usage
+    started_at: float
+    finished_at: float | None

@@ -1,0 +1,87 @@
+"""One document from standard input, its text to standard output; then the program is over."""
+
+import json
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from holdfast.documents.worker.text_buffer import Enough, Gathered, Unreadable
+
+_LIMITS = (
+    (resource.RLIMIT_CPU, 20),  # seconds of the processor
+    (resource.RLIMIT_AS, 2**30),  # bytes of memory
+    (resource.RLIMIT_FSIZE, 0),  # bytes of any file
+    (resource.RLIMIT_CORE, 0),
+)
+
+
+def main() -> None:
+    """The first line says which kind it is and how much is wanted; the rest is the document."""
+    _confine()
+    asked = json.loads(sys.stdin.buffer.readline())
+    answer = read(sys.stdin.buffer.read(), kind=asked["kind"], limit=asked["limit"])
+    sys.stdout.buffer.write(json.dumps(answer).encode())
+
+
+def read(data: bytes, *, kind: str, limit: int) -> Mapping[str, Any]:
+    gathered, more, problem = Gathered(limit), False, ""
+    try:
+        _reader(kind)(data, gathered)
+    except Enough:
+        more = True
+    except Unreadable as error:
+        problem = str(error)
+    except (MemoryError, RecursionError):
+        problem = "it is too intricate to be read"
+    # What is in it comes from anybody; half a character stands in no JSON.
+    text = gathered.text.encode("utf-8", "replace").decode()
+    return {"text": text, "more": more, "problem": problem}
+
+
+def _confine() -> None:
+    """It reads what it was handed, and whatever that document does to it, does it here alone."""
+    for kind, most in _LIMITS:
+        _, hard = resource.getrlimit(kind)  # which may be lower, and is not ours to raise
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, most))
+
+
+def _reader(kind: str) -> Callable[[bytes, Gathered], None]:
+    """Each is imported for its own kind alone."""
+    match kind:
+        case "pdf":
+            from holdfast.documents.worker.pdf_text import read_pdf
+
+            return read_pdf
+        case "html":
+            return _read_html
+        case "docx" | "pptx" | "xlsx" | "odt" | "ods" | "odp":
+            return lambda data, gathered: _read_packed(kind, data, gathered)
+    raise Unreadable("it is of a kind that nobody here reads")
+
+
+def _read_html(data: bytes, gathered: Gathered) -> None:
+    from holdfast.tools.html_text import decode_page, page_text  # noqa: PLC0415 - for HTML alone
+
+    gathered.add(page_text(decode_page(data, None), ""))
+
+
+def _read_packed(kind: str, data: bytes, gathered: Gathered) -> None:
+    from holdfast.documents.worker import sheets, writings  # noqa: PLC0415 - as above
+    from holdfast.documents.worker.packed import Packed  # noqa: PLC0415 - as above
+
+    packed = Packed(data)
+    match kind:
+        case "docx":
+            writings.read_docx(packed, gathered)
+        case "pptx":
+            writings.read_pptx(packed, gathered)
+        case "xlsx":
+            sheets.read_xlsx(packed, gathered)
+        case _:
+            writings.read_open_document(packed, gathered)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Platform accounts: registered, connected, supervised."""

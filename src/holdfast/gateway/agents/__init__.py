@@ -1,0 +1,1 @@
+"""Agents: built, cached, and given their memory."""

@@ -1,0 +1,192 @@
+"""The agent cache: agents kept between turns, bounded in number, in bytes and in idle time."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+
+from holdfast.agent.agent import Agent
+from holdfast.core.config.settings import Settings
+from holdfast.core.ids import SessionId
+from holdfast.core.ops.facts import AgentFacts
+
+log = logging.getLogger(__name__)
+
+Build = Callable[[], Awaitable[Agent]]
+
+
+class _Entry:
+    """A cached agent, the bytes it was last counted with, and whether a turn has it."""
+
+    __slots__ = ("agent", "busy", "counted")
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.busy = True
+        self.counted = 0
+
+
+class AgentCache:
+    """Owns every agent that is alive: at most one a session, least recently used first out.
+
+    Busy means that this very instance is leased to a turn, from `lease` to `release`. A busy
+    agent is never evicted; nor is a younger one sacrificed in its place, so the cache may stay
+    over its bounds while turns run, and the next lease or release looks again.
+
+    It belongs to the event loop: every method but `lease` is a plain function that is done
+    when it returns, and none may be called from another thread.
+    """
+
+    def __init__(self, *, max_agents: int, max_bytes: int, idle_ttl: float = 3600) -> None:
+        self._max_agents = max_agents
+        self._max_bytes = max_bytes
+        self._idle_ttl = idle_ttl
+        self._entries: OrderedDict[SessionId, _Entry] = OrderedDict()
+        self._building: set[SessionId] = set()
+        self._spared = 0  # of the oldest agents, how many were mid-turn at the last look
+        self.bytes = 0
+        self.hits = 0
+        self.misses = 0
+
+    def follow(self, settings: Settings) -> None:
+        """These are its bounds from now on."""
+        wanted = settings.cache
+        self._max_agents = wanted.max_agents
+        self._max_bytes = wanted.max_mb * 1_000_000
+        self._idle_ttl = wanted.idle_ttl
+        self._evict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, session_id: str) -> bool:
+        return session_id in self._entries
+
+    def __iter__(self) -> Iterator[SessionId]:
+        return iter(list(self._entries))
+
+    @property
+    def facts(self) -> AgentFacts:
+        return AgentFacts(
+            cached=len(self._entries),
+            most=self._max_agents,
+            bytes=self.bytes,
+            most_bytes=self._max_bytes,
+            mid_turn=sum(entry.busy for entry in self._entries.values()),
+            hits=self.hits,
+            misses=self.misses,
+        )
+
+    def find(self, session_id: SessionId) -> Agent | None:
+        """The session's agent, whether or not a turn has it; to look is no use of it."""
+        entry = self._entries.get(session_id)
+        return None if entry is None else entry.agent
+
+    async def lease(self, session_id: SessionId, *, signature: str, build: Build) -> Agent:
+        """The session's agent: the cached one if it was built from the same, else a new one.
+
+        One lane owns a session, so nobody else leases it while this builds.
+        """
+        entry = self._entries.get(session_id)
+        if entry is not None and entry.agent.signature == signature:
+            self.hits += 1
+            entry.busy = True
+            self._entries.move_to_end(session_id)
+        else:
+            self.misses += 1
+            self.drop(session_id)
+            entry = self._entries[session_id] = _Entry(await self._built(session_id, build))
+            self._evict()
+        return entry.agent
+
+    async def _built(self, session_id: SessionId, build: Build) -> Agent:
+        """Built again where `drop` came meanwhile: what was read before it is not so any more."""
+        while True:
+            self._building.add(session_id)
+            try:
+                agent = await build()
+                if session_id in self._building:
+                    return agent
+            finally:
+                self._building.discard(session_id)
+            agent.release_clients()
+
+    def release(self, agent: Agent) -> None:
+        """The turn is over. An agent that was dropped meanwhile ends here."""
+        entry = self._entries.get(agent.session_id)
+        if entry is None or entry.agent is not agent:
+            agent.release_clients()
+            return
+        entry.busy = False
+        self.bytes += agent.size - entry.counted
+        entry.counted = agent.size
+        self._evict()
+
+    def drop(self, session_id: SessionId) -> None:
+        """Forget the session's agent, after the turn it is leased to, if any."""
+        self._building.discard(session_id)
+        entry = self._entries.pop(session_id, None)
+        if entry is None:
+            return
+        self.bytes -= entry.counted
+        if not entry.busy:
+            entry.agent.release_clients()
+
+    def clear(self) -> None:
+        for session_id in list(self._entries):
+            self.drop(session_id)
+
+    def sweep(self, now: float) -> int:
+        """Evict whose `idle_ttl` is over at `now` (seconds since the epoch), and say how many.
+
+        One that never reported activity, or is mid-turn, is left alone.
+        """
+        idle = [session_id for session_id, until in self._idle_until() if until <= now]
+        for session_id in idle:
+            self._evict_one(session_id)
+        return len(idle)
+
+    def next_sweep(self) -> float | None:
+        """When an agent will have been idle long enough, if nothing happens; None: never."""
+        return min((until for _, until in self._idle_until()), default=None)
+
+    def _idle_until(self) -> Iterator[tuple[SessionId, float]]:
+        for session_id, entry in self._entries.items():
+            if not entry.busy and entry.agent.active_at is not None:
+                yield session_id, entry.agent.active_at + self._idle_ttl
+
+    def _evict(self) -> None:
+        excess = self._excess()
+        spared = 0
+        for session_id in list(islice(self._entries, excess)):
+            if self._entries[session_id].busy:
+                spared += 1
+            else:
+                self._evict_one(session_id)
+        if spared > self._spared:
+            log.warning(
+                "The agent cache is over its bounds; %d of the oldest agents are mid-turn.",
+                spared,
+                extra={"action": "cache_over"},
+            )
+        self._spared = spared
+
+    def _evict_one(self, session_id: SessionId) -> None:
+        """Out of the cache now; what it holds is given back when this turn of the loop is over,
+        for the message that pushed it out is not to wait for that."""
+        entry = self._entries.pop(session_id)
+        self.bytes -= entry.counted
+        asyncio.get_running_loop().call_soon(entry.agent.release_clients)
+
+    def _excess(self) -> int:
+        """How many of the oldest entries are past the bounds, by number or by bytes."""
+        by_number = max(0, len(self._entries) - self._max_agents)
+        over = self.bytes - self._max_bytes
+        by_bytes = 0
+        for entry in self._entries.values():
+            if over <= 0:
+                break
+            over -= entry.counted
+            by_bytes += 1
+        return max(by_number, by_bytes)

@@ -1,0 +1,155 @@
+"""What a turn waits for: its approvals, as far as they are pending, being decided, or ended."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ids import ApprovalId, CallId, DeliveryId
+from holdfast.core.people.approval import Approval, ApprovalEnd, ApprovalState, Decision, move
+from holdfast.core.ports.journal import Journal
+from holdfast.core.ports.protocols import Clock
+
+
+class TurnApprovals:
+    """Owns what this process knows of one turn's approvals, and wakes the lane that waits.
+
+    An end is *claimed* in the instant in which somebody decides, so that of two who answer at
+    once one wins and the other can be told; it *stands* when it is durable, and only then may
+    the turn go on by it. What was claimed and could not be kept is pending again.
+    """
+
+    def __init__(self, rows: Iterable[Approval] = ()) -> None:
+        self._rows: dict[ApprovalId, Approval] = {row.id: row for row in rows}
+        self._claimed: dict[ApprovalId, Approval] = {}
+        self._news = asyncio.Event()
+        self._withdrawn = False
+        # What ended before this process began is news to a turn that has not gone on since.
+        self.moved = any(not row.pending for row in self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def all(self) -> Sequence[Approval]:
+        """Each as it stands, or as it is about to, in the order in which they were asked."""
+        return [self._claimed.get(row.id, row) for row in self._rows.values()]
+
+    @property
+    def pending(self) -> Sequence[Approval]:
+        """Those that can still be decided."""
+        return [approval for approval in self.all if approval.pending]
+
+    def find(self, approval_id: ApprovalId) -> Approval | None:
+        row = self._rows.get(approval_id)
+        return None if row is None else self._claimed.get(approval_id, row)
+
+    def of_call(self, call_id: CallId) -> Approval | None:
+        """As it stands in the log."""
+        return next((row for row in self._rows.values() if row.call_id == call_id), None)
+
+    def asked_by(self, delivery_id: DeliveryId) -> Sequence[Approval]:
+        return [row for row in self.pending if row.delivery_id == delivery_id]
+
+    def add(self, approvals: Iterable[Approval], *, at: float) -> None:
+        """Asked for, and durable; of a turn that has ended meanwhile, in vain."""
+        self._rows |= {approval.id: approval for approval in approvals}
+        if self._withdrawn:
+            self.withdraw(at=at)
+
+    def claim(self, ends: Iterable[ApprovalEnd], *, at: float) -> None:
+        """Decide, now; each must be pending."""
+        for end in ends:
+            row = self._rows[end.id]
+            self._claimed[end.id] = msgspec.structs.replace(
+                row,
+                state=move(self._claimed.get(end.id, row).state, end.state),
+                scope=end.scope,
+                by=end.by,
+                words=end.words,
+                ended_at=at,
+            )
+
+    def settle(self, decision: Decision, *, kept: bool) -> None:
+        """What was claimed stands from now on, or is pending again."""
+        for end in decision.ends:
+            claimed = self._claimed.pop(end.id, None)
+            if kept and claimed is not None:
+                self._rows[end.id] = claimed
+                self.moved = True
+        self.wake()
+
+    def withdraw(self, *, at: float) -> None:
+        """Nobody is asked any more; the commit that ends the turn ends the rows."""
+        self._withdrawn = True
+        self.claim(
+            (ApprovalEnd(id=row.id, state=ApprovalState.WITHDRAWN) for row in self.pending), at=at
+        )
+
+    def stand_again(self) -> None:
+        """The turn goes on after all: what was withdrawn, and is in the log as pending, is."""
+        self._withdrawn = False
+        withdrawn = [
+            row.id for row in self._claimed.values() if row.state is ApprovalState.WITHDRAWN
+        ]
+        for approval_id in withdrawn:
+            del self._claimed[approval_id]
+
+    def due(self, now: float) -> list[ApprovalEnd]:
+        """The ends of those that nobody can answer any more: too late, or never asked."""
+        ends = []
+        for row in self.pending:
+            if row.unheard:
+                ends.append(ApprovalEnd(id=row.id, state=ApprovalState.UNDELIVERABLE))
+            elif row.deadline <= now:
+                ends.append(ApprovalEnd(id=row.id, state=ApprovalState.EXPIRED))
+        return ends
+
+    def went_on(self) -> None:
+        """The turn runs again, and looks at what there is for itself."""
+        self.moved = False
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        self._news.set()
+
+    async def news(self, *, now: float) -> None:
+        """Returns when something has changed, or when the next deadline has come."""
+        deadlines = [row.deadline for row in self.pending]
+        wait = max(0.0, min(deadlines) - now) if deadlines else None
+        try:
+            async with asyncio.timeout(wait):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._news.clear()
+
+
+async def until_woken(
+    approvals: TurnApprovals, *, store: Journal, clock: Clock, called: Callable[[], bool]
+) -> None:
+    """Returns when the turn has something to go on with: an end of an approval that is durable,
+    or whatever else `called` looks for each time that the lane is woken."""
+    while not (called() or approvals.moved):
+        now = clock.now()
+        if ends := approvals.due(now):
+            await close(approvals, ends, store=store, at=now)
+        else:
+            await approvals.news(now=now)
+
+
+async def close(
+    approvals: TurnApprovals, ends: Sequence[ApprovalEnd], *, store: Journal, at: float
+) -> None:
+    """End what no person has ended."""
+    decision = Decision(ends=tuple(ends), at=at)
+    approvals.claim(ends, at=at)
+    deciding = asyncio.ensure_future(store.decide_approvals(decision))
+    deciding.add_done_callback(lambda done: approvals.settle(decision, kept=worked(done)))
+    await asyncio.shield(deciding)
+
+
+def worked(done: asyncio.Future[Any]) -> bool:
+    return not done.cancelled() and done.exception() is None

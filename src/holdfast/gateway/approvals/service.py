@@ -1,0 +1,179 @@
+"""Approvals: who may answer one, what an answer does, and what those are told who are too late."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from holdfast.core.crash_points import CrashPoint
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import ApprovalId, DeliveryId, PrincipalId, RuleId, SessionId
+from holdfast.core.messages.source import Source
+from holdfast.core.people.approval import (
+    OPERATOR,
+    Approval,
+    ApprovalEnd,
+    ApprovalState,
+    Decision,
+    Scope,
+    StandingRule,
+)
+from holdfast.gateway.approvals.pending import close, worked
+from holdfast.gateway.inbound.authorise import Action, Authority, Owned, principal_of
+from holdfast.gateway.services import House
+from holdfast.gateway.turns.lanes import Lanes
+
+log = logging.getLogger(__name__)
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says to an approval."""
+
+    approved: bool
+    scope: Scope = Scope.ONCE
+    words: str = ""
+
+
+class Approvals:
+    """Decides. Owns nothing: what is pending is the lanes', what has ended is in the store."""
+
+    def __init__(self, house: House, lanes: Lanes, *, authority: Authority) -> None:
+        self._house = house
+        self._lanes = lanes
+        self._authority = authority
+
+    def asked_in(self, session_id: SessionId | None) -> list[Approval]:
+        """Those that the people of a conversation can still decide, by whichever turn."""
+        return [
+            approval
+            for lane in self._lanes
+            for approval in lane.approvals.pending
+            if approval.asked_in == session_id
+        ]
+
+    def of_turn(self, session_id: SessionId) -> Sequence[Approval]:
+        """Those of the conversation's own turn, ended or not, as long as that is not over."""
+        lane = self._lanes.get(session_id)
+        open_turn = lane is not None and lane.answering is not None
+        return lane.approvals.all if lane is not None and open_turn else ()
+
+    def find(self, approval_id: ApprovalId) -> Approval | None:
+        """One of a turn that is not over; the others are in the store."""
+        for lane in self._lanes:
+            if found := lane.approvals.find(approval_id):
+                return found
+        return None
+
+    def may_answer(self, approval: Approval, source: Source) -> bool:
+        asked = Owned(place=source, owners=approval.approvers)
+        return self._authority.may(principal_of(source), Action.DECIDE, asked)
+
+    def claim(self, chosen: Sequence[Approval], answer: Answer, *, by: PrincipalId) -> Decision:
+        """Decide, from this instant; whoever has the decision written calls `settled` with how
+        that went. A yes that stands also answers what is pending and like it."""
+        at = self._house.clock.now()
+        rules = tuple(self._rules(chosen, answer, by=by, at=at))
+        chosen = [*chosen, *self._alike(chosen, rules)]
+        state = ApprovalState.APPROVED if answer.approved else ApprovalState.DENIED
+        ends = tuple(
+            ApprovalEnd(
+                id=approval.id,
+                state=state,
+                scope=answer.scope if approval.rule else Scope.ONCE,
+                by=by,
+                words=answer.words,
+            )
+            for approval in chosen
+        )
+        for lane in self._lanes:
+            own = [end for end in ends if lane.approvals.find(end.id)]
+            lane.approvals.claim(own, at=at)
+        return Decision(ends=ends, rules=rules, at=at)
+
+    def settled(self, decision: Decision, *, kept: bool) -> None:
+        """What was claimed stands, and its turns go on; or it is pending again."""
+        if kept:
+            self._house.crash(CrashPoint.APPROVAL_DECIDED)
+        for lane in self._lanes:
+            if any(lane.approvals.find(end.id) for end in decision.ends):
+                lane.approvals.settle(decision, kept=kept)
+                self._house.feeds.changed(lane.session_id)
+
+    async def decide(self, approval_id: ApprovalId, answer: Answer) -> Approval | None:
+        """An operator's word, from outside any chat. The row as it now is; None: it could not be
+        decided, for it has ended or never was."""
+        approval = self.find(approval_id)
+        if approval is None or not approval.pending:
+            return None
+        decision = self.claim([approval], answer, by=OPERATOR)
+        writing = asyncio.ensure_future(self._house.store.decide_approvals(decision))
+        writing.add_done_callback(lambda done: self.settled(decision, kept=worked(done)))
+        await asyncio.shield(writing)
+        return await self._house.store.approval(approval_id)
+
+    async def undeliverable(self, delivery_id: DeliveryId) -> None:
+        """The message that asks was refused for good: what it asks is not waited for."""
+        for lane in self._lanes:
+            asked = lane.approvals.asked_by(delivery_id)
+            ends = [ApprovalEnd(id=a.id, state=ApprovalState.UNDELIVERABLE) for a in asked]
+            if not ends:
+                continue
+            at, store = self._house.clock.now(), self._house.store
+            try:
+                await close(lane.approvals, ends, store=store, at=at)
+            except StoreError as error:
+                # Its deadline ends it then, or the next start, which sees that nobody was asked.
+                log.warning("Not kept: %s", error, extra={"action": "approval_waits"})
+
+    def _rules(
+        self, chosen: Iterable[Approval], answer: Answer, *, by: PrincipalId, at: float
+    ) -> Iterable[StandingRule]:
+        if not answer.approved or answer.scope is Scope.ONCE:
+            return
+        for approval in {(a.rule, a.requester, a.asked_in): a for a in chosen if a.rule}.values():
+            yield StandingRule(
+                id=RuleId(self._house.new_id("rule")),
+                scope=answer.scope,
+                session_id=approval.asked_in,
+                principal=approval.requester,
+                rule=approval.rule,
+                why=approval.why,
+                by=by,
+                created_at=at,
+            )
+
+    def _alike(
+        self, chosen: Sequence[Approval], rules: Sequence[StandingRule]
+    ) -> Iterable[Approval]:
+        decided = {approval.id for approval in chosen}
+        for lane in self._lanes if rules else ():
+            for each in lane.approvals.pending:
+                if each.id not in decided and any(_covers(rule, each) for rule in rules):
+                    yield each
+
+
+def _covers(rule: StandingRule, approval: Approval) -> bool:
+    same = (rule.rule, rule.principal) == (approval.rule, approval.requester)
+    return same and rule.holds_in(approval.asked_in)
+
+
+def past(approval: Approval) -> str:
+    """What somebody is told whose answer changes nothing any more."""
+    match approval.state:
+        case ApprovalState.APPROVED:
+            return f"This was approved already, by {named(approval.by)}."
+        case ApprovalState.DENIED:
+            return f"This was denied already, by {named(approval.by)}."
+        case ApprovalState.EXPIRED:
+            return "Too late: nobody had answered in time, and it was not run."
+        case ApprovalState.UNDELIVERABLE:
+            return "The question could not be delivered in its chat, and it was not run."
+        case ApprovalState.WITHDRAWN:
+            return "This was withdrawn: the work that it belonged to has ended."
+    return "This still waits for an answer."
+
+
+def named(principal: str) -> str:
+    """A person, as one would call them."""
+    return "the operator" if principal == OPERATOR else principal.rsplit(":", 1)[-1]

@@ -1,0 +1,1 @@
+"""From a platform to a lane: access, pairing, attachments, intake, routing."""

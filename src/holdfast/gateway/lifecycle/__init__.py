@@ -1,0 +1,1 @@
+"""Start and stop of a gateway: recovery, phases, draining, restarts."""

@@ -1,0 +1,1 @@
+"""What people see while something runs: feeds, subscriptions, counters, snapshots."""

@@ -1,0 +1,126 @@
+"""The tally: what happened in the present minute and since the start, counted as it happens."""
+
+from collections.abc import Mapping, Sequence
+
+from holdfast.core.messages.message import AssistantMessage, Message
+from holdfast.core.ops.histogram import Histogram
+from holdfast.core.ops.minute import Minute, Spread, joined_usage
+from holdfast.core.ops.totals import OTHER_MODELS, Totals
+from holdfast.core.turns.turn import NO_USAGE, EndTurn, TurnState, Usage
+
+_MOST_MODELS = 50  # that are told apart since the start: a vendor may call itself by many names
+
+
+class Tally:
+    """Owns the counts of the present minute and those since the start, which only grow. Each
+    count is a few additions: it is on the way of every message."""
+
+    def __init__(self) -> None:
+        self._ends: dict[TurnState, int] = {
+            state: 0 for state in TurnState if state is not TurnState.OPEN
+        }
+        self._first, self._whole = _Times(), _Times()
+        self._earlier: dict[str, Usage] = {}  # used before the present minute
+        self._begin()
+
+    def accepted(self) -> None:
+        self._accepted += 1
+
+    def ended(
+        self,
+        end: EndTurn,
+        *,
+        started_at: float,
+        first_at: float | None,
+        said: Sequence[Message] = (),
+    ) -> None:
+        """A turn has ended, and that is durable. `first_at`: when its first word was there;
+        `said`: what was said before its end, where one that was cut has its last reply."""
+        self._turns += 1
+        self._ends[end.state] += 1
+        if end.state is TurnState.FAILED:
+            self._failed += 1
+        if first_at is not None:
+            self._first.add(first_at - started_at)
+        if end.state is TurnState.ANSWERED:
+            self._whole.add(end.at - started_at)
+        if end.usage != NO_USAGE:
+            model = _model_of(end.messages) or _model_of(said)
+            known = self._used.get(model)
+            self._used[model] = end.usage if known is None else known + end.usage
+
+    def now(self, *, at: int) -> Minute:
+        """All that was counted, as of the minute that began then."""
+        return Minute(
+            at=at,
+            accepted=self._accepted,
+            turns=self._turns,
+            failed=self._failed,
+            first=self._first.minute(),
+            whole=self._whole.minute(),
+            used=dict(self._used),
+        )
+
+    def totals(self) -> Totals:
+        """All that was counted since the start."""
+        used = joined_usage((self._earlier, _told_apart(self._used, self._earlier)))
+        return Totals(
+            ends=dict(self._ends),
+            first=self._first.whole.read(),
+            whole=self._whole.whole.read(),
+            used=used,
+        )
+
+    def clear(self) -> None:
+        """The minute is over; what was counted since the start stays."""
+        self._earlier = dict(self.totals().used)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._accepted = self._turns = self._failed = 0
+        self._first.begin()
+        self._whole.begin()
+        self._used: dict[str, Usage] = {}
+
+
+class _Times:
+    """How long something took: in the present minute, and since the start."""
+
+    def __init__(self) -> None:
+        self.whole = Histogram()
+        self.begin()
+
+    def begin(self) -> None:
+        self._count, self._total, self._worst = 0, 0.0, 0.0
+
+    def add(self, seconds: float) -> None:
+        if seconds < 0.0:
+            seconds = 0.0  # a clock that was set back says nothing
+        self.whole.add(seconds)
+        self._count += 1
+        self._total += seconds
+        if seconds > self._worst:
+            self._worst = seconds
+
+    def minute(self) -> Spread:
+        return Spread(count=self._count, total=self._total, worst=self._worst)
+
+
+def _model_of(messages: Sequence[Message]) -> str:
+    """By whom it was answered last: one that fell back to another is counted there whole."""
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage):
+            return message.model
+    return ""
+
+
+def _told_apart(used: Mapping[str, Usage], known: Mapping[str, Usage]) -> dict[str, Usage]:
+    """The same, with models beyond the most that are told apart taken together."""
+    free = _MOST_MODELS - len(known)
+    fresh = [model for model in used if model not in known]
+    others = set(fresh[max(0, free) :])
+    told = {model: usage for model, usage in used.items() if model not in others}
+    if others:
+        already = told.get(OTHER_MODELS, NO_USAGE)
+        told[OTHER_MODELS] = sum((used[model] for model in others), already)
+    return told

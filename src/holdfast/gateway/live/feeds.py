@@ -1,0 +1,216 @@
+"""Feeds: who looks at a session as it lives, and what is news to them."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+from holdfast.core.ids import SessionId
+from holdfast.core.messages.events import Event, MessageEnded
+
+_MOST_PENDING = 512  # pieces; one who is further behind gets the whole of the step instead
+_APART = 0.02  # seconds between two tellings of pieces: no eye sees more, and each one costs
+
+
+class Feed:
+    """What one reader of a session has not been told yet.
+
+    Facts are not in here: `committed` says that the log has more of them, and the reader asks
+    there. What is live is replaceable: one who is too far behind drops the pieces and looks at
+    the whole (`stale`). So a reader that takes nothing costs a bounded list.
+
+    A piece after a pause is told at once, those that follow it closely together; facts never
+    wait.
+    """
+
+    __slots__ = (
+        "_due",
+        "_loop",
+        "_told_at",
+        "breathe",
+        "changed",
+        "closed",
+        "committed",
+        "ends",
+        "pieces",
+        "stale",
+        "wake",
+    )
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._told_at = 0.0
+        self._due = False  # the pieces there are will wake the reader
+        self.pieces: list[Event] = []
+        self.ends: list[MessageEnded] = []
+        self.committed = False
+        self.stale = False
+        self.changed = False
+        self.breathe = False
+        self.closed = False
+
+    def take(self, piece: Event) -> None:
+        if self.stale:
+            return  # the whole, when it is looked at, has this piece too
+        self.pieces.append(piece)
+        if not self._due:
+            self._due = True
+            at = self._told_at + _APART
+            if at > self._loop.time():
+                self._loop.call_at(at, self.wake.set)
+            else:
+                self.wake.set()
+        elif len(self.pieces) > _MOST_PENDING:
+            self.look_again()
+
+    def take_pieces(self) -> list[Event]:
+        """What is to be told now, for its reader."""
+        pieces, self.pieces = self.pieces, []
+        self._due = False
+        self._told_at = self._loop.time()
+        return pieces
+
+    def look_again(self) -> None:
+        self.stale = True
+        self.pieces.clear()
+
+
+class Changes:
+    """Which sessions have changed since its one reader last looked, and whether the gateway has."""
+
+    __slots__ = ("audit", "breathe", "closed", "deleted", "gateway", "sessions", "wake")
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.sessions: set[SessionId] = set()
+        self.deleted: list[SessionId] = []
+        self.gateway = False
+        self.audit = False  # it has more rows
+        self.breathe = False
+        self.closed = False
+
+
+class Attending:
+    """Reads what is told elsewhere, and has to know only when the gateway stops."""
+
+    __slots__ = ("breathe", "closed", "wake")
+
+    def __init__(self) -> None:
+        self.wake = asyncio.Event()
+        self.breathe = False
+        self.closed = False
+
+
+class Feeds:
+    """Owns who reads what; a session that nobody looks at costs a look-up."""
+
+    def __init__(self) -> None:
+        self._feeds: dict[SessionId, list[Feed]] = {}
+        self._changes: list[Changes] = []
+        self._attending: list[Attending] = []
+        self._closed = False
+
+    def publish(self, session_id: SessionId, piece: Event) -> None:
+        """A piece of the running step, to be appended to what is live."""
+        feeds = self._feeds.get(session_id)
+        if feeds is not None:
+            for feed in feeds:
+                feed.take(piece)
+
+    def committed(self, session_id: SessionId) -> None:
+        """The log has more of this session."""
+        for feed in self._feeds.get(session_id, ()):
+            feed.committed = True
+            feed.wake.set()
+
+    def ended(self, ended: MessageEnded) -> None:
+        if ended.session_id is not None:
+            for feed in self._feeds.get(ended.session_id, ()):
+                feed.ends.append(ended)
+                feed.wake.set()
+
+    def restarted(self, session_id: SessionId) -> None:
+        """What is live is another than it was; its pieces so far are void."""
+        for feed in self._feeds.get(session_id, ()):
+            feed.look_again()
+            feed.wake.set()
+
+    def changed(self, session_id: SessionId) -> None:
+        """The session itself is not what it was: its state, its title, where its route points."""
+        for feed in self._feeds.get(session_id, ()):
+            feed.changed = True
+            feed.look_again()
+            feed.wake.set()
+        for changes in self._changes:
+            changes.sessions.add(session_id)
+            changes.wake.set()
+
+    def deleted(self, session_id: SessionId) -> None:
+        for feed in self._feeds.get(session_id, ()):
+            feed.closed = True
+            feed.wake.set()
+        for changes in self._changes:
+            changes.sessions.discard(session_id)
+            changes.deleted.append(session_id)
+            changes.wake.set()
+
+    def stirred(self) -> None:
+        """The gateway itself is not what it was: it stops, is to stop, has come further, or an
+        account of it stands otherwise."""
+        for changes in self._changes:
+            changes.gateway = True
+            changes.wake.set()
+
+    def audited(self) -> None:
+        """The audit has more rows."""
+        for changes in self._changes:
+            changes.audit = True
+            changes.wake.set()
+
+    def close(self) -> None:
+        """The gateway stops: every reader is let go, and asks its successor."""
+        self._closed = True
+        for feed in chain.from_iterable(self._feeds.values()):
+            feed.closed = True
+            feed.wake.set()
+        for changes in self._changes:
+            changes.closed = True
+            changes.wake.set()
+        for attending in self._attending:
+            attending.closed = True
+            attending.wake.set()
+
+    @contextmanager
+    def read(self, session_id: SessionId) -> Iterator[Feed]:
+        feed = Feed()
+        feed.closed = self._closed
+        self._feeds.setdefault(session_id, []).append(feed)
+        try:
+            yield feed
+        finally:
+            feeds = self._feeds[session_id]
+            feeds.remove(feed)
+            if not feeds:
+                del self._feeds[session_id]
+
+    @contextmanager
+    def read_changes(self) -> Iterator[Changes]:
+        changes = Changes()
+        changes.closed = self._closed
+        self._changes.append(changes)
+        try:
+            yield changes
+        finally:
+            self._changes.remove(changes)
+
+    @contextmanager
+    def attend(self) -> Iterator[Attending]:
+        """Be let go when the gateway stops, whatever it is that is read."""
+        attending = Attending()
+        attending.closed = self._closed
+        self._attending.append(attending)
+        try:
+            yield attending
+        finally:
+            self._attending.remove(attending)

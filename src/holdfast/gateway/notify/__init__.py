@@ -1,0 +1,1 @@
+"""Messages that nobody asked for: proactive sends, home channels, lifecycle notices."""

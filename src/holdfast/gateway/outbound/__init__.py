@@ -1,0 +1,1 @@
+"""From a commit to a chat: deliveries, streams, rate limits, reactions."""

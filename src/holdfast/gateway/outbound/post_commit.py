@@ -1,0 +1,74 @@
+"""Announcing: what follows a commit that ended messages — their watchers hear it, and what is
+owed goes out."""
+
+from collections.abc import Iterable
+
+from holdfast.core.ids import SessionId, TurnId
+from holdfast.core.messages.events import MessageEnded
+from holdfast.core.messages.inbox import InboxEnd
+from holdfast.core.messages.message import AssistantMessage
+from holdfast.core.messages.outbox import NewDelivery
+from holdfast.core.turns.turn import NO_USAGE, EndTurn, Usage
+from holdfast.gateway.live.feeds import Feeds
+from holdfast.gateway.live.subscriptions import Watchers
+from holdfast.gateway.outbound.delivery import Delivery
+from holdfast.gateway.outbound.reactions import Signs
+from holdfast.gateway.redaction import Redaction
+
+
+class Announcer:
+    """Tells the ends of messages, after they are durable and never before."""
+
+    def __init__(
+        self,
+        watchers: Watchers,
+        delivery: Delivery,
+        *,
+        feeds: Feeds,
+        signs: Signs,
+        redact: Redaction,
+    ) -> None:
+        self._watchers = watchers
+        self._delivery = delivery
+        self._feeds = feeds
+        self._signs = signs
+        self._redact = redact
+
+    def turn(self, end: EndTurn) -> None:
+        last = end.messages[-1] if end.messages else None
+        final = last.text if isinstance(last, AssistantMessage) else ""
+        self.messages(
+            end.inbox_ends,
+            end.deliveries,
+            final=final,
+            turn_id=end.turn_id,
+            session_id=end.session_id,
+            usage=end.usage,
+        )
+
+    def messages(
+        self,
+        ends: Iterable[InboxEnd],
+        deliveries: Iterable[NewDelivery],
+        *,
+        final: str = "",
+        turn_id: TurnId | None = None,
+        session_id: SessionId | None = None,
+        usage: Usage = NO_USAGE,
+    ) -> None:
+        deliveries = tuple(deliveries)
+        self._delivery.take(deliveries, final)
+        texts = {d.inbox_id: final if d.text is None else d.text for d in deliveries}
+        for end in ends:
+            ended = MessageEnded(
+                end.inbox_id,
+                end.state,
+                self._redact(texts.get(end.inbox_id, "")),
+                turn_id=turn_id,
+                session_id=session_id,
+                usage=usage,
+                reason=end.reason,
+            )
+            self._watchers.end(ended)
+            self._feeds.ended(ended)
+            self._signs.ended(end.inbox_id)

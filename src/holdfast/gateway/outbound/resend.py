@@ -1,0 +1,51 @@
+"""Resending: a delivery that ended without a receipt is owed again, because somebody wants it."""
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.messages.outbox import DeliveryKind, DeliveryRow, DeliveryState
+from holdfast.core.people.approval import OPERATOR
+from holdfast.gateway.outbound.delivery import Delivery
+from holdfast.gateway.services import House
+
+_UNDER_WAY = (DeliveryState.STREAMING, DeliveryState.PENDING, DeliveryState.SENDING)
+
+
+class NotResent(HoldfastError):
+    """Why it is not sent again, for whoever wanted it."""
+
+
+async def resend(house: House, delivery: Delivery, row: DeliveryRow) -> DeliveryRow:
+    """The row as it is owed now, durably. I2: one that may have arrived is sent with its mark, or
+    not at all where the platform finds that it has it. Raises `NotResent`."""
+    if (why := why_not(house, delivery, row)) is not None:
+        raise NotResent(why)
+    owed = await house.store.owe_again(row.id, by=OPERATOR, at=house.clock.now())
+    if owed is None:
+        raise NotResent("somebody was quicker: it is on its way.")
+    delivery.recover([owed])
+    return owed
+
+
+def why_not(house: House, delivery: Delivery, row: DeliveryRow) -> str | None:
+    """Why it is not sent again, should somebody want it now; None: it would be."""
+    if row.state is DeliveryState.SENT:
+        return "it has arrived: there is a receipt."
+    if row.state in _UNDER_WAY or delivery.holds(row.id):
+        return "it is on its way already."
+    if house.doors.find(row.address) is None:
+        return f"there is no account {row.address.account!r} of {row.address.platform} any more."
+    return _stale(row, now=house.clock.now())
+
+
+def _stale(row: DeliveryRow, *, now: float) -> str | None:
+    """Why what it says is worth nothing any more."""
+    if row.kind is DeliveryKind.FAREWELL:
+        return "it tells that a process of the gateway goes which has gone since."
+    if row.kind is DeliveryKind.CODE:
+        return "its code was forgotten when it ended; whoever asks again gets another."
+    if row.expires_at is not None and row.expires_at < now:
+        return "the time is over until which it was worth saying."
+    if row.state is DeliveryState.FAILED and row.kind is DeliveryKind.QUESTION:
+        return "what it asks was ended when nobody could be asked."
+    if row.state is DeliveryState.FAILED and row.file is not None and not row.file.workspace:
+        return "its file is gone, which was handed in for this one delivery."
+    return None

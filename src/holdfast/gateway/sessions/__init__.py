@@ -1,0 +1,1 @@
+"""Sessions: chosen, titled, expired and torn down."""

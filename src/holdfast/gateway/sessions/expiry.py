@@ -1,0 +1,164 @@
+"""Expiry: one task that ends what time has run out for, and sleeps until the next of it."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from math import inf
+
+from holdfast.core.config.settings import Settings
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ids import SessionId, SessionKey
+from holdfast.core.messages.source import place_of
+from holdfast.core.sessions.reset import Expiring, ResetPolicies, expires_at
+from holdfast.core.sessions.session import ProcessRow
+from holdfast.gateway.services import House
+from holdfast.gateway.sessions import leaving
+from holdfast.gateway.sessions.closing import Closing
+from holdfast.gateway.sessions.retention import Retention
+from holdfast.gateway.turns.lanes import Lanes
+
+log = logging.getLogger(__name__)
+
+_AT_ONCE = 50  # sessions of one look; there may be thousands after a long pause
+_MOST = 1000  # of which it reads so many: some may be in use for as long as they like
+_AGAIN = 60.0  # seconds until something that could not be ended is looked at again
+_APART = 1.0  # the least there is between two looks
+_LONGEST = 86400.0  # a clock that was set is noticed within a day
+_ANSWERS = 5.0  # seconds a workbench has to say what runs; a silent one counts as busy
+
+Processes = Callable[[SessionId], Awaitable[Sequence[ProcessRow]]]
+
+
+class Expiry:
+    """Owns the time of the next look, and nothing else.
+
+    `stirred` is told whenever a session falls silent: only then can there be a deadline that
+    is nearer than the one it sleeps until.
+    """
+
+    def __init__(
+        self,
+        house: House,
+        lanes: Lanes,
+        closing: Closing,
+        *,
+        policies: Callable[[], ResetPolicies],
+        processes: Processes,
+    ) -> None:
+        self._house = house
+        self._lanes = lanes
+        self._closing = closing
+        self._policies = policies
+        self._processes = processes
+        self._retention = Retention(
+            house.in_force,
+            store=house.store,
+            clock=house.clock,
+            delete=partial(leaving.delete, house, lanes, closing),
+            spare=self.in_use,
+        )
+        self._wake_at = inf
+        self._woken = asyncio.Event()
+        self._closed = False
+
+    async def run(self) -> None:
+        """Until `close`."""
+        while not self._closed:
+            self._wake_at = inf  # whoever falls silent while we look may not have been seen
+            try:
+                self._wake_at = await self.look()
+            except HoldfastError as error:
+                log.warning("Expiry tries again later: %s", error, extra={"action": "expiry"})
+                self._wake_at = self._house.clock.now() + _AGAIN
+            await self._sleep()
+
+    def close(self) -> None:
+        self._closed = True
+        self._woken.set()
+
+    def follow(self, settings: Settings) -> None:
+        """Other deadlines hold: what it sleeps until may be too late by them."""
+        self._woken.set()
+
+    def stirred(self) -> None:
+        """A session has fallen silent just now."""
+        if self._wake_at > self._soonest():
+            self._woken.set()
+
+    async def look(self) -> float:
+        """End what is over by now; when there will be more."""
+        house = self._house
+        house.cache.sweep(house.clock.now())
+        pruned = await self._retention.prune()
+        nexts = (pruned, await self._expire(), house.cache.next_sweep())
+        return min(at for at in nexts if at is not None)
+
+    async def _sleep(self) -> None:
+        left = max(self._wake_at - self._house.clock.now(), _APART)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(left, _LONGEST)):
+                await self._woken.wait()
+        self._woken.clear()
+
+    def _soonest(self) -> float:
+        """The earliest that a session which falls silent now could need us."""
+        now = self._house.clock.now()
+        idle = now + self._house.settings.cache.idle_ttl
+        ends = (idle, *(expires_at(policy, now) for policy in self._policies().every))
+        return min(at for at in ends if at is not None)
+
+    def _deadline(self, route: SessionKey, active_at: float) -> float | None:
+        platform, _, kind, _ = place_of(route)
+        return expires_at(self._policies().of(platform, kind), active_at)
+
+    async def _expire(self) -> float | None:
+        """End the sessions that are over; when the next one will be."""
+        if not self._policies().any:
+            return None
+        now = self._house.clock.now()
+        found = await self._house.store.expiring(deadline=self._deadline, limit=_MOST)
+        spared = ended = 0
+        for each in found:
+            if each.expires_at > now:
+                return min(each.expires_at, now + _AGAIN) if spared else each.expires_at
+            if ended == _AT_ONCE:
+                return now
+            if await self._finalise(each, now):
+                ended += 1
+            else:
+                spared += 1
+        return now + _AGAIN if spared else None
+
+    async def _finalise(self, expiring: Expiring, now: float) -> bool:
+        """False: it is in use, and lives on. It is ended in the store first and once: whoever
+        speaks from then on begins afresh, whatever becomes of what it held."""
+        session_id = expiring.session_id
+        if await self.in_use(session_id):
+            return False
+        ended = await self._house.store.expire_session(
+            session_id, active_at=expiring.active_at, at=now
+        )
+        if not ended:
+            return False
+        await self._closing.close(session_id)
+        self._house.feeds.changed(session_id)
+        log.info(
+            "Session %s has expired.",
+            session_id,
+            extra={"action": "expired", "session": session_id},
+        )
+        return True
+
+    async def in_use(self, session_id: SessionId) -> bool:
+        """Whether a turn, a child or a process of it runs."""
+        lane, children = self._lanes.get(session_id), self._house.children
+        if lane is not None or children.in_background(session_id):
+            return True
+        try:
+            async with asyncio.timeout(_ANSWERS):
+                return any(row.ended_at is None for row in await self._processes(session_id))
+        except (HoldfastError, TimeoutError, OSError) as error:
+            log.warning("What runs in session %s is not known: %s", session_id, error)
+            return True

@@ -1,0 +1,1 @@
+"""Turns: lanes, admission, the running turn and its end."""

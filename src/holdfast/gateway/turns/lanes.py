@@ -1,0 +1,226 @@
+"""The lanes: one for each session that has something to do, and none for those that have not."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from holdfast.core.ids import SessionId, SessionKey
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.message import NoteMessage
+from holdfast.core.sessions.reset import Opening
+from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.turn import LaneState, OpenTurn
+from holdfast.gateway.services import House
+from holdfast.gateway.turns import parting
+from holdfast.gateway.turns.barrier import Barrier
+from holdfast.gateway.turns.course import Course
+from holdfast.gateway.turns.lane import Lane
+
+
+class Lanes:
+    """Owns the live lanes, and where the routes in use point right now.
+
+    A route is remembered here only while the log may not have it yet: as long as its lane
+    lives, or the command that pointed it elsewhere is on its way to the log.
+    """
+
+    def __init__(self, house: House, *, tasks: asyncio.TaskGroup) -> None:
+        self._house = house
+        self._tasks = tasks
+        self._lanes: dict[SessionId, Lane] = {}
+        self._routes: dict[SessionKey, SessionId] = {}
+        self._watched = self._held = self._childless = self._closed = False
+        self.news = asyncio.Event()  # the state of a lane has changed, while somebody watches
+        self.on_silence: Callable[[], None] = lambda: None  # told when a lane has gone away
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(list(self._lanes.values()))
+
+    def get(self, session_id: SessionId) -> Lane | None:
+        return self._lanes.get(session_id)
+
+    def count(self, state: LaneState) -> int:
+        return sum(lane.state is state for lane in self._lanes.values())
+
+    @property
+    def at_rest(self) -> int:
+        """How many turns stand at a step boundary, parked there or for a person's word."""
+        resting = (LaneState.PARKED, LaneState.WAITING)
+        return sum(lane.state in resting and not parting.cut_short(lane) for lane in self)
+
+    def session_of(self, route: SessionKey) -> SessionId | None:
+        """Where the route points, if that is known here better than in the log."""
+        return self._routes.get(route)
+
+    def point(self, route: SessionKey, to: SessionId) -> Callable[[], None]:
+        """Point a route elsewhere from this instant; call what is returned once it is durable."""
+        before = self._routes.get(route)
+        self._routes[route] = to
+
+        def settled(*, undo: bool = False) -> None:
+            if self._routes.get(route) != to:
+                return
+            # By who holds the route: a lane that a command has shut is there, and holds none, and
+            # what it does not hold would be remembered for ever.
+            if undo and before is not None and self._holds(before, route):
+                self._routes[route] = before
+            elif undo or not self._holds(to, route):
+                del self._routes[route]
+
+        return settled
+
+    def admit(
+        self,
+        row: InboxRow,
+        *,
+        known: SessionId | None,
+        opening: Opening | None = None,
+        note_owed: NoteMessage | None = None,
+    ) -> None:
+        """Give a message to the lane of its session. `known`: where the log has the route;
+        `opening`: why the session is fresh, and `note_owed`: how it was cut, both to be told with
+        its next turn.
+
+        One whose commit comes through while the gateway stops stays in the log for the next.
+        """
+        if not self._takes(row):
+            return
+        session_id = self._routes.get(row.route) or known
+        fresh = session_id is None
+        if session_id is None:
+            session_id = SessionId(self._house.new_id("s"))
+        lane = self._lanes.get(session_id) or self._open(session_id, fresh=fresh)
+        lane.opening = opening or lane.opening
+        lane.note_owed = note_owed or lane.note_owed
+        self._hold(row.route, lane)
+        lane.admit(row)
+
+    def shut(self, session_id: SessionId) -> Barrier | None:
+        """From this instant no turn of the session begins, until the barrier is lifted; what is
+        said to it waits. None: a turn runs or is owed, or somebody else has shut it."""
+        lane = self._lanes.get(session_id)
+        if self._closed or (lane is not None and (lane.busy or lane.barrier is not None)):
+            return None
+        lane = lane or self._open(session_id, fresh=False)
+        lane.barrier = Barrier()
+        return lane.barrier
+
+    def take_back(self, session_id: SessionId, route: SessionKey) -> list[InboxRow]:
+        """What that route has waiting there, which is the caller's to admit elsewhere: the route
+        is not remembered to point there any more."""
+        if self._routes.get(route) == session_id:
+            del self._routes[route]
+        lane = self._lanes.get(session_id)
+        if lane is None:
+            return []
+        lane.routes.discard(route)
+        waiting = lane.drop_waiting()
+        for row in waiting:
+            if row.route != route:
+                lane.admit(row)
+        return [row for row in waiting if row.route == route]
+
+    def give_back(self, rows: Iterable[InboxRow], session_id: SessionId) -> None:
+        """What was taken from a lane to be ended, and could not be, is run after all."""
+        for row in rows:
+            self.admit(row, known=session_id)
+
+    def resume(self, open_turn: OpenTurn, *, left: bool = False) -> None:
+        """Go on with a turn that was cut. `left`: its session was left for another, where its
+        routes go on, so that it is only ended."""
+        lane = self._open(open_turn.turn.session_id, fresh=False)
+        lane.resume(open_turn)
+        if left:
+            lane.stop([], [])
+            return
+        for row in open_turn.rows:
+            self._hold(row.route, lane)
+
+    async def quiet(self) -> None:
+        """Returns when no turn runs or is about to. Who waits for a person does not run."""
+        self._watch()
+        while self.count(LaneState.RUNNING) or self.count(LaneState.STARTING):
+            self.news.clear()
+            await self.news.wait()
+
+    def hold(self, *, children: bool) -> None:
+        """The gateway stops: from now on no turn begins, but for `children` that a running one
+        waits for."""
+        self._held, self._childless = True, not children
+        self._watch()
+        for lane in self:
+            parting.hold(lane, children=children)
+
+    def _watch(self) -> None:
+        """Every change is news from now on; as long as nobody waits for any, none is told."""
+        self._watched = True
+        for lane in self:
+            lane.stirred = self.news.set
+
+    def park(self) -> None:
+        """Every running turn stands at its next step boundary. A child that has not begun need
+        not: whoever waits for it is parked."""
+        self._hold_all()
+        for lane in self:
+            parting.park(lane)
+
+    def _hold_all(self) -> None:
+        self._held = self._childless = True
+        for lane in self:
+            parting.hold(lane, children=False)
+
+    def leave(self, mark: LeftAs) -> list[asyncio.Future[None]]:
+        """Mark what still runs. All that is returned is done when it is durable how each open turn
+        is left. Nothing begins behind it: that would be cut without a mark."""
+        self._hold_all()
+        leaving = [parting.leave(lane, mark) for lane in self]
+        return [one for one in leaving if one is not None]
+
+    def cut(self, reason: str, *, detached: bool) -> int:
+        """Interrupt every turn that runs, where it stands; how many did. None begins after this."""
+        self._closed = True
+        return sum(parting.cut(lane, reason, detached=detached) for lane in self)
+
+    async def close(self) -> None:
+        """End every lane; all that is owed is in the log."""
+        self._closed = True
+        running = [lane.task for lane in self if lane.task]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _takes(self, row: InboxRow) -> bool:
+        if self._closed or self._childless:
+            return False
+        return not self._held or row.inbound.child is not None
+
+    def _open(self, session_id: SessionId, *, fresh: bool) -> Lane:
+        lane = self._lanes[session_id] = Lane(session_id, house=self._house)
+        course = Course(lane, house=self._house, fresh=fresh)
+        lane.stirred = self.news.set if self._watched else None
+        lane.task = self._tasks.create_task(self._live(lane, course), name=f"lane {session_id}")
+        return lane
+
+    async def _live(self, lane: Lane, course: Course) -> None:
+        try:
+            await course.run()
+        finally:
+            # No await since `run` saw an empty mailbox: nobody can reach a lane that is gone.
+            del self._lanes[lane.session_id]
+            if lane.barrier is not None:
+                lane.barrier.lift()
+            for route in lane.routes:
+                if self._routes.get(route) == lane.session_id:
+                    del self._routes[route]
+            self.news.set()
+            self.on_silence()
+
+    def _holds(self, session_id: SessionId, route: SessionKey) -> bool:
+        lane = self._lanes.get(session_id)
+        return lane is not None and route in lane.routes
+
+    def _hold(self, route: SessionKey, lane: Lane) -> None:
+        self._routes[route] = lane.session_id
+        lane.routes.add(route)

@@ -1,0 +1,143 @@
+"""The transcript in the words of the Messages API: roles alternate, results stand first."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from holdfast.core.messages.message import (
+    AssistantMessage,
+    Image,
+    NoteMessage,
+    Outcome,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.turns.model import ModelRequest
+from holdfast.models.codecs.placed import Thought, in_order
+from holdfast.models.codecs.sound import (
+    NO_ANSWER,
+    UNSHOWN,
+    CallIds,
+    image_address,
+    result_text,
+    said,
+    sound_arguments,
+    sound_name,
+    user_text,
+)
+
+_Wire = dict[str, Any]
+CACHED: _Wire = {"cache_control": {"type": "ephemeral"}}
+_DATA = re.compile(r"data:(image/(?:jpeg|png|gif|webp));base64,(.+)", re.DOTALL)
+_MARKED = 2  # user messages whose end is marked: this request's, and the one before it
+
+
+def projected(request: ModelRequest, *, model: str) -> list[_Wire]:
+    """The messages of a request; the system prompt is not among them."""
+    transcript = _Transcript(model=model)
+    for message in request.messages:
+        match message:
+            case UserMessage():
+                transcript.add("user", _user_content(message))
+            case NoteMessage():
+                transcript.add("user", [_text(said(message.text, otherwise="(empty note)"))])
+            case AssistantMessage():
+                transcript.add("assistant", transcript.reply(message))
+            case ToolMessage():
+                transcript.add("user", [transcript.result(message)])
+    transcript.mark()
+    return transcript.messages
+
+
+class _Transcript:
+    """Owns the messages made so far: neighbours of one role are one message, so that the
+    results of parallel calls stand together, and what a user said after them comes last."""
+
+    def __init__(self, *, model: str) -> None:
+        self.messages: list[_Wire] = []
+        self._model = model
+        self._ids = CallIds()
+
+    def add(self, role: str, blocks: list[_Wire]) -> None:
+        if self.messages and self.messages[-1]["role"] == role:
+            self.messages[-1]["content"] += blocks
+        else:
+            self.messages.append({"role": role, "content": blocks})
+
+    def mark(self) -> None:
+        users = [message for message in self.messages if message["role"] == "user"]
+        for message in users[-_MARKED:]:
+            message["content"][-1] |= CACHED
+
+    def reply(self, message: AssistantMessage) -> list[_Wire]:
+        self._ids.reply()
+        blocks: list[_Wire] = []
+        for part in in_order(message, thoughts=message.model == self._model):
+            match part:
+                case Thought():
+                    blocks += _thought(part)
+                case ToolCall():
+                    blocks.append(self._call(part))
+                case str() if part.strip():
+                    blocks.append(_text(part))
+        if not message.calls and not message.text.strip():
+            blocks.append(_text(NO_ANSWER))
+        return blocks
+
+    def result(self, message: ToolMessage) -> _Wire:
+        result: _Wire = {
+            "type": "tool_result",
+            "tool_use_id": self._ids.of_result(message.call_id),
+            "content": result_text(message),
+        }
+        if message.outcome is not Outcome.OK:
+            result["is_error"] = True
+        return result
+
+    def _call(self, call: ToolCall) -> _Wire:
+        return {
+            "type": "tool_use",
+            "id": self._ids.of_call(call.id),
+            "name": sound_name(call.name),
+            "input": msgspec.Raw(sound_arguments(call.arguments).encode()),
+        }
+
+
+class _Block(msgspec.Struct):
+    type: str
+    signature: str = ""
+    data: str = ""
+
+
+def _thought(thought: Thought) -> list[_Wire]:
+    """The block as it came; unsigned ones are no use to the provider, which refuses them."""
+    block = msgspec.json.decode(thought.part, type=_Block)
+    if block.type == "redacted_thinking":
+        return [{"type": block.type, "data": block.data}]
+    if block.type == "thinking" and block.signature:
+        return [{"type": block.type, "thinking": thought.text, "signature": block.signature}]
+    return []
+
+
+def _user_content(message: UserMessage) -> list[_Wire]:
+    text = user_text(message)
+    if not message.images:
+        return [_text(text or "(empty message)")]
+    return [*([_text(text)] if text else ()), *map(_image, message.images)]
+
+
+def _text(text: str) -> _Wire:
+    return {"type": "text", "text": text}
+
+
+def _image(image: Image) -> _Wire:
+    url = image_address(image) or ""
+    if data := _DATA.fullmatch(url):
+        source = {"type": "base64", "media_type": data[1], "data": data[2]}
+    elif url.startswith("https://"):
+        source = {"type": "url", "url": url}
+    else:
+        return _text(UNSHOWN)
+    return {"type": "image", "source": source}

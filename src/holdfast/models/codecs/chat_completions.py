@@ -1,0 +1,70 @@
+"""The chat completions codec: our request in OpenAI's words, as bytes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.core.config.settings import Provider
+from holdfast.core.turns.model import ModelRequest, ToolSchema
+from holdfast.models.codecs.chat_messages import projected
+from holdfast.models.codecs.chat_stream import ChatDecoder
+from holdfast.models.codecs.sound import encoded
+from holdfast.models.codecs.tool_list import ToolLists
+from holdfast.models.target import EffortField, ModelTarget
+
+
+class ChatCompletions:
+    """Owns the tools it has encoded."""
+
+    path = "/chat/completions"
+
+    def __init__(self) -> None:
+        self._tools = ToolLists(_in_words)
+
+    def headers(self, target: ModelTarget) -> Mapping[str, str]:
+        headers = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        if target.api_key is not None:
+            headers["Authorization"] = f"Bearer {target.api_key.reveal()}"
+        return headers
+
+    def encode(self, request: ModelRequest, target: ModelTarget) -> bytes:
+        body: dict[str, Any] = {
+            "model": target.name,
+            "messages": projected(request, model=target.name),
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = self._tools.of(request.tools)
+        if request.max_output_tokens is not None:
+            # OpenAI's reasoning models refuse the old name, most other servers know only it.
+            openai = target.provider is Provider.OPENAI
+            name = "max_completion_tokens" if openai else "max_tokens"
+            body[name] = request.max_output_tokens
+        body.update(_effort(request.reasoning, target))
+        return encoded(body)
+
+    def decoder(self, request: ModelRequest, target: ModelTarget) -> ChatDecoder:
+        return ChatDecoder(request=request, target=target)
+
+
+def _in_words(tools: tuple[ToolSchema, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": schema.name,
+                "description": schema.description,
+                "parameters": schema.parameters,
+            },
+        }
+        for schema in tools
+    ]
+
+
+def _effort(effort: str | None, target: ModelTarget) -> dict[str, Any]:
+    effort = target.effort(effort)
+    if effort is None or target.effort_field is EffortField.NONE:
+        return {}
+    if target.effort_field is EffortField.REASONING_OBJECT:
+        return {"reasoning": {"effort": effort}}
+    return {"reasoning_effort": effort}

@@ -1,0 +1,123 @@
+"""The line: Discord's gateway, held by discord.py, which also resumes it where Discord allows that.
+
+The library is imported by whoever opens a line. It reads each event into objects of its own and
+hands those to tasks; this door takes the events as they come instead, in their order, for nothing
+may be taken out of turn.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import discord
+
+from holdfast.core.errors import ConnectError, ConnectRefused, LineLost
+from holdfast.core.secret import Secret
+from holdfast.platforms.discord.plugin import NEW_TOKEN, PORTAL
+from holdfast.platforms.discord.wire import User
+
+_UNKNOWN_BOT, _INTENTS = 4004, 4014
+# https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
+_FOR_GOOD = {
+    4010: "Discord did not take the shard that the bot asked for",
+    4011: "this bot is in more servers than one line can serve, and needs shards",
+    4012: "Discord no longer speaks the version of its gateway that discord.py asks for",
+    4013: "Discord does not know the intents that the bot asked for",
+}
+_BROKEN = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
+
+# The library warns at each start that it cannot speak aloud; nobody here asks it to.
+discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
+
+
+class Line(discord.Client):
+    """Owns one connection to the gateway, and serves for that one alone."""
+
+    def __init__(self, *, content: bool) -> None:
+        super().__init__(
+            intents=_intents(content=content),
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            guild_ready_timeout=0,  # nobody here waits until it has heard of every server
+            enable_debug_events=True,  # else no frame is told
+        )
+        self._heard: Callable[[str], None] = _to_nobody
+        self._broken: Callable[[], None] = _nobody
+
+    def dispatch(self, event: str, /, *args: Any, **kwargs: Any) -> None:
+        if event == "socket_raw_receive":
+            self._heard(args[0])
+        elif event == "disconnect":
+            self._broken()
+
+    @asynccontextmanager
+    async def logged_in(self, token: Secret) -> AsyncIterator[tuple[User, str]]:
+        """Who we are, and the id of our application. Raises a `ConnectError`."""
+        async with self:
+            await self._log_in(token)
+            assert self.user is not None, "whoever is logged in is somebody"
+            assert self.application_id is not None, "and belongs to an application"
+            me = User(id=str(self.user.id), username=self.user.name, bot=True)
+            yield me, str(self.application_id)
+
+    async def _log_in(self, token: Secret) -> None:
+        try:
+            await self.login(token.reveal())
+        except _BROKEN as error:
+            raise ended_by(error) from error
+
+    async def hold(
+        self, *, heard: Callable[[str], None], broken: Callable[[], None]
+    ) -> ConnectError:
+        """Until the line is gone for good: what that means. `heard` is told each frame as it
+        comes, `broken` each time the connection is gone, though it may be resumed."""
+        self._heard, self._broken = heard, broken
+        try:
+            await self.connect(reconnect=False)
+        # The library's edge: it reads every event in its own way before the next one is told, and
+        # one that it cannot read ends the line with whatever it stumbled over.
+        except Exception as error:  # noqa: BLE001 - told to whoever mends lines
+            return ended_by(error)
+        return LineLost("Discord closed the line")
+
+
+def _to_nobody(frame: str) -> None:
+    """Who is told before somebody listens."""
+
+
+def _nobody() -> None:
+    """The same."""
+
+
+def base_url() -> str:
+    """Where the library looks for Discord, and so where we do."""
+    return discord.http.Route.BASE
+
+
+def _intents(*, content: bool) -> discord.Intents:
+    intents = discord.Intents.none()
+    intents.guilds = intents.guild_messages = intents.dm_messages = True
+    intents.message_content = content
+    return intents
+
+
+def ended_by(error: Exception) -> ConnectError:
+    """What a broken line means for the account."""
+    code = error.code if isinstance(error, discord.ConnectionClosed) else None
+    if isinstance(error, discord.LoginFailure) or code == _UNKNOWN_BOT:
+        return ConnectRefused(
+            "Discord does not know this bot: the token is wrong, or was reset",
+            remedy=NEW_TOKEN,
+        )
+    if isinstance(error, discord.PrivilegedIntentsRequired) or code == _INTENTS:
+        return ConnectRefused(
+            "Discord does not let this bot read what is said in servers: the message content "
+            "intent is not switched on",
+            remedy=f"switch it on ({PORTAL}, Bot, Message Content Intent), or set "
+            "platforms.discord.message_content = false: then it hears only what names it",
+        )
+    if code in _FOR_GOOD:
+        return ConnectRefused(f"{_FOR_GOOD[code]} (closed with {code})")
+    return LineLost(f"the line to Discord broke: {str(error) or type(error).__name__}")

@@ -1,0 +1,74 @@
+"""Discord as a door: what can be set about a bot."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+PORTAL = "https://discord.com/developers/applications"
+NEW_TOKEN = f"{PORTAL}, Bot, Reset Token gives a new one; set platforms.discord.token"
+
+
+class DiscordSettings(PlatformSettings, frozen=True, kw_only=True):
+    token: str = ""  # a reference: what the developer portal gave
+    message_content: bool = True  # ask for what is said in servers without naming the bot
+    menu: bool = True  # the commands are offered as slash commands
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25
+
+    def __post_init__(self) -> None:
+        if self.enabled and not self.token:
+            raise ValueError(
+                f"token is missing: {PORTAL} gives one (Bot, "
+                'Reset Token); write token = "env:DISCORD_BOT_TOKEN" and put it into the '
+                "environment or .env"
+            )
+
+
+def _open(opening: Opening[DiscordSettings]) -> Platform:
+    from holdfast.platforms.discord.platform import (  # noqa: PLC0415 - imports an HTTP client
+        DiscordPlatform,
+    )
+
+    return DiscordPlatform(
+        opening.secrets["token"],
+        account=opening.account,
+        settings=opening.settings,
+        folder=opening.folder,
+        clock=opening.clock,
+    )
+
+
+async def _check(opening: Opening[DiscordSettings]) -> Known:
+    from holdfast.platforms.discord.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="discord",
+    settings=DiscordSettings,
+    open=_open,
+    guide=(
+        f"Open {PORTAL}, choose New Application, and under Bot switch on Message Content Intent. "
+        "Under OAuth2, URL Generator, tick bot and applications.commands with the permissions "
+        "View Channels, Send Messages, Send Messages in Threads, Attach Files, Read Message "
+        "History and Add Reactions; open the address that it makes, and choose your server."
+    ),
+    questions=(
+        Question(
+            key="token",
+            label="The token of the bot",
+            help="Under Bot, Reset Token shows it, once.",
+            variable="DISCORD_BOT_TOKEN",
+        ),
+    ),
+    people=(
+        "the number of your account (Settings, Advanced, Developer Mode; then Copy User ID stands "
+        "in the menu of every person)"
+    ),
+    check=_check,
+)

@@ -1,0 +1,235 @@
+"""E-mail as a door: what can be set about a mailbox."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.messages.inbox import BusyMode
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LONGEST_IDLE = 29 * 60  # seconds: RFC 2177, a server may hang up after half an hour
+
+
+class Security(StrEnum):
+    """How a connection to a server is kept from others."""
+
+    TLS = "tls"  # from its first byte
+    STARTTLS = "starttls"  # before the password is said
+    PLAIN = "plain"
+
+
+class Copies(StrEnum):
+    """Who puts a copy of what we send into the folder of sent mail."""
+
+    AUTO = "auto"  # Gmail does; elsewhere we do, where there is such a folder
+    SERVER = "server"  # what is not there was not sent: doubt is settled by looking
+    OURS = "ours"
+    NONE = "none"
+
+
+class EmailSettings(PlatformSettings, frozen=True, kw_only=True):
+    address: str = ""
+    name: str = ""  # shown beside the address; "": nothing is
+    aliases: tuple[str, ...] = ()  # further addresses whose mail comes here
+    username: str = ""  # "": the address
+    password: str = ""  # a reference
+    token_url: str = ""  # where access tokens are given, in the place of a password
+    client_id: str = ""  # as the provider calls this program
+    client_secret: str = ""  # a reference; "": it has none
+    refresh_token: str = ""  # a reference; "": the program asks in its own name
+    scope: str = ""  # what a token is to be good for; "": what was agreed to
+    imap_host: str = ""
+    imap_port: Port = 0  # 0: the usual one
+    imap_security: Security = Security.TLS
+    smtp_host: str = ""
+    smtp_port: Port = 0
+    smtp_security: Security = Security.TLS
+    smtp_login: bool = True  # False: the server knows us without a password
+    plaintext: bool = False  # True: also to other machines, where the security is "plain"
+    ca_file: str = ""  # of a certificate authority of one's own; "": the system's
+    folder: str = "INBOX"
+    copies: Copies = Copies.AUTO
+    authserv_id: str = ""  # whose Authentication-Results say who has written
+    trust_from: bool = False  # True: whoever a mail says that it is from, it is from
+    hourly: Annotated[int, msgspec.Meta(ge=1)] = 30  # mails of one person that are answered
+    idle_seconds: Annotated[float, msgspec.Meta(gt=0, le=_LONGEST_IDLE)] = 240
+    max_mail_mb: Annotated[int, msgspec.Meta(ge=1, le=150)] = 25
+    busy_notices: bool = False
+    restart_notices: bool = False
+    # Whoever sends spam would learn from a code that somebody reads here.
+    pairing: bool = False
+    busy_mode: BusyMode | None = BusyMode.QUEUE
+
+    def __post_init__(self) -> None:
+        for problem in self._problems() if self.enabled else ():
+            raise ValueError(problem)
+
+    def port_of_imap(self) -> int:
+        return self.imap_port or (993 if self.imap_security is Security.TLS else 143)
+
+    def port_of_smtp(self) -> int:
+        usual = {Security.TLS: 465, Security.STARTTLS: 587, Security.PLAIN: 25}
+        return self.smtp_port or usual[self.smtp_security]
+
+    def _problems(self) -> Iterator[str]:
+        yield from self._missing()
+        for key, host, security in (
+            ("imap_security", self.imap_host, self.imap_security),
+            ("smtp_security", self.smtp_host, self.smtp_security),
+        ):
+            if security is Security.PLAIN and not (self.plaintext or host in _LOOPBACK):
+                yield (
+                    f'{key} = "plain" would send mail and password readable to {host}: take "tls" '
+                    'or "starttls", or say plaintext = true'
+                )
+        yield from self._unlike_addresses()
+
+    def _missing(self) -> Iterator[str]:
+        if "@" not in self.address:
+            yield 'address is missing: the mailbox to be answered from, as "bot@example.org"'
+        yield from self._keyless()
+        for key in ("imap_host", "smtp_host"):
+            if not {"imap_host": self.imap_host, "smtp_host": self.smtp_host}[key]:
+                yield f"{key} is missing: your provider's help pages name it"
+        if not self.authserv_id and not self.trust_from:
+            yield (
+                "authserv_id is missing: anybody can write any From. Set it to the first word of "
+                "the header Authentication-Results that your provider puts on what arrives (as "
+                '"mx.google.com"), or say trust_from = true to believe every From'
+            )
+
+    def _keyless(self) -> Iterator[str]:
+        if not self.password and not self.token_url:
+            yield (
+                'password is missing: write password = "env:EMAIL_PASSWORD" and put it into the '
+                "environment or .env. Many providers want one made for this app alone; where there "
+                "are none any more, as at Microsoft, set token_url"
+            )
+        if not self.token_url:
+            return
+        if self.password:
+            yield "password and token_url are two ways to log in: leave one of them out"
+        url = urlsplit(self.token_url)
+        if url.scheme != "https" and not (url.scheme == "http" and url.hostname in _LOOPBACK):
+            yield "token_url: write the whole address, with https://"
+        if not self.client_id:
+            yield "client_id is missing: the provider shows it where the app is registered"
+        if not (self.refresh_token or self.client_secret):
+            yield (
+                "refresh_token is missing: docs/email.md says how to get one; an app that may read "
+                "the mailbox in its own name has a client_secret instead"
+            )
+
+    def _unlike_addresses(self) -> Iterator[str]:
+        """Who somebody is, is compared letter by letter."""
+        named = {
+            "allow": self.allow,
+            "operators": self.operators,
+            "aliases": self.aliases,
+            "chats": tuple(self.chats),
+            "address": (self.address,),
+        }
+        for key, addresses in named.items():
+            for each in addresses:
+                if each != each.lower():
+                    yield f"{key}: write {each.lower()!r} instead of {each!r}, in small letters"
+
+
+def _open(opening: Opening[EmailSettings]) -> Platform:
+    from holdfast.platforms.email.platform import (  # noqa: PLC0415 - needed by an account only
+        EmailPlatform,
+    )
+
+    return EmailPlatform(opening)
+
+
+async def _check(opening: Opening[EmailSettings]) -> Known:
+    from holdfast.platforms.email.check import check  # noqa: PLC0415 - needed by setup only
+
+    return await check(opening)
+
+
+# Who has said a password is not asked for any of these.
+OAUTH = (
+    Question(
+        key="token_url",
+        label="The address that gives tokens",
+        help="Microsoft: https://login.microsoftonline.com/TENANT/oauth2/v2.0/token; Google: "
+        "https://oauth2.googleapis.com/token. For a password instead, say password=env:NAME.",
+        unless="password",
+    ),
+    Question(
+        key="client_id",
+        label="The id of the app",
+        help="As the provider shows it where the app is registered.",
+        unless="password",
+    ),
+    Question(
+        key="client_secret",
+        label="The secret of the app",
+        help="Empty, where it has none.",
+        variable="EMAIL_CLIENT_SECRET",
+        optional=True,
+        unless="password",
+    ),
+    Question(
+        key="refresh_token",
+        label="The refresh token",
+        help="Empty, where the app may read the mailbox in its own name.",
+        variable="EMAIL_REFRESH_TOKEN",
+        optional=True,
+        unless="password",
+    ),
+    Question(
+        key="scope",
+        label="The scope of tokens",
+        help="In its own name, at Microsoft: https://outlook.office365.com/.default.",
+        optional=True,
+        unless="password",
+    ),
+)
+
+DOOR = Door(
+    name="email",
+    settings=EmailSettings,
+    open=_open,
+    identity=("imap_host", "address", "folder"),
+    reads=("pairing",),  # whether a stranger's mail is taken at all
+    guide=(
+        "Make a mailbox for the agent alone: it answers every mail there of those whom you allow. "
+        "Many providers want a password made for this app (https://myaccount.google.com/"
+        "apppasswords at Gmail). Microsoft 365 takes none any more: there the agent logs in by "
+        "OAuth, as an app that you register (docs/email.md)."
+    ),
+    questions=(
+        Question(key="address", label="The address of the mailbox", help="As bot@example.org."),
+        Question(
+            key="password",
+            label="Its password",
+            help="One made for this app, where the provider has such. Empty: OAuth.",
+            variable="EMAIL_PASSWORD",
+            optional=True,
+        ),
+        *OAUTH,
+        Question(key="imap_host", label="The IMAP server", help="As imap.example.org, with TLS."),
+        Question(key="smtp_host", label="The SMTP server", help="As smtp.example.org, with TLS."),
+        Question(
+            key="authserv_id",
+            label="Who checks senders",
+            help=(
+                "Anybody can write any From. Your provider checks it and says so in a header of "
+                "each mail, Authentication-Results: its first word, as mx.google.com. Show the "
+                "source of a mail that you got there to see it."
+            ),
+        ),
+    ),
+    people="your e-mail address, in small letters",
+    check=_check,
+)

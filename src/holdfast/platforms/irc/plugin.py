@@ -1,0 +1,170 @@
+"""IRC as a door: what can be set about a nick on a network."""
+
+import re
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import force_setattr as set_attribute
+
+from holdfast.core.config.settings import PlatformSettings, Port
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+TLS_PORT, PLAIN_PORT = 6697, 6667
+# RFC 2812, 2.3.1; networks differ in how long one may be, and say so when it is asked for.
+_NICK = re.compile(r"[A-Za-z\[\]\\`_^{|}][A-Za-z0-9\[\]\\`_^{|}-]*")
+_CHANNEL = re.compile(r"[#&+!][^\s,\x00\x07]+")
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class KnownBy(StrEnum):
+    """What a person is known by."""
+
+    ACCOUNTS = "accounts"  # who is logged in, by that; everybody else by nick!user@host
+    NICKS = "nicks"  # where nobody can take the nick of another
+
+
+class Locked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[platforms.irc.locked.CHANNEL]`: a channel that lets in who has its key."""
+
+    key: str = ""  # a reference
+
+
+class IrcSettings(PlatformSettings, frozen=True, kw_only=True):
+    host: str = ""
+    port: Port = 0  # 0: 6697, or 6667 without TLS
+    tls: bool = True
+    ca_file: str = ""  # who vouches for the server, where that is nobody whom this machine knows
+    nick: str = "holdfast"
+    channels: tuple[str, ...] = ()  # that are joined, and joined again
+    locked: dict[str, Locked] = msgspec.field(default_factory=dict)  # the same, with a key
+    username: str = ""  # of the account that the password belongs to; "": the nick
+    password: str = ""  # a reference: of that account, for SASL
+    server_password: str = ""  # a reference: where the server itself, or a bouncer, asks for one
+    people: KnownBy = KnownBy.ACCOUNTS
+    # What the network bears: so many lines at once, and then one in so many seconds.
+    burst: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
+    line_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.enabled:
+            return
+        if not self.host:
+            raise ValueError('host is missing: name the server, as in host = "irc.libera.chat"')
+        if not _NICK.fullmatch(self.nick):
+            raise ValueError(
+                f"nick = {self.nick!r} is none that a server takes: letters, digits and -_[]|^`, "
+                "and no digit or dash in front"
+            )
+        for channel in self.every_channel:
+            if not _CHANNEL.fullmatch(channel):
+                raise ValueError(f"{channel!r} is no channel: the name of one begins with #")
+        if self.ca_file and not self.ca_file.startswith(("/", "~")):
+            raise ValueError(f"ca_file = {self.ca_file!r} is no whole path: one begins with / or ~")
+        if (self.password or self.server_password) and not self.tls and self.host not in _HERE:
+            raise ValueError(
+                "without tls the password would cross the network for everybody to read: set "
+                "tls = true"
+            )
+        self._check_letters()
+        self._write_small()
+
+    def _check_letters(self) -> None:
+        """Servers take large letters for small ones, and tell of names in either; people are
+        compared sign by sign, as small ones. An account is told as it was registered."""
+        people = {"allow": self.allow, "operators": self.operators, "chats": tuple(self.chats)}
+        for key, names in people.items():
+            for name in names:
+                folds = self.people is KnownBy.NICKS or "!" in name
+                if folds and not _is_channel(name) and name != (small := _small(name)):
+                    raise ValueError(f"{key}: write {small!r} instead of {name!r}")
+
+    def _write_small(self) -> None:
+        """`#Team` is `#team` on every network; what else one takes for the same, it says itself."""
+        chats = {_small(name) if _is_channel(name) else name: name for name in self.chats}
+        if len(chats) < len(self.chats):
+            twice = sorted(set(self.chats) - set(chats.values()))
+            raise ValueError(f"chats: {twice[0]!r} is there twice, in large and small letters")
+        set_attribute(self, "chats", {small: self.chats[name] for small, name in chats.items()})
+        if _is_channel(self.home.partition("/")[0]):
+            set_attribute(self, "home", _small(self.home))
+
+    @property
+    def every_channel(self) -> tuple[str, ...]:
+        return (*self.channels, *self.locked)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port or (TLS_PORT if self.tls else PLAIN_PORT)
+
+
+def _is_channel(name: str) -> bool:
+    return bool(_CHANNEL.fullmatch(name))
+
+
+def _small(name: str) -> str:
+    return "".join(sign.lower() if sign.isascii() else sign for sign in name)
+
+
+def _open(opening: Opening[IrcSettings]) -> Platform:
+    from holdfast.platforms.irc.platform import IrcPlatform  # noqa: PLC0415 - imports TLS
+
+    return IrcPlatform(
+        opening.secrets,
+        account=opening.account,
+        settings=opening.settings,
+        folder=opening.folder,
+        clock=opening.clock,
+        new_id=opening.new_id,
+    )
+
+
+async def _check(opening: Opening[IrcSettings]) -> Known:
+    from holdfast.platforms.irc.check import check  # noqa: PLC0415 - imports TLS
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="irc",
+    settings=IrcSettings,
+    open=_open,
+    identity=("host", "nick"),
+    guide=(
+        "Choose a nick for the bot. Where the network has accounts, register one for it (on most, "
+        "/msg NickServ help register says how)."
+    ),
+    questions=(
+        Question(
+            key="host",
+            label="The server",
+            help="By its name, such as irc.libera.chat; it is spoken to over TLS.",
+        ),
+        Question(key="nick", label="The nick of the bot", default="holdfast"),
+        Question(
+            key="channels",
+            label="The channels it joins",
+            help="With their #, and a comma between two of them.",
+            optional=True,
+        ),
+        Question(
+            key="username",
+            label="The account of the bot on that network",
+            help="As it was registered with NickServ; leave it empty where the bot has none.",
+            optional=True,
+        ),
+        Question(
+            key="password",
+            label="The password of that account",
+            help="It is given to the server by SASL, and to nobody else.",
+            optional=True,
+        ),
+    ),
+    people=(
+        "your account on that network; without one, nick!user@host as /whois shows them, in small "
+        "letters"
+    ),
+    check=_check,
+)

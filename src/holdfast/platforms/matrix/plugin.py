@@ -1,0 +1,108 @@
+"""Matrix as a door: what can be set about an account."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+_USER = re.compile(r"@[^:\s]+:\S+")
+
+
+class MatrixSettings(PlatformSettings, frozen=True, kw_only=True):
+    homeserver: str = ""  # the address that clients of the account speak with
+    user: str = ""  # the whole name: "@bot:example.org"
+    password: str = ""  # a reference
+    token: str = ""  # a reference: an access token, in the place of the password
+    encryption: bool = True  # end-to-end encrypted rooms, where that is installed
+    receipts: bool = True  # people see that what they said was taken
+    sync_seconds: Annotated[int, msgspec.Meta(ge=1, le=120)] = 30
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25
+
+    def __post_init__(self) -> None:
+        if not self.enabled:
+            return
+        if not _USER.fullmatch(self.user):
+            raise ValueError(
+                f"user = {self.user!r} is no name of a Matrix account: write it as a whole, "
+                'user = "@bot:example.org"'
+            )
+        if urlsplit(self.homeserver).scheme not in ("https", "http"):
+            raise ValueError(
+                f"homeserver = {self.homeserver!r} is no address: write the one that a client logs "
+                'in to, homeserver = "https://matrix.example.org"'
+            )
+        self._check_credentials()
+
+    def _check_credentials(self) -> None:
+        if not self.password and not self.token:
+            raise ValueError(
+                'password is missing: write password = "env:MATRIX_PASSWORD" and put it into the '
+                "environment or .env; or set token to an access token"
+            )
+        if self.password and self.token:
+            raise ValueError(
+                "password and token exclude each other: with the first, the gateway logs in by "
+                "itself and keeps its device; take one of them out"
+            )
+
+
+def _open(opening: Opening[MatrixSettings]) -> Platform:
+    from holdfast.platforms.matrix.platform import (  # noqa: PLC0415 - imports an HTTP client
+        MatrixPlatform,
+    )
+
+    return MatrixPlatform(opening)
+
+
+async def _check(opening: Opening[MatrixSettings]) -> Known:
+    from holdfast.platforms.matrix.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="matrix",
+    settings=MatrixSettings,
+    open=_open,
+    identity=("user",),
+    reads=("allow", "operators", "chats", "pairing"),  # for whose invitations it takes
+    guide=(
+        "Register an account for the gateway alone at any homeserver, with a client such as "
+        "https://app.element.io or by whoever runs the server; then log that client out."
+    ),
+    questions=(
+        Question(
+            key="homeserver",
+            label="The address of the homeserver",
+            help="Where a client of the account logs in, such as https://matrix.example.org.",
+            default="https://matrix-client.matrix.org",
+        ),
+        Question(
+            key="user",
+            label="The name of the account",
+            help="As a whole: @bot:example.org.",
+        ),
+        Question(
+            key="password",
+            label="Its password",
+            help="Leave it empty where you have an access token instead.",
+            optional=True,
+            variable="MATRIX_PASSWORD",
+        ),
+        Question(
+            key="token",
+            label="Its access token",
+            help="One that no client uses: docs/matrix.md says how to get it.",
+            unless="password",
+            variable="MATRIX_TOKEN",
+        ),
+    ),
+    people="your whole name in Matrix: @ann:example.org",
+    check=_check,
+)

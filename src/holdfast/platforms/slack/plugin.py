@@ -1,0 +1,99 @@
+"""Slack as a door: what can be set about an app."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+API = "https://slack.com/api"
+
+
+class SlackSettings(PlatformSettings, frozen=True, kw_only=True):
+    token: str = ""  # a reference: the token of the app's bot, "xoxb-…"
+    app_token: str = ""  # a reference: for the socket, "xapp-…"
+    signing_secret: str = ""  # a reference: for events that Slack posts; then there is no socket
+    base_url: str = API
+    threads: bool = True  # in a channel, what is said to the bot opens a thread
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 50  # of one file; 0: none is taken
+
+    def __post_init__(self) -> None:
+        if not self.enabled:
+            return
+        if not self.token:
+            raise ValueError(
+                "token is missing: it stands under OAuth & Permissions of the app "
+                '(https://api.slack.com/apps); write token = "env:SLACK_BOT_TOKEN" and put it into '
+                "the environment or .env"
+            )
+        if not self.app_token and not self.signing_secret:
+            raise ValueError(
+                "app_token is missing: make one with the scope connections:write under Basic "
+                "Information of the app; or set signing_secret, where Slack is to post its events"
+            )
+        if self.app_token and self.signing_secret:
+            raise ValueError(
+                "app_token and signing_secret exclude each other: with the first, events come over "
+                "a socket; with the second, Slack posts them. Take one of them out"
+            )
+
+
+def _open(opening: Opening[SlackSettings]) -> Platform:
+    from holdfast.platforms.slack.platform import (  # noqa: PLC0415 - imports an HTTP client
+        SlackPlatform,
+    )
+
+    return SlackPlatform(
+        opening.secrets,
+        account=opening.account,
+        settings=opening.settings,
+        folder=opening.folder,
+        clock=opening.clock,
+    )
+
+
+async def _check(opening: Opening[SlackSettings]) -> Known:
+    from holdfast.platforms.slack.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="slack",
+    settings=SlackSettings,
+    open=_open,
+    guide=(
+        "Open https://api.slack.com/apps, Create New App, From a manifest, and paste the one that "
+        "stands in docs/slack.md; then Install to Workspace."
+    ),
+    questions=(
+        Question(
+            key="token",
+            label="The token of the app's bot",
+            help="The Bot User OAuth Token under OAuth & Permissions; it begins with xoxb-.",
+            variable="SLACK_BOT_TOKEN",
+        ),
+        Question(
+            key="app_token",
+            label="The token for the socket",
+            help=(
+                "An App-Level Token with the scope connections:write, under Basic Information; it "
+                "begins with xapp-. Leave it empty where Slack is to post its events to you."
+            ),
+            optional=True,
+            variable="SLACK_APP_TOKEN",
+        ),
+        Question(
+            key="signing_secret",
+            label="The signing secret",
+            help="Under Basic Information: with it, posts of Slack are known to be its own.",
+            unless="app_token",
+            variable="SLACK_SIGNING_SECRET",
+        ),
+    ),
+    people="your member ID (in your profile, under the three dots)",
+    check=_check,
+)

@@ -1,0 +1,70 @@
+"""Telegram as a door: what can be set about a bot."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+API = "https://api.telegram.org"
+
+
+class TelegramSettings(PlatformSettings, frozen=True, kw_only=True):
+    token: str = ""  # a reference: what @BotFather gave
+    base_url: str = API  # or a Bot API server of one's own
+    webhook: str = ""  # the https address of the proxy in front of us; "": updates are polled
+    poll_seconds: Annotated[int, msgspec.Meta(ge=1, le=50)] = 25
+    menu: bool = True  # the commands are shown in the menu of the chat
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=2000)] = 20  # the Bot API gives no larger
+
+    def __post_init__(self) -> None:
+        if self.enabled and not self.token:
+            raise ValueError(
+                'token is missing: @BotFather gives one; write token = "env:TELEGRAM_BOT_TOKEN" '
+                "and put it into the environment or .env"
+            )
+        if self.webhook and urlsplit(self.webhook).scheme != "https":
+            raise ValueError(
+                f"webhook = {self.webhook!r} is no https address, and Telegram posts to no other"
+            )
+
+
+def _open(opening: Opening[TelegramSettings]) -> Platform:
+    from holdfast.platforms.telegram.platform import (  # noqa: PLC0415 - imports an HTTP client
+        TelegramPlatform,
+    )
+
+    return TelegramPlatform(
+        opening.secrets["token"], account=opening.account, settings=opening.settings
+    )
+
+
+async def _check(opening: Opening[TelegramSettings]) -> Known:
+    from holdfast.platforms.telegram.check import check  # noqa: PLC0415 - imports an HTTP client
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="telegram",
+    settings=TelegramSettings,
+    open=_open,
+    guide=(
+        "Open a chat with @BotFather in Telegram (https://t.me/BotFather), say /newbot, and "
+        "choose a name. He gives you a token."
+    ),
+    questions=(
+        Question(
+            key="token",
+            label="The token of the bot",
+            help="It looks like 123456:ABC-DEF…; whoever has it is the bot.",
+            variable="TELEGRAM_BOT_TOKEN",
+        ),
+    ),
+    people="the number of your account (bots like @userinfobot tell it)",
+    check=_check,
+)

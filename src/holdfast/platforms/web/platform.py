@@ -1,0 +1,34 @@
+"""The web platform: the door of the page and the command line, which meet the gateway over
+`/api/v1`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.core.errors import Refused
+from holdfast.core.messages.outbox import Outbound, Receipt
+from holdfast.core.messages.source import Source
+from holdfast.core.ports.capabilities import Backlog, Capabilities
+from holdfast.core.ports.protocols import Intake
+
+NAME = "web"
+
+
+class WebPlatform:
+    """Holds nothing. Its replies are fetched, so a committed one is sent; its messages are
+    brought by `control`, which has checked who asks."""
+
+    name = NAME
+    account = "default"
+    capabilities = Capabilities(backlog=Backlog.NONE, fetchable=True)
+
+    @asynccontextmanager
+    async def connect(self, intake: Intake) -> AsyncIterator[None]:
+        yield
+
+    async def send(self, outbound: Outbound) -> Receipt:
+        raise Refused("replies of the page are fetched, never sent")
+
+
+def source(chat_id: str) -> Source:
+    """A chat of the page: its one user is the gateway's owner."""
+    return Source(platform=NAME, chat_id=chat_id, user_id="owner")

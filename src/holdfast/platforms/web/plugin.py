@@ -1,0 +1,6 @@
+"""The page as a door: it has no settings of its own."""
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door
+
+DOOR = Door(name="web", settings=PlatformSettings, open=None)

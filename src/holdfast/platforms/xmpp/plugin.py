@@ -1,0 +1,113 @@
+"""XMPP as a door: what can be set about an account."""
+
+from ipaddress import ip_address
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door, Known, Opening
+from holdfast.core.ports.protocols import Platform
+from holdfast.core.ports.question import Question
+
+_PORT = 5222
+
+
+class XmppSettings(PlatformSettings, frozen=True, kw_only=True):
+    jid: str = ""  # the address of the account: "bot@example.org"
+    password: str = ""  # a reference
+    host: str = ""  # where its server listens; "": what the DNS says of its domain
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = _PORT  # only with `host`
+    tls: bool = True  # False: not encrypted, which is for a server on this machine alone
+    ca_file: str = ""  # who vouches for the server; "": whom this machine trusts
+    resource: str = "holdfast"  # what this line is called beside others of the same account
+    rooms: tuple[str, ...] = ()  # that it is in: "team@conference.example.org"
+    nick: str = ""  # what it is called there; "": as in its address
+    # Servers besides its own that files are fetched from, wherever they are: others have to be
+    # in the public network.
+    file_hosts: tuple[str, ...] = ()
+    max_file_mb: Annotated[int, msgspec.Meta(ge=0, le=500)] = 25  # 0: none is taken
+
+    @property
+    def nickname(self) -> str:
+        return self.nick or self.jid.partition("@")[0]
+
+    def __post_init__(self) -> None:
+        if not self.enabled:
+            return
+        if not _is_account(self.jid):
+            raise ValueError(
+                f"jid = {self.jid!r} is no address of an account: write it as in "
+                'jid = "bot@example.org", without a resource'
+            )
+        if not self.password:
+            raise ValueError(
+                'password is missing: write password = "env:XMPP_PASSWORD" and put it into the '
+                "environment or .env"
+            )
+        for room in self.rooms:
+            if not _is_account(room):
+                raise ValueError(f"rooms: {room!r} is no address of a room, as in team@rooms.org")
+        if not self.tls and not _is_loopback(self.host):
+            raise ValueError(
+                "tls = false sends the password and every message readable for all on the way: it "
+                'is for a server on this machine, named by host = "127.0.0.1"'
+            )
+
+
+def _is_account(address: str) -> bool:
+    name, at, domain = address.partition("@")
+    return bool(name and at and domain) and not set("/@ ") & set(domain)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _open(opening: Opening[XmppSettings]) -> Platform:
+    from holdfast.platforms.xmpp.platform import (  # noqa: PLC0415 - imports an HTTP client
+        XmppPlatform,
+    )
+
+    return XmppPlatform(
+        opening.secrets["password"],
+        account=opening.account,
+        settings=opening.settings,
+        folder=opening.folder,
+        clock=opening.clock,
+        new_id=opening.new_id,
+    )
+
+
+async def _check(opening: Opening[XmppSettings]) -> Known:
+    from holdfast.platforms.xmpp.check import check  # noqa: PLC0415 - imports slixmpp
+
+    return await check(opening)
+
+
+DOOR = Door(
+    name="xmpp",
+    settings=XmppSettings,
+    open=_open,
+    identity=("jid",),
+    guide=(
+        "Make an account for the bot at an XMPP server, with any client or, on a server of your "
+        "own, as in: prosodyctl adduser bot@example.org. The server should keep an archive of "
+        "messages (XEP-0313); most do."
+    ),
+    questions=(
+        Question(key="jid", label="The address of the account", help="As in bot@example.org."),
+        Question(key="password", label="The password of the account", variable="XMPP_PASSWORD"),
+        Question(
+            key="rooms",
+            label="Rooms that it is in",
+            help="Their addresses, as in team@conference.example.org.",
+            optional=True,
+        ),
+    ),
+    people="your own address, as in ann@example.org",
+    check=_check,
+)

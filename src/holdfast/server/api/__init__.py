@@ -1,0 +1,1 @@
+"""The framework of `/api/v1`: router, endpoints, context, errors, OpenAPI, and the client."""

@@ -1,0 +1,59 @@
+"""The views of the audit: a row, a page of them, and whether the chain holds."""
+
+import msgspec
+
+from holdfast.core.people.audit import AuditRow, Fact
+
+
+class AuditView(msgspec.Struct, frozen=True, kw_only=True):
+    """Who (`actor`) did what (`kind`, `subject`), with what effect (`outcome`), and what else is
+    known of it. `forgotten`: what was said went with its session, and `detail` has the rest.
+    `hash`: over this row and the one before it."""
+
+    seq: int
+    at: float
+    kind: str
+    actor: str
+    session_id: str | None
+    turn_id: str | None
+    subject: str
+    outcome: str
+    detail: dict[str, Fact]
+    forgotten: bool
+    hash: str
+
+
+class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest first; with `after`, those that follow that row, in their order. `more`: there
+    are others in that direction."""
+
+    rows: list[AuditView]
+    more: bool
+
+
+class AuditVerified(msgspec.Struct, frozen=True, kw_only=True):
+    """`head`: the hash of the last row; whoever keeps it elsewhere can tell later that nothing
+    was cut off. `broken`: what is wrong, and where; empty: nothing."""
+
+    rows: int
+    first: int
+    last: int
+    head: str
+    forgotten: int
+    broken: list[str]
+
+
+def audit_view(row: AuditRow) -> AuditView:
+    return AuditView(
+        seq=row.seq,
+        at=row.at,
+        kind=row.kind,
+        actor=row.actor,
+        session_id=row.session_id,
+        turn_id=row.turn_id,
+        subject=row.subject,
+        outcome=row.outcome,
+        detail={**row.facts, **(row.words or {})},
+        forgotten=row.forgotten,
+        hash=row.hash,
+    )

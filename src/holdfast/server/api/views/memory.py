@@ -1,0 +1,46 @@
+"""The views of notebooks: what is noted about people and places, and how that is changed."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.people.memory import About
+
+NoteOwner = Annotated[str, msgspec.Meta(pattern="^(person|place):.", max_length=400)]
+
+
+class NoteView(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    about: About
+    text: str
+    changed_at: float
+
+
+class NotebookView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is noted about a person, or in a place that people share. `off`: agents see none of
+    it. `room`: characters that all its notes may have; `used`: those they have."""
+
+    owner: str
+    off: bool
+    used: int
+    room: int
+    notes: list[NoteView]
+
+
+class NotebookList(msgspec.Struct, frozen=True, kw_only=True):
+    notebooks: list[NotebookView]
+    more: bool
+
+
+class NewNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With `id`, what that note is to say from now on."""
+
+    owner: NoteOwner
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+    about: About | None = None  # None: as it was; of a new one, the person
+    id: Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)] | None = None
+
+
+class NotebookChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    owner: NoteOwner
+    off: bool

@@ -1,0 +1,177 @@
+"""The views of conversations: in a list, opened, and what is live in one; each of its row."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.core.messages.message import Message, Record, ToolMessage
+from holdfast.core.messages.source import place_of
+from holdfast.core.sessions.session import SessionRow
+from holdfast.core.turns.turn import LaneState, TurnRow, TurnState, Usage
+from holdfast.server.api.views.approval_views import ApprovalView
+from holdfast.server.api.views.names import Name
+
+
+class Gist(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list says of a conversation besides. `usage`: of its turns that have ended; `cost`:
+    null where no price is set, or a model has none."""
+
+    owner: str | None  # whose it is; null: several people's, or nobody's yet
+    said: str  # the last words, or their beginning
+    by: str  # whose they are: user, assistant, or nobody's
+    usage: Usage
+    cost: float | None
+    queued: int  # messages that no turn has taken yet
+
+
+class SessionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation in a list. `current`: its route still points to it, so it can be spoken to."""
+
+    id: str
+    title: str  # its own, or the beginning of its first message
+    platform: str
+    chat: str
+    state: LaneState
+    current: bool
+    suspended: bool
+    model: str | None
+    messages: int
+    created_at: float
+    active_at: float
+    ended_at: float | None
+    resume_pending: bool = False  # its turn was cut, and none has completed since
+    auto_reset_reason: str | None = None  # why it took the place of `previous` by itself
+    previous: str | None = None
+    gist: Gist | None = None  # in a list, where it was asked for
+
+
+class SessionList(msgspec.Struct, frozen=True, kw_only=True):
+    """`next`: what `after` takes to go on behind these; null: there are no more."""
+
+    sessions: list[SessionView]
+    more: bool
+    next: str | None = None
+
+
+class NewSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`name` makes it findable again (the same name gives the same session); None: a fresh one."""
+
+    name: Name | None = None
+
+
+class SessionChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    title: Annotated[str, msgspec.Meta(max_length=200)]
+
+
+class RecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed message of a transcript. `seq` rises by one; it is the id of its event.
+    `undone`: its user took it back, and no model is shown it any more. `whole`: how many characters
+    a tool has printed, where less of it is here because `cut` was asked for."""
+
+    seq: int
+    turn_id: str | None
+    at: float
+    message: Message
+    undone: bool = False
+    whole: int | None = None
+
+
+class TurnView(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    state: TurnState
+    started_at: float
+    ended_at: float | None
+    usage: Usage
+    reason: str
+
+
+class LiveCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call that is running; `output` is what it has written so far, its end."""
+
+    call_id: str
+    name: str
+    arguments: str
+    output: str = ""
+
+
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that is accepted and that no turn has taken yet."""
+
+    id: int
+    message_id: str  # its sender's own
+    text: str
+
+
+class Live(msgspec.Struct, frozen=True, kw_only=True):
+    """What is not committed yet: the present step of the running turn, and what waits."""
+
+    turn_id: str
+    resumed: bool = False
+    text: str = ""
+    reasoning: str = ""
+    calls: list[LiveCall] = []
+    queued: list[QueuedMessage] = []
+    approvals: list[ApprovalView] = []  # what waits for a person's word
+    resting: bool = False  # no turn runs or waits here: a background child asks
+
+
+class SessionDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation opened: its newest records, oldest of them first."""
+
+    session: SessionView
+    turns: list[TurnView]
+    records: list[RecordView]
+    more: bool  # older records exist: ask /transcript?before=
+    live: Live | None
+
+
+class Transcript(msgspec.Struct, frozen=True, kw_only=True):
+    records: list[RecordView]
+    more: bool
+
+
+def session_view(row: SessionRow, *, state: LaneState = LaneState.IDLE) -> SessionView:
+    platform, _, _, chat = place_of(row.route)
+    return SessionView(
+        id=row.id,
+        title=row.title,
+        platform=platform,
+        chat=chat,
+        state=state,
+        current=row.current,
+        suspended=row.suspended,
+        model=row.model_override,
+        messages=row.messages,
+        created_at=row.created_at,
+        active_at=row.active_at,
+        ended_at=row.ended_at,
+        resume_pending=row.resume_pending,
+        auto_reset_reason=row.auto_reset_reason,
+        previous=row.previous,
+    )
+
+
+def turn_view(row: TurnRow) -> TurnView:
+    return TurnView(
+        id=row.id,
+        state=row.state,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        usage=row.usage,
+        reason=row.reason,
+    )
+
+
+def record_view(record: Record, cut: int | None = None) -> RecordView:
+    message, whole = record.message, None
+    if cut is not None and isinstance(message, ToolMessage) and len(message.text) > cut:
+        whole = len(message.text)
+        message = msgspec.structs.replace(message, text=message.text[:cut])
+    return RecordView(
+        seq=record.seq,
+        turn_id=record.turn_id,
+        at=record.created_at,
+        message=message,
+        undone=record.undone,
+        whole=whole,
+    )

@@ -1,0 +1,1 @@
+"""Who makes a request: principals, viewer tokens, browser login, rate limit of wrong tokens."""

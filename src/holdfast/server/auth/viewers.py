@@ -1,0 +1,147 @@
+"""Viewers: the tokens of those who look and change nothing, kept as digests in a file."""
+
+import asyncio
+import hashlib
+import logging
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ports.protocols import Clock
+from holdfast.core.secret import Secret
+from holdfast.server.auth.visitor import Visitor, VisitorRole
+from holdfast.system import state_file
+
+log = logging.getLogger(__name__)
+
+MOST = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+class ViewerRefused(HoldfastError):
+    """A token that cannot be made, or is not there; the text says why."""
+
+
+class Viewer(msgspec.Struct, frozen=True, kw_only=True):
+    """One token: `digest` is all that is kept of it."""
+
+    id: str
+    name: str
+    digest: str
+    made_at: float
+
+    @property
+    def visitor(self) -> Visitor:
+        return Visitor(role=VisitorRole.VIEWER, id=self.id, name=self.name)
+
+
+class Viewers:
+    """Owns the viewers' tokens, the file that outlives the process, and who of them is here.
+
+    A token has 256 random bits, so a plain digest of it cannot be turned back, and looking for
+    that digest tells nobody by its timing how near a guess was.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock, known: tuple[Viewer, ...] = ()) -> None:
+        self._path = path
+        self._clock = clock
+        self._by_name = {viewer.name: viewer for viewer in known}
+        self._changing = asyncio.Lock()
+        self._here: dict[str, set[Callable[[], None]]] = {}
+
+    @classmethod
+    def read(cls, path: Path, *, clock: Clock) -> Self:
+        """As the file has them. One that makes no sense is not begun anew: whoever was let in
+        would be sent away without a word."""
+        try:
+            known = msgspec.json.decode(path.read_bytes(), type=tuple[Viewer, ...])
+        except FileNotFoundError:
+            known = ()
+        except (OSError, msgspec.MsgspecError) as error:
+            raise HoldfastError(
+                f"{path} cannot be read ({error}); put it back from a backup, or remove it, which "
+                "revokes every viewer's token"
+            ) from None
+        return cls(path, clock=clock, known=known)
+
+    def listed(self) -> list[Viewer]:
+        return sorted(self._by_name.values(), key=lambda viewer: viewer.made_at)
+
+    def named(self, name: str) -> Viewer:
+        if name not in self._by_name:
+            raise ViewerRefused(f"there is no token {name!r}; `holdfast token list` has them all")
+        return self._by_name[name]
+
+    def with_id(self, viewer_id: str) -> Viewer | None:
+        return next((v for v in self._by_name.values() if v.id == viewer_id), None)
+
+    def bearing(self, token: str) -> Viewer | None:
+        if not self._by_name or not token:
+            return None
+        digest = _digest(token)
+        return next((v for v in self._by_name.values() if v.digest == digest), None)
+
+    async def add(self, name: str) -> Secret:
+        """Make a token; it works, and is durable, once this returns. Nobody can show it again."""
+        async with self._changing:
+            self._check(name)
+            token = "hfv_" + secrets.token_urlsafe(32)
+            viewer = Viewer(
+                id=secrets.token_hex(8),
+                name=name,
+                digest=_digest(token),
+                made_at=self._clock.now(),
+            )
+            await self._keep({**self._by_name, name: viewer})
+        log.info("A viewer's token was made: %s", name, extra={"action": "token_made"})
+        return Secret(token)
+
+    async def revoke(self, name: str) -> None:
+        """End a token with every login that came of it, and whatever is open under it now."""
+        async with self._changing:
+            viewer = self.named(name)
+            await self._keep({n: v for n, v in self._by_name.items() if n != name})
+        log.info("A viewer's token was revoked: %s", name, extra={"action": "token_revoked"})
+        for send_away in self._here.pop(viewer.id, ()):
+            send_away()
+
+    @contextmanager
+    def here(self, visitor: Visitor, send_away: Callable[[], None]) -> Iterator[None]:
+        """While a viewer is answered: a token that is revoked meanwhile calls `send_away`."""
+        if visitor.role is VisitorRole.OWNER:
+            yield
+            return
+        here = self._here.setdefault(visitor.id, set())
+        here.add(send_away)
+        try:
+            yield
+        finally:
+            here.discard(send_away)
+            if not here:
+                self._here.pop(visitor.id, None)
+
+    def _check(self, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise ViewerRefused(
+                f"{name!r} cannot be the name of a token: letters, digits, '.', '_' and '-', at "
+                "most 64"
+            )
+        if name in self._by_name:
+            raise ViewerRefused(f"there is a token {name!r} already; revoke it first")
+        if len(self._by_name) >= MOST:
+            raise ViewerRefused(f"there are {MOST} tokens already; revoke one that is not needed")
+
+    async def _keep(self, viewers: dict[str, Viewer]) -> None:
+        """Durable before it holds: after a crash nobody is let in, or sent away, otherwise."""
+        await state_file.keep(self._path, tuple(viewers.values()))
+        self._by_name = viewers
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,1 @@
+"""The Unix sockets of the gateway (control and status), and their clients."""

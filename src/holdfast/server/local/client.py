@@ -1,0 +1,135 @@
+"""The client of a running gateway: status and control over its Unix sockets, nothing heavy."""
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+from holdfast.core.errors import HoldfastError
+from holdfast.server.local.cut_line import why_cut
+from holdfast.server.local.status_client import (
+    STATUS_TIMEOUT,
+    GatewayDown,
+    GatewayUnable,
+    connect,
+    read_document,
+)
+from holdfast.system.paths import Paths
+
+__all__ = [
+    "ControlClient",
+    "ControlRefused",
+    "GatewayDown",
+    "GatewayUnable",
+    "read_status",
+    "refusal",
+]
+
+CONTROL_TIMEOUT = 15.0
+
+
+class ControlRefused(HoldfastError):
+    """The gateway answered, and said no; `reason` is what it said."""
+
+    def __init__(self, message: str, *, status: int, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason or message
+
+
+def read_status(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> dict[str, Any]:
+    """The status document; raises `GatewayDown` when nobody serves one."""
+    document = json.loads(read_document(paths, timeout=timeout))
+    assert isinstance(document, dict), "the status socket speaks in objects"
+    return document
+
+
+class ControlClient:
+    """Asks the gateway of one home; each call is a connection of its own."""
+
+    def __init__(self, paths: Paths, *, timeout: float = CONTROL_TIMEOUT) -> None:
+        self._paths = paths
+        self._timeout = timeout
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+
+    def post(self, path: str, body: object = None) -> Any:
+        return self._ask("POST", path, json.dumps({} if body is None else body))
+
+    def follow(
+        self, path: str, body: object = None, *, patience: float | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The JSON lines of an answer as they come. The first word must come in time; each line
+        after it may take `patience` seconds, where that is given.
+
+        A stream that breaks off ends like one that was ended: the gateway has gone.
+        """
+        connection = _UnixConnection(self._paths, timeout=self._timeout)
+        try:
+            response = _answered(connection, self._paths, path, {} if body is None else body)
+            if response.status >= 400:
+                _decoded(response.read(), response.status)
+            connection.sock.settimeout(patience or self._timeout)
+            with suppress(ConnectionError, http.client.HTTPException):
+                while line := response.readline():
+                    yield json.loads(line)
+        finally:
+            connection.close()
+
+    def _ask(self, method: str, target: str, body: str | None = None) -> Any:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        connection = _UnixConnection(self._paths, timeout=self._timeout)
+        try:
+            connection.request(method, target, body, headers)
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise GatewayDown(
+                f"The gateway of {self._paths.home} did not answer {method} {target}: "
+                f"{why_cut(error)}."
+            ) from None
+        finally:
+            connection.close()
+        return _decoded(content, response.status)
+
+
+def _answered(
+    connection: "_UnixConnection", paths: Paths, path: str, body: object
+) -> http.client.HTTPResponse:
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return connection.getresponse()
+    except (OSError, http.client.HTTPException) as error:
+        raise GatewayDown(
+            f"The gateway of {paths.home} did not answer POST {path}: {why_cut(error)}."
+        ) from None
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, paths: Paths, *, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._paths = paths
+        self._limit = timeout
+
+    def connect(self) -> None:
+        self.sock = connect(self._paths.control_socket, self._paths, timeout=self._limit)
+
+
+def _decoded(content: bytes, status: int) -> Any:
+    try:
+        document = json.loads(content or b"null")
+    except json.JSONDecodeError:
+        document = content.decode("utf-8", "replace").strip()
+    if status < 400:
+        return document
+    error = document.get("error", document) if isinstance(document, dict) else document
+    message = error.get("message", error) if isinstance(error, dict) else error
+    raise refusal(str(message), status)
+
+
+def refusal(message: str, status: int) -> ControlRefused:
+    told = f"The gateway refused ({status}): {message}"
+    return ControlRefused(told, status=status, reason=message)

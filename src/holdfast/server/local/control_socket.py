@@ -1,0 +1,146 @@
+"""The control socket: what the CLI asks of a running gateway, on the machine itself."""
+
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Self
+
+import msgspec
+from aiohttp import web
+
+from holdfast.core.errors import RestartRefused, StoreError
+from holdfast.core.ids import SessionId
+from holdfast.core.ops.facts import Snapshot
+from holdfast.core.ports.library import Library
+from holdfast.server.auth.viewers import ViewerRefused
+from holdfast.server.local.departing import Doorway
+from holdfast.system.paths import Paths, private_dir
+from holdfast.system.socket_handover import NotHandedOver
+
+_MOST = 1000
+
+
+class LinkAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    viewer: str = ""
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ControlSocket:
+    """Owns the control socket while its context is open. Whoever can open it is its owner."""
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        library: Library,
+        fresh: Callable[[], Awaitable[Snapshot]],
+        link: Callable[[str], str],
+        doorway: Doorway,
+        more: Sequence[web.RouteDef] = (),
+    ) -> None:
+        """`link` makes a one-time link that logs a browser in, as the viewer of that name, or as
+        the owner for no name; `more` is what others serve here."""
+        self._path = paths.control_socket
+        self._library = library
+        self._fresh = fresh
+        self._link = link
+        self._doorway = doorway
+        self._more = more
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        application = web.Application(middlewares=[_tell_errors])
+        application.add_routes(
+            [
+                web.get("/status", self._status),
+                web.get("/sessions", self._sessions),
+                web.get("/sessions/{id}", self._session),
+                web.post("/login", self._login),
+                web.post("/stop", self._doorway.stop),
+                web.post("/restart", self._doorway.restart),
+                web.post("/handover", self._doorway.handover),
+                *self._more,
+            ]
+        )
+        # Ours, and closed behind the server: a start that is cancelled as it opens would lose it.
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._open.callback(listener.close)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        self._open.push_async_callback(runner.cleanup)
+        try:
+            await runner.setup()
+            private_dir(self._path.parent)
+            self._path.unlink(missing_ok=True)
+            listener.bind(str(self._path))
+            self._path.chmod(0o600)
+            await web.SockSite(runner, listener).start()
+        except BaseException:
+            await self._open.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._doorway.close()  # or the stream of whoever follows the stop would be waited for
+        await self._open.aclose()
+        self._path.unlink(missing_ok=True)
+
+    async def _status(self, request: web.Request) -> web.Response:
+        return _json(await self._fresh())
+
+    async def _login(self, request: web.Request) -> web.Response:
+        asked = _decoded(await request.read())
+        try:
+            return _json({"link": self._link(asked.viewer)})
+        except ViewerRefused as refused:
+            raise web.HTTPNotFound(text=str(refused)) from None
+
+    async def _sessions(self, request: web.Request) -> web.Response:
+        limit = _number(request, "limit", 50)
+        offset = _number(request, "offset", 0)
+        rows = await self._library.sessions(limit=min(limit, _MOST), offset=offset)
+        return _json({"sessions": rows})
+
+    async def _session(self, request: web.Request) -> web.Response:
+        session_id = SessionId(request.match_info["id"])
+        row = await self._library.session(session_id)
+        if row is None:
+            text = f"there is no session {session_id!r}; `holdfast sessions list` has them all"
+            return _json({"error": text}, status=404)
+        records = await self._library.transcript(session_id)
+        turns = dict.fromkeys(record.turn_id for record in records if record.turn_id)
+        rows = [await self._library.turn(turn_id) for turn_id in turns]
+        return _json({"session": row, "transcript": records, "turns": rows})
+
+
+@web.middleware
+async def _tell_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPError as error:
+        return _json({"error": error.text}, status=error.status)
+    except (RestartRefused, NotHandedOver) as error:
+        return _json({"error": str(error)}, status=409)
+    except StoreError as error:
+        return _json({"error": f"the store cannot be read: {error}"}, status=503)
+
+
+def _decoded(body: bytes) -> LinkAsked:
+    try:
+        return msgspec.json.decode(body or b"{}", type=LinkAsked)
+    except msgspec.MsgspecError as error:
+        raise web.HTTPBadRequest(text=f"this is not what is asked for here: {error}") from None
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise web.HTTPBadRequest(text=f"{name} must be a number, not {text!r}")
+    return int(text)
+
+
+def _json(body: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(body), status=status, content_type="application/json"
+    )

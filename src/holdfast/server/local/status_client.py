@@ -1,0 +1,60 @@
+"""Asking the status socket of a home: a plain socket and nothing that takes time to import."""
+
+import socket
+from pathlib import Path
+
+from holdfast.core.errors import HoldfastError
+from holdfast.system.paths import Paths, check_owner
+
+STATUS_TIMEOUT = 2.0
+
+
+class GatewayDown(HoldfastError):
+    """No gateway answers for this home."""
+
+
+class GatewayUnable(GatewayDown):
+    """One is there and answers, and cannot do this: its store takes or gives nothing now."""
+
+
+def read_document(paths: Paths, *, timeout: float = STATUS_TIMEOUT) -> bytes:
+    """The status document (`core.facts.Document`) as JSON; raises `GatewayDown` when nobody
+    serves one."""
+    try:
+        with connect(paths.status_socket, paths, timeout=timeout) as connection:
+            document = b"".join(iter(lambda: connection.recv(65536), b""))
+    except (TimeoutError, ConnectionError) as error:
+        raise _silent(paths, str(error)) from None
+    if not document.endswith(b"}"):
+        raise _silent(paths, "it hung up half-way")
+    return document
+
+
+def connect(path: Path, paths: Paths, *, timeout: float) -> socket.socket:
+    """A connection to a socket of the home's gateway; raises `GatewayDown` when there is none."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout)
+    try:
+        # Under /tmp somebody else may have made the directory, to be told what we ask.
+        check_owner(path.parent)
+        connection.connect(str(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        raise GatewayDown(
+            f"No gateway is running for {paths.home}. Start it with `holdfast run`."
+        ) from None
+    except PermissionError:
+        connection.close()
+        raise HoldfastError(
+            f"{path} may not be opened by this user; ask as the user who runs the gateway."
+        ) from None
+    except (OSError, HoldfastError):
+        connection.close()
+        raise
+    return connection
+
+
+def _silent(paths: Paths, why: str) -> GatewayDown:
+    return GatewayDown(
+        f"The gateway of {paths.home} has a status socket that does not answer: {why}"
+    )

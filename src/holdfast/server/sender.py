@@ -1,0 +1,85 @@
+"""The sender of spans: a bounded queue and a thread of the SDK's own, which speaks OTLP.
+
+The one module that imports OpenTelemetry; it is imported only where `[otel]` names an endpoint.
+"""
+
+from threading import Thread
+
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from holdfast import __version__
+from holdfast.core.config.settings import OtelSettings
+from holdfast.core.ops import tracing
+from holdfast.core.secret import Secret
+
+_PATIENCE = 3.0  # seconds for what is still queued when the gateway goes
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_KINDS = {
+    tracing.SpanKind.CONSUMER: SpanKind.CONSUMER,
+    tracing.SpanKind.PRODUCER: SpanKind.PRODUCER,
+    tracing.SpanKind.CLIENT: SpanKind.CLIENT,
+    tracing.SpanKind.INTERNAL: SpanKind.INTERNAL,
+}
+
+
+def otlp(settings: OtelSettings, *, secret: Secret | None) -> SpanExporter:
+    """Speaks to the endpoint of the settings."""
+    headers = {settings.header: secret.reveal()} if secret is not None else {}
+    return OTLPSpanExporter(endpoint=settings.endpoint, headers=headers, timeout=_PATIENCE)
+
+
+class Sender:
+    """Owns the queue and its thread. What the queue has no room for is dropped, by the SDK."""
+
+    def __init__(
+        self, exporter: SpanExporter, *, service: str, patience: float = _PATIENCE
+    ) -> None:
+        self._exporter = exporter
+        self._patience = patience
+        self._resource = Resource({"service.name": service, "service.version": __version__})
+        self._scope = InstrumentationScope("holdfast", __version__)
+        self._processor = BatchSpanProcessor(exporter)
+
+    def take(self, span: tracing.Span) -> None:
+        parent = None if span.parent is None else tracing.SpanPlace(span.place.trace, span.parent)
+        attributes = dict(span.attributes)
+        if span.error:
+            attributes["error.type"] = span.error
+        self._processor.on_end(
+            ReadableSpan(
+                name=span.name,
+                context=_context(span.place),
+                parent=None if parent is None else _context(parent),
+                resource=self._resource,
+                attributes=attributes,
+                links=[Link(_context(place)) for place in span.links],
+                kind=_KINDS[span.kind],
+                instrumentation_scope=self._scope,
+                status=Status(StatusCode.ERROR if span.error else StatusCode.UNSET),
+                start_time=_nanoseconds(span.began_at),
+                end_time=_nanoseconds(max(span.began_at, span.ended_at)),
+            )
+        )
+
+    def close(self) -> None:
+        """Send what is queued, for a moment; then let it go. The SDK would wait half a minute for a
+        collector that does not answer, and a stop has other things to do."""
+        closing = Thread(target=self._processor.shutdown, name="last spans", daemon=True)
+        closing.start()
+        closing.join(self._patience)
+        if closing.is_alive():
+            self._exporter.shutdown()  # which wakes it where it rests between two tries
+            closing.join(self._patience)
+
+
+def _context(place: tracing.SpanPlace) -> SpanContext:
+    return SpanContext(place.trace, place.span, is_remote=False, trace_flags=_SAMPLED)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)

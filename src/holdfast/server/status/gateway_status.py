@@ -1,0 +1,135 @@
+"""The facts of this process, gathered from everyone who knows some: the one source of them all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Mapping
+from typing import Any, TypeVar
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import InboxId
+from holdfast.core.messages.inbox import InboxState
+from holdfast.core.ops.facts import Snapshot
+from holdfast.core.ports.library import Library
+from holdfast.core.ports.protocols import Clock
+from holdfast.core.turns.stop import StopOrder
+
+RUNNING = "running"
+STOPPED = "stopped"
+_LAST_STOPS = 5
+_SOON = 0.025  # seconds; less than the status thread waits
+_UNOWNED_AFTER = 60.0  # seconds; by then whatever was accepted has long been handed over
+
+Source = Callable[[], Mapping[str, Any]]
+T = TypeVar("T")
+
+
+class Facts:
+    """Owns how far the process has come, and what the store last said; the rest it asks for.
+
+    A source gives fields of a `Snapshot` from memory. It belongs to the event loop.
+    """
+
+    def __init__(self, *, clock: Clock, order: Callable[[], StopOrder | None]) -> None:
+        """`order`: the one to stop, once there is one."""
+        self._clock = clock
+        self._order = order
+        self._sources: list[Source] = []
+        self._library: Library | None = None
+        self._owned: Callable[[], Container[InboxId]] | None = None
+        self._kept: dict[str, Any] = {}  # what the store last said
+        self._state, self._since = "starting", clock.now()
+        self._phase, self._phase_since = "", self._since
+
+    @property
+    def running(self) -> bool:
+        return self._state == RUNNING
+
+    def enter(self, phase: str) -> None:
+        """The process has come this far, in its start, in its stop, or to where it runs."""
+        now = self._clock.now()
+        self._phase, self._phase_since = phase, now
+        state = self._state_in(phase)
+        if state != self._state:
+            self._state, self._since = state, now
+
+    def add(self, *sources: Source) -> None:
+        self._sources.extend(sources)
+
+    def read(self, library: Library) -> None:
+        """The store is open: what it knows is told from now on."""
+        self._library = library
+
+    def weigh(self, owned: Callable[[], Container[InboxId]]) -> None:
+        """The messages that are worked on here: what is open in the store besides is told."""
+        self._owned = owned
+
+    def now(self) -> Snapshot:
+        """What is known without waiting for anybody."""
+        told: dict[str, Any] = dict(self._kept)
+        for source in self._sources:
+            told |= source()
+        return Snapshot(
+            state=self._state,
+            since=self._since,
+            phase="" if self._phase == self._state else self._phase,
+            phase_since=self._phase_since,
+            order=self._order(),
+            **told,
+        )
+
+    async def fresh(self) -> Snapshot:
+        """The same, with what the store says now; where it cannot, with what it said last."""
+        if self._library is not None:
+            ledger, stops, unowned = await asyncio.gather(
+                _unless_closed(self._library.ledger()),
+                _unless_closed(self._library.last_stops(limit=_LAST_STOPS)),
+                _unless_closed(self._unowned(self._library)),
+            )
+            if ledger is not None:
+                self._kept["ledger"] = balance(ledger)
+            if stops is not None:
+                self._kept["restarts"] = tuple(stops)
+            if unowned is not None:
+                self._kept |= unowned
+        return self.now()
+
+    async def _unowned(self, library: Library) -> dict[str, Any]:
+        """Only while it runs: a start has not taken everything up yet, and a stop lets go of it."""
+        if self._owned is None or not self.running:
+            return {"unowned": 0, "unowned_since": None}
+        # Before the store is asked: an end is told here after its commit, so that what is not here
+        # by now and has ended is not open there either.
+        owned = self._owned()
+        found = await library.open_messages(before=self._clock.now() - _UNOWNED_AFTER)
+        lost = [at for inbox_id, at in found.items() if inbox_id not in owned]
+        return {"unowned": len(lost), "unowned_since": min(lost, default=None)}
+
+    async def soon(self) -> Snapshot:
+        """The same, for who cannot wait: a store that is busy says later what it knows."""
+        try:
+            async with asyncio.timeout(_SOON):
+                return await self.fresh()
+        except TimeoutError:
+            return self.now()
+
+    def _state_in(self, phase: str) -> str:
+        if phase in (RUNNING, STOPPED):
+            return phase
+        order = self._order()
+        if order is None:
+            return "starting"  # without an order, only a start has phases
+        return "restarting" if order.kind.restarts else "stopping"
+
+
+def balance(ledger: Mapping[InboxState, int]) -> dict[str, int]:
+    """The ledger as it is shown: what was accepted, by what became of it."""
+    return {
+        "accepted": sum(ledger.values()),
+        **{state.value: ledger.get(state, 0) for state in InboxState},
+    }
+
+
+async def _unless_closed(reading: Awaitable[T]) -> T | None:
+    try:
+        return await reading
+    except StoreError:
+        return None

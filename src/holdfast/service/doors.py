@@ -1,0 +1,108 @@
+"""The doors of a configuration, opened: one platform for each account that is enabled."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.config import Config
+from holdfast.config.doors import DoorUnusable, UnreadSettings, find_door
+from holdfast.core.config.settings import DEFAULT_ACCOUNT, PlatformSettings
+from holdfast.core.ports.door import BUILT_IN, Opening
+from holdfast.core.ports.protocols import Clock, NewId, Platform
+from holdfast.core.secret import Secret
+from holdfast.service.closed_door import ClosedDoor
+from holdfast.system.credential_locks import Identity
+from holdfast.system.paths import Paths
+
+log = logging.getLogger(__name__)
+
+
+def open_doors(config: Config, *, clock: Clock, new_id: NewId) -> Iterator[Platform]:
+    """Nothing is connected by this, and no account that is not enabled costs anything. A door that
+    cannot be opened has an account that says so."""
+    for name, account, settings in enabled_accounts(config):
+        platform = open_door(config, name, account, settings=settings, clock=clock, new_id=new_id)
+        if platform is not None:
+            yield platform
+
+
+def open_door(
+    config: Config,
+    name: str,
+    account: str,
+    *,
+    settings: PlatformSettings,
+    clock: Clock,
+    new_id: NewId,
+) -> Platform | None:
+    """The platform of one account; None: the process makes this one itself."""
+    opening = Opening(
+        account=account,
+        settings=settings,
+        secrets=secrets_of(config, name, account),
+        folder=Paths(config.home).platforms / name / account,
+        clock=clock,
+        new_id=new_id,
+    )
+    return _opened(name, opening)
+
+
+def _opened(name: str, opening: Opening[Any]) -> Platform | None:
+    """None: the process makes this one itself."""
+    try:
+        door = find_door(name)
+        if door is None or door.open is None:
+            return None if name in BUILT_IN else _closed(name, opening, "it says no way to open it")
+        platform = door.open(opening)
+        if (platform.name, platform.account) != (name, opening.account):
+            told = f"it opens {platform.name}:{platform.account} in the place of its account"
+            return _closed(name, opening, told)
+        return platform
+    except Exception as error:  # a door may be anybody's, and may fail in any way
+        what = f"{name}:{opening.account}"
+        log.exception("%s is not opened.", what, extra={"action": "door_closed"})
+        why = str(error) if isinstance(error, DoorUnusable) else repr(error)
+        return _closed(name, opening, why)
+
+
+def _closed(name: str, opening: Opening[Any], why: str) -> Platform:
+    return ClosedDoor(name, opening.account, f"this door cannot be opened: {why}")
+
+
+def identities(config: Config) -> dict[tuple[str, str], Identity]:
+    """What says of an account which of its vendor's it is; those that may be shared are not
+    here."""
+    found = {}
+    for name, account, settings in enabled_accounts(config):
+        door = None if isinstance(settings, UnreadSettings) else find_door(name)
+        keys = door.identity if door is not None and door.open is not None else ()
+        values = {**msgspec.to_builtins(settings), **_revealed(config, name, account)}
+        identity = [str(values.get(key, "")) for key in keys]
+        if any(identity):
+            found[name, account] = (name, *identity)
+    return found
+
+
+def _revealed(config: Config, name: str, account: str) -> dict[str, str]:
+    secrets = secrets_of(config, name, account)
+    return {key: secret.reveal() for key, secret in secrets.items()}
+
+
+def enabled_accounts(config: Config) -> Iterator[tuple[str, str, PlatformSettings]]:
+    for name, platform in config.settings.platforms.items():
+        for account, settings in {DEFAULT_ACCOUNT: platform, **platform.accounts}.items():
+            if settings.enabled:
+                yield name, account, settings
+
+
+def secrets_of(config: Config, name: str, account: str) -> Mapping[str, Secret]:
+    """The secrets of one account, by the path of their key in its own table."""
+    further = f"platforms.{name}.accounts."
+    own = f"platforms.{name}." if account == DEFAULT_ACCOUNT else f"{further}{account}."
+    return {
+        key.removeprefix(own): secret
+        for key, secret in config.secrets.items()
+        if key.startswith(own) and (own != f"platforms.{name}." or not key.startswith(further))
+    }

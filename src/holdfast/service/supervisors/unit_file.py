@@ -1,0 +1,120 @@
+"""A systemd unit as it is installed: what it gives a gateway, read as systemd reads it."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from holdfast.service.supervisors import systemd_words
+from holdfast.service.supervisors.systemd_unit import SHELL
+
+_USUAL_STOP = 90.0  # what systemd gives where a unit does not say
+_UNITS = {
+    "us": 1e-6,
+    "ms": 1e-3,
+    "": 1,
+    "s": 1,
+    "sec": 1,
+    "m": 60,
+    "min": 60,
+    "h": 3600,
+    "hr": 3600,
+}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
+_STATUSES = {"TEMPFAIL": 75, "CONFIG": 78}  # names that systemd has for ours
+
+
+def whole(file: Path) -> str:
+    """The unit with what `systemctl edit` put over it, in the order in which it counts."""
+    parts = sorted(file.with_name(f"{file.name}.d").glob("*.conf"))
+    return "\n".join(part.read_text(encoding="utf-8", errors="replace") for part in [file, *parts])
+
+
+def value(text: str, key: str) -> str | None:
+    """Of several lines the last counts; None: it does not say."""
+    return next(iter(reversed(_given(text, key))), None)
+
+
+def stop_seconds(text: str) -> float | None:
+    """What the unit gives a stop; None: it says something that is no time."""
+    given = value(text, "TimeoutStopSec")
+    return _USUAL_STOP if given is None else _seconds(given)
+
+
+def command(text: str, *, specifiers: Mapping[str, str] | None = None) -> list[str]:
+    """What the unit starts, program and arguments; []: nothing, or nothing that can be read."""
+    try:
+        words = systemd_words.split(value(text, "ExecStart") or "", specifiers=specifiers)
+    except ValueError:
+        return []
+    if not words:
+        return []
+    program, *arguments = words
+    found = [program.lstrip("@-:+!|"), *map(systemd_words.unescaped_variables, arguments)]
+    return found[len(SHELL) :] if tuple(found[: len(SHELL)]) == SHELL else found
+
+
+def home(text: str) -> Path | None:
+    """The home that the unit's gateway is told to have; None: it is not told any."""
+    found = environment(text).get("HOLDFAST_HOME")
+    return home_in(command(text)) or (Path(found) if found else None)
+
+
+def home_in(words: Sequence[str]) -> Path | None:
+    """The home that a command line names."""
+    told = [after for word, after in pairwise(words) if word == "--home"]
+    told += [word.removeprefix("--home=") for word in words if word.startswith("--home=")]
+    return Path(told[-1]) if told else None
+
+
+def environment(text: str) -> dict[str, str]:
+    try:
+        words = [word for line in _given(text, "Environment") for word in systemd_words.split(line)]
+    except ValueError:
+        return {}
+    pairs = (word.partition("=") for word in words)
+    return {name: told for name, _, told in pairs}
+
+
+def statuses(text: str, key: str) -> set[int]:
+    """Exit codes that a list of them names; names of signals are left out."""
+    words = " ".join(_given(text, key)).split()
+    named = {_STATUSES[word] for word in words if word in _STATUSES}
+    return named | {int(word) for word in words if word.isdigit()}
+
+
+def _given(text: str, key: str) -> list[str]:
+    """All values of a key; an empty one takes back those before it, as systemd has it."""
+    found: list[str] = []
+    for line in _lines(text):
+        name, equals, told = line.partition("=")
+        told = told.strip(" \t\r")
+        if equals and name.strip() == key:
+            found = [*found, told] if told else []
+    return found
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines with what continues them; comments are none, also between continued ones."""
+    kept = ""
+    for line in text.split("\n"):
+        if line.lstrip().startswith(("#", ";")):
+            continue
+        if line.endswith("\\"):
+            kept += line[:-1] + " "
+            continue
+        yield kept + line
+        kept = ""
+    if kept:
+        yield kept
+
+
+def _seconds(value: str) -> float | None:
+    """A span of time: "90", "1min 30s", "infinity"."""
+    if value == "infinity":
+        return math.inf
+    parts = _PART.findall(value)
+    if not parts or any(unit not in _UNITS for _, unit in parts):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

@@ -1,0 +1,144 @@
+"""The shelf: a folder of backups, all of them whole, with room for one that is in the making."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.ops.backup import BadBackup, Manifest
+from holdfast.store.backup.syncing import sync
+
+LATEST = "latest"
+_PREFIX, _SUFFIX = "holdfast-", ".tar.gz"
+_STAGING = ".holdfast-backup-"
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A backup on the shelf. Without a manifest it is none; `problem` says why."""
+
+    path: Path
+    bytes: int
+    made_at: float
+    manifest: Manifest | None = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.name.removesuffix(_SUFFIX)
+
+
+def kept(folder: Path) -> list[Kept]:
+    """All that are there, the newest first."""
+    try:
+        paths = [*folder.glob(f"{_PREFIX}*{_SUFFIX}")]
+    except OSError as error:
+        raise HoldfastError(f"{folder} cannot be read: {error.strerror}") from None
+    return sorted(map(_kept, paths), key=lambda one: one.made_at, reverse=True)
+
+
+def find(folder: Path, name: str) -> Path:
+    """The backup of that name, its beginning, `latest`, or the path of a file."""
+    if "/" in name or (name.endswith(_SUFFIX) and Path(name).exists()):
+        return Path(name).absolute()
+    found = kept(folder)
+    if name == LATEST:
+        whole = [one for one in found if one.manifest is not None]
+        if not whole:
+            raise BadBackup(f"There is no backup in {folder}; `holdfast backup create` makes one")
+        return whole[0].path
+    wanted = name.removesuffix(_SUFFIX)
+    fitting = [one for one in found if one.name == wanted] or [
+        one for one in found if one.name.startswith((wanted, _PREFIX + wanted))
+    ]
+    if len(fitting) != 1:
+        many = "several backups begin" if fitting else "no backup begins"
+        raise BadBackup(f"In {folder} {many} with {name!r}; `holdfast backup list` has all")
+    return fitting[0].path
+
+
+def prune(folder: Path, *, keep: int, spare: Path | None = None) -> list[Path]:
+    """Remove all but the newest few that are whole; what was removed. `spare` stays whatever its
+    date says: after a clock was set back, the one just made may be the oldest by its name."""
+    whole = [one.path for one in kept(folder) if one.manifest is not None and one.path != spare]
+    gone = whole[max(0, keep - (spare is not None)) :]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return gone
+
+
+@contextmanager
+def staging(folder: Path) -> Iterator[Path]:
+    """A private folder beside the backups, gone afterwards. What a killed process left of one is
+    cleared away here: the lock on it died with its owner."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _clear(folder)
+        room, fd = _locked(folder)
+    except OSError as error:
+        raise HoldfastError(
+            f"{folder} cannot be written: {error.strerror}. Name another folder with --to"
+        ) from None
+    try:
+        yield room
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+        os.close(fd)
+
+
+def place(draft: Path, folder: Path, *, at: float) -> Path:
+    """Put a finished file on the shelf, under a name of its own, in one step and for good."""
+    stem = f"{_PREFIX}{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}Z"
+    path, number = folder / f"{stem}{_SUFFIX}", 1
+    while path.exists():
+        number += 1
+        path = folder / f"{stem}-{number}{_SUFFIX}"
+    put(draft, path)
+    return path
+
+
+def put(draft: Path, path: Path) -> None:
+    sync(draft)
+    draft.rename(path)
+    sync(path.parent)
+
+
+def _kept(path: Path) -> Kept:
+    from holdfast.store.backup.archive import read_manifest  # noqa: PLC0415 - where there is one
+
+    status = path.stat()
+    try:
+        manifest = read_manifest(path)
+    except BadBackup as error:
+        return Kept(path=path, bytes=status.st_size, made_at=status.st_mtime, problem=str(error))
+    return Kept(path=path, bytes=status.st_size, made_at=manifest.made_at, manifest=manifest)
+
+
+def _locked(folder: Path) -> tuple[Path, int]:
+    """A new room with its lock. Whoever clears up between the two takes it for one that was left;
+    then another is made."""
+    while True:
+        room = folder / f"{_STAGING}{os.getpid()}-{os.urandom(4).hex()}"
+        room.mkdir(mode=0o700)
+        with suppress(FileNotFoundError):
+            fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if room.exists():
+                return room, fd
+            os.close(fd)
+
+
+def _clear(folder: Path) -> None:
+    for room in folder.glob(f"{_STAGING}*"):
+        with suppress(OSError):  # somebody works there, or has just gone
+            fd = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(room)
+            finally:
+                os.close(fd)

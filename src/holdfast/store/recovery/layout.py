@@ -1,0 +1,101 @@
+"""The layout of a schema: which columns the rows of each tree have, in which order."""
+
+from collections.abc import Iterable, Mapping
+
+import apsw
+import msgspec
+
+from holdfast.store.recovery.records import Value
+from holdfast.store.sqlite.schema import migrate, migrations
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "TEXT": (str,),
+    "INTEGER": (int,),
+    "REAL": (int, float),  # SQLite writes a whole number as such
+    "BLOB": (bytes,),
+    "ANY": (int, float, str, bytes),
+}
+
+
+class Column(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    needed: bool = False
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """A tree. `rowid`: it is keyed by number, and `key` names the column that is that number;
+    any other has its key first. `table` "": an index, which holds nothing of its own; one that
+    has all columns of its table is a `copy` of it. `least`: so many columns the first rows had.
+    """
+
+    table: str
+    rowid: bool
+    columns: tuple[Column, ...]
+    key: str = ""
+    copy: bool = False
+    least: int = 0
+
+    def fits(self, values: list[Value]) -> bool:
+        return (self.least or len(self.columns)) <= len(values) <= len(self.columns) and all(
+            (not column.needed or column.name == self.key)
+            if value is None
+            else isinstance(value, _KINDS.get(column.kind, ()))
+            for column, value in zip(self.columns, values, strict=False)
+        )
+
+    def row(self, rowid: int | None, values: list[Value]) -> dict[str, Value]:
+        """By name. A row from before a column was added has fewer values than columns."""
+        named = {column.name: value for column, value in zip(self.columns, values, strict=False)}
+        return named | {self.key: rowid} if self.key else named
+
+
+def layouts(version: int) -> dict[str, Layout]:
+    """Every tree of that version of the schema, by its name."""
+    db = apsw.Connection(":memory:")
+    first: dict[str, int] = {}
+    try:
+        for migration in migrations()[:version]:
+            migrate(db, migration)
+            for name in _names(db, "table"):
+                first.setdefault(name, len(_table(db, name).columns))
+        tables = {name: _table(db, name, least=first[name]) for name in _names(db, "table")}
+        return tables | {name: _index(db, name, tables) for name in _names(db, "index")}
+    finally:
+        db.close()
+
+
+def _names(db: apsw.Connection, kind: str) -> list[str]:
+    rows = db.execute("SELECT name FROM sqlite_schema WHERE type = ?", (kind,))
+    return [str(name) for (name,) in rows]
+
+
+def _table(db: apsw.Connection, name: str, *, least: int = 0) -> Layout:
+    found = db.execute('SELECT name, type, "notnull", pk FROM pragma_table_info(?)', (name,))
+    rows = [(Column(each, kind, bool(needed)), pk) for each, kind, needed, pk in found]
+    keys = [column for column, pk in sorted(rows, key=lambda row: row[1]) if pk]
+    if db.execute("SELECT wr FROM pragma_table_list(?)", (name,)).get:
+        rest = [column for column, pk in rows if not pk]
+        return Layout(table=name, rowid=False, columns=(*keys, *rest), least=least)
+    own = len(keys) == 1 and keys[0].kind == "INTEGER"
+    columns = tuple(column for column, _ in rows)
+    return Layout(
+        table=name, rowid=True, columns=columns, key=keys[0].name if own else "", least=least
+    )
+
+
+def _index(db: apsw.Connection, name: str, tables: Mapping[str, Layout]) -> Layout:
+    """A partial index is no copy, whatever columns it has."""
+    columns = tuple(_columns_of_index(db, name))
+    found = db.execute("SELECT tbl_name, sql FROM sqlite_schema WHERE name = ?", (name,))
+    [(table, sql)] = [(str(table), str(sql)) for table, sql in found]
+    whole = {column.name for column in tables[table].columns} <= {each.name for each in columns}
+    copy = whole and "WHERE" not in sql
+    return Layout(table=table if copy else "", rowid=False, columns=columns, copy=copy)
+
+
+def _columns_of_index(db: apsw.Connection, name: str) -> Iterable[Column]:
+    table = db.execute("SELECT tbl_name FROM sqlite_schema WHERE name = ?", (name,)).get
+    kinds = dict(db.execute("SELECT name, type FROM pragma_table_info(?)", (table,)))
+    for (column,) in db.execute("SELECT name FROM pragma_index_xinfo(?)", (name,)):
+        yield Column(str(column), str(kinds.get(column, "INTEGER")))

@@ -1,0 +1,1 @@
+"""The store on SQLite: one file, one writer thread with group commit, reader threads."""

@@ -1,0 +1,125 @@
+"""Opening connections to the file: one that may write it, and those that read."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+
+from holdfast.store.backup.plan import finish
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.checking import quick_check
+from holdfast.store.sqlite.inspection import APPLICATION_ID, has_log, inspect
+from holdfast.store.sqlite.schema import Migration, migrate, migrations
+
+BUSY_MS = 5000  # a predecessor that is closing holds the file for a moment
+_CACHE_KB = 16 * 1024
+_LOG_LIMIT = 64 * 1024 * 1024
+
+
+Redact = Callable[[str], str]
+
+
+def as_it_is(text: str) -> str:
+    """For whoever opens a file and knows no secrets."""
+    return text
+
+
+def open_writer(path: Path, *, vfs: str | None, redact: Redact = as_it_is) -> apsw.Connection:
+    """A connection to a file that is ours, at the newest schema; `StoreUnusable` otherwise,
+    with nothing written. A restore that was cut is carried to its end before, and a file that is
+    to be migrated is looked through: whatever is written to a damaged one makes it worse.
+
+    `redact` is what the audit keeps its words by; the thread that writes calls it."""
+    finish(path.parent)
+    known = migrations()
+    inspect(path, known=len(known), vfs=vfs)
+    _make(path)
+    try:
+        db = _connect(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+        try:
+            _prepare(db, path, known)
+            db.create_scalar_function("holdfast_redacted", lambda *text: redact(str(*text)), 1)
+        except BaseException:
+            db.close()
+            raise
+        return db
+    except apsw.Error as error:
+        raise errors.unopened(error, path) from error
+
+
+def open_reader(path: Path, *, vfs: str | None) -> apsw.Connection:
+    try:
+        db = _connect(path, apsw.SQLITE_OPEN_READONLY, vfs)
+        _tune(db)
+    except apsw.Error as error:
+        raise errors.unopened(error, path) from error
+    return db
+
+
+def open_untouched(path: Path) -> apsw.Connection:
+    """A file that nobody writes, opened so that nothing is made beside it."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=flags)
+
+
+def _make(path: Path) -> None:
+    """An empty file, made here for its mode: SQLite gives its log and index the same."""
+    if not path.exists():
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except OSError as error:
+            raise errors.unopened(error, path) from error
+
+
+def _connect(path: Path, flags: int, vfs: str | None) -> apsw.Connection:
+    # apsw's cache remembers its last n *uses*, so that a run of one kind of command pushes
+    # the statements of the others out of a small one; 512 is its limit.
+    return apsw.Connection(
+        str(path), flags=flags | apsw.SQLITE_OPEN_NOMUTEX, vfs=vfs, statementcachesize=512
+    )
+
+
+def _tune(db: apsw.Connection) -> None:
+    db.set_busy_timeout(BUSY_MS)
+    db.pragma("cache_size", -_CACHE_KB)
+    # Savepoints copy the pages they change aside: into memory, not into a temporary file.
+    db.pragma("temp_store", "memory")
+
+
+def _prepare(db: apsw.Connection, path: Path, known: list[Migration]) -> None:
+    if db.readonly("main"):
+        raise errors.read_only(path)
+    # A connection that closes last would fold the log into the file: not into a file that
+    # is refused.
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log(path))
+    _tune(db)
+    version = db.pragma("user_version")
+    _recognise(db, path, version, len(known))
+    if 0 < version < len(known) and (found := quick_check(db.cursor())):
+        raise errors.damaged(path, found[0])
+    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+    mode = db.pragma("journal_mode", "wal")
+    if mode != "wal":
+        raise errors.no_log(path, mode)
+    db.pragma("synchronous", "full")
+    db.pragma("journal_size_limit", _LOG_LIMIT)
+    db.pragma("secure_delete", 1)  # what is deleted is overwritten: people are told it is gone
+    db.wal_autocheckpoint(0)
+    for migration in known[version:]:
+        migrate(db, migration)
+
+
+def _recognise(db: apsw.Connection, path: Path, version: int, known: int) -> None:
+    """What the log says counts besides the header; an empty file becomes ours here.
+
+    The id is set before the log exists, so that the file's own first bytes always carry it.
+    """
+    application = db.pragma("application_id")
+    tables = db.execute("SELECT count(*) FROM sqlite_schema").get
+    if application == 0 and tables == 0 and version == 0:
+        db.pragma("application_id", APPLICATION_ID)
+    elif application != APPLICATION_ID:
+        raise errors.foreign(path, application)
+    elif version > known:
+        raise errors.newer(path, version, known)

@@ -1,0 +1,87 @@
+"""The reader: a thread with a connection of its own, so that no read waits for the writer."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TypeVar
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.store.sqlite import errors
+from holdfast.store.sqlite.opening import open_reader
+from holdfast.store.sqlite.requests import Request, settle
+from holdfast.store.sqlite.worker import Worker
+
+T = TypeVar("T")
+
+
+class Reader(AbstractAsyncContextManager["Reader"]):
+    """Owns a reading connection and its thread; each read sees one snapshot of the file.
+
+    `on_damage` is told, in the reader's thread, of a page that cannot be what was written there.
+    """
+
+    def __init__(
+        self, path: Path, *, vfs: str | None, on_damage: Callable[[str], None] | None = None
+    ) -> None:
+        self._path = path
+        self._vfs = vfs
+        self._on_damage = on_damage
+        self._db: apsw.Connection | None = None
+        self._queue: SimpleQueue[Request | None] = SimpleQueue()
+        self._worker = Worker("store-reader", self._work)
+        self._loop: asyncio.AbstractEventLoop | None = None  # None: closed
+
+    async def __aenter__(self) -> "Reader":
+        loop = asyncio.get_running_loop()
+        try:
+            await self._worker.start()
+        except BaseException:
+            self._queue.put(None)
+            raise
+        self._loop = loop
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._loop = None
+        self._queue.put(None)
+        await self._worker.join()
+
+    def read(self, work: Callable[[apsw.Cursor], T]) -> asyncio.Future[T]:
+        if self._loop is None or self._worker.ended:
+            raise StoreError(f"{self._path} is closed: nothing can be read from it now")
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(Request(future, work))
+        return future
+
+    def interrupt(self) -> None:
+        """What is being read fails at once."""
+        if self._db is not None:
+            self._db.interrupt()
+
+    def _work(self, ready: Callable[[], None]) -> None:
+        db = self._db = open_reader(self._path, vfs=self._vfs)
+        try:
+            ready()
+            while (request := self._queue.get()) is not None:
+                self._run(db, request)
+                settle(request.future.get_loop(), (request,))
+        finally:
+            self._db = None
+            db.close()
+
+    def _run(self, db: apsw.Connection, request: Request) -> None:
+        cursor = db.cursor()
+        try:
+            cursor.execute("BEGIN")
+            request.result = request.work(cursor)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is its awaiter's alone
+            request.error = errors.explain(error, self._path)
+            if self._on_damage is not None and isinstance(error, errors.DAMAGE):
+                self._on_damage(str(error))
+        finally:
+            if db.in_transaction:
+                cursor.execute("ROLLBACK")

@@ -1,0 +1,1 @@
+"""Queries: plain functions over a cursor, each in one snapshot."""

@@ -1,0 +1,135 @@
+"""What can be asked of the audit: rows by what they are about, and whether the chain holds."""
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.core.people.audit import AuditFilter, AuditKind, AuditRow, Link, chained, digest_of
+from holdfast.store.sqlite.writes.audit import pruned
+
+_ROW = "seq, at, kind, actor, session, turn, subject, outcome, facts, words, hash"
+_ENDS = "\x7f"  # behind every character that a kind may have
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of the chain: how far it was followed, and what was found on the way."""
+
+    last: Link
+    rows: int
+    forgotten: int
+    broken: tuple[str, ...]
+
+
+def listed(cursor: apsw.Cursor, *, wanted: AuditFilter, limit: int) -> list[AuditRow]:
+    """The newest first; with `after`, those that follow it, in their order."""
+    conditions, bindings = _conditions(wanted)
+    order = "DESC" if wanted.after is None else "ASC"
+    found = cursor.execute(
+        f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.body"
+        " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
+        f" WHERE {' AND '.join(conditions)} ORDER BY a.seq {order} LIMIT ?",
+        (*bindings, limit),
+    )
+    return [_row(row) for row in found]
+
+
+def looks_far(wanted: AuditFilter) -> bool:
+    """Whether it may have to look at every row: no index leads to what it wants."""
+    named = wanted.session or wanted.turn
+    several = bool(wanted.kind) and _only_kind(wanted.kind) is None
+    return bool(wanted.text or wanted.actor or wanted.since is not None or several) and not named
+
+
+def _only_kind(kind: str) -> str | None:
+    """The one kind that is meant; None: there are several that begin so, or it is none of ours."""
+    known = [each.value for each in AuditKind if each.value.startswith(f"{kind}.")]
+    return kind if "." in kind else known[0] if len(known) == 1 else None
+
+
+def _conditions(wanted: AuditFilter) -> tuple[list[str], list[Any]]:
+    kind, text, one = wanted.kind, _lowered(wanted.text), _only_kind(wanted.kind)
+    # A plus keeps an index out of it: that of a session leads to fewer rows, and of several kinds
+    # all would have to be sorted before the first is known.
+    by_kind = "+a.kind" if wanted.session or wanted.turn else "a.kind"
+    asked: list[tuple[bool, str, tuple[Any, ...]]] = [
+        (True, "a.seq > ?", (wanted.after or 0,)),
+        (wanted.before is not None, "a.seq < ?", (wanted.before,)),
+        (wanted.since is not None, "a.at >= ?", (wanted.since,)),
+        (bool(kind) and one is not None, f"{by_kind} = ?", (one,)),
+        (bool(kind) and one is None, "+a.kind BETWEEN ? AND ?", (f"{kind}.", f"{kind}.{_ENDS}")),
+        (bool(wanted.session), "a.session = ?", (wanted.session,)),
+        (bool(wanted.turn), "a.turn = ?", (wanted.turn,)),
+        (bool(wanted.actor), "instr(lower(a.actor), ?)", (_lowered(wanted.actor),)),
+        (
+            bool(text),
+            "instr(lower(a.kind || ' ' || a.actor || ' ' || a.subject || ' ' || a.outcome || ' '"
+            " || a.facts || ' ' || coalesce(w.body, '')), ?)",
+            (text,),
+        ),
+    ]
+    chosen = [(condition, values) for applies, condition, values in asked if applies]
+    return [each for each, _ in chosen], [value for _, values in chosen for value in values]
+
+
+def _lowered(text: str) -> str:
+    """As SQLite's `lower` does it, which knows no letters but those of ASCII."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in text)
+
+
+def _row(row: tuple[Any, ...]) -> AuditRow:
+    body = row[11]
+    return AuditRow(
+        seq=row[0],
+        at=row[1],
+        kind=row[2],
+        actor=row[3],
+        session_id=row[4],
+        turn_id=row[5],
+        subject=row[6],
+        outcome=row[7],
+        facts=msgspec.json.decode(row[8]),
+        words=None if body is None else msgspec.json.decode(body),
+        forgotten=body is None and row[9] is not None,
+        hash=row[10].hex(),
+    )
+
+
+def checked(cursor: apsw.Cursor, *, behind: Link, limit: int) -> Checked:
+    """Follow the chain behind a row, over so many rows at the most. What was forgotten for its age
+    since that row was read is no gap."""
+    behind = max(behind, pruned(cursor), key=lambda link: link.seq)
+    found = cursor.execute(
+        f"SELECT {', '.join(f'a.{name}' for name in _ROW.split(', '))}, w.salt, w.body"
+        " FROM audit a LEFT JOIN audit_words w ON w.seq = a.seq"
+        " WHERE a.seq > ? ORDER BY a.seq LIMIT ?",
+        (behind.seq, limit),
+    )
+    last, count, forgotten, broken = behind, 0, 0, []
+    for row in found:
+        broken += _faults(row, last)
+        forgotten += row[9] is not None and row[12] is None
+        last, count = Link(seq=row[0], hash=row[10]), count + 1
+    return Checked(last=last, rows=count, forgotten=forgotten, broken=tuple(broken))
+
+
+def untold(cursor: apsw.Cursor) -> list[str]:
+    """Rows that are gone, and of which no row tells: whoever took them did not go by their age."""
+    gone = pruned(cursor).seq
+    told = cursor.execute(
+        "SELECT CASE WHEN json_valid(facts) THEN json_extract(facts, '$.to') END FROM audit"
+        " WHERE kind = ? ORDER BY seq DESC LIMIT 1",
+        (AuditKind.AUDIT_PRUNED.value,),
+    ).get
+    return [] if gone == (told or 0) else [f"rows up to {gone} are gone, and no row tells of it"]
+
+
+def _faults(row: tuple[Any, ...], before: Link) -> list[str]:
+    faults = []
+    if row[0] != before.seq + 1:
+        faults.append(f"rows {before.seq + 1} to {row[0] - 1} are missing")
+    elif chained(before.hash, *row[:10]) != row[10]:
+        faults.append(f"row {row[0]} is not as it was written, or the one before it is not")
+    if row[12] is not None and (row[9] is None or digest_of(row[11], row[12]) != row[9]):
+        faults.append(f"the words of row {row[0]} are not as they were written")
+    return faults

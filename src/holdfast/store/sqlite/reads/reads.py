@@ -1,0 +1,199 @@
+"""What can be asked of the tables: plain functions over a cursor, each in one snapshot."""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from holdfast.core.ids import (
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.messages.inbox import InboxRow
+from holdfast.core.messages.message import Record
+from holdfast.core.sessions.session import (
+    ALL_SESSIONS,
+    ProcessRow,
+    RunnerRow,
+    SessionFilter,
+    SessionRow,
+)
+from holdfast.core.turns.auxiliary import Errand
+from holdfast.core.turns.stop import LeftAs
+from holdfast.core.turns.subagent import HOUSE
+from holdfast.core.turns.turn import OpenTurn, StepRow, TurnRow, Usage
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.reads import approvals, outbox
+from holdfast.store.sqlite.reads import inbox as inbox_reads
+from holdfast.store.sqlite.writes import inbox, transcript
+
+_BEYOND = 2**62  # past every seq
+
+
+def session(cursor: apsw.Cursor, session_id: SessionId) -> SessionRow | None:
+    row = cursor.execute(
+        f"SELECT {rows.SESSION} FROM sessions s WHERE id = ?", (session_id,)
+    ).fetchone()
+    return None if row is None else rows.session_row(row)
+
+
+def sessions(
+    cursor: apsw.Cursor,
+    *,
+    limit: int,
+    offset: int,
+    q: str,
+    platform: str,
+    children: bool,
+    among: SessionFilter = ALL_SESSIONS,
+) -> list[SessionRow]:
+    # Sorted and cut before the prompts are fetched, which the sorter would otherwise carry.
+    listed = cursor.execute(
+        f"SELECT {rows.SESSION} FROM (SELECT * FROM sessions"
+        " WHERE (?3 = '' OR title LIKE ?3 ESCAPE '!')"
+        " AND (?4 = '' OR substr(route, 1, length(?4)) = ?4)"
+        f" AND (?5 OR route NOT GLOB '{HOUSE}:*') AND (?6 = '' OR principal LIKE ?6 ESCAPE '!')"
+        " AND (?7 IS NULL OR id IN (SELECT value FROM json_each(?7)))"
+        " AND (?8 IS NULL OR id NOT IN (SELECT value FROM json_each(?8)))"
+        " AND (?9 IS NULL OR suspended = ?9) AND (?10 IS NULL OR (ended_at IS NOT NULL) = ?10)"
+        " AND (?11 IS NULL OR active_at < ?11 OR (active_at = ?11 AND id > ?12))"
+        " ORDER BY active_at DESC, id LIMIT ?1 OFFSET ?2) s ORDER BY active_at DESC, id",
+        (
+            limit,
+            offset,
+            _like(q) if q else "",
+            f"{quote(platform, safe='')}:" if platform else "",
+            children,
+            _like(among.user) if among.user else "",
+            None if among.only is None else msgspec.json.encode(among.only).decode(),
+            msgspec.json.encode(among.without).decode() if among.without else None,
+            among.suspended,
+            among.ended,
+            *(among.beyond or (None, None)),
+        ),
+    )
+    return [rows.session_row(row) for row in listed]
+
+
+def _like(text: str) -> str:
+    """A pattern that is found wherever the text is, whatever characters it is made of."""
+    for special in "!%_":
+        text = text.replace(special, f"!{special}")
+    return f"%{text}%"
+
+
+def route(cursor: apsw.Cursor, key: SessionKey) -> SessionId | None:
+    return inbox.route_session(cursor, key)
+
+
+def messages(cursor: apsw.Cursor, session_id: SessionId) -> list[Record]:
+    found = cursor.execute(
+        f"SELECT {rows.RECORD} FROM standing WHERE session_id = ? ORDER BY seq", (session_id,)
+    )
+    return [rows.record(row) for row in found]
+
+
+def context(cursor: apsw.Cursor, session_id: SessionId) -> tuple[int, list[Record]]:
+    # Only where the record is still there: an /undo may have taken it with its turn.
+    found = cursor.execute(
+        "SELECT c.covers FROM compactions c JOIN messages m USING (session_id, seq)"
+        " WHERE c.session_id = ? AND json_extract(m.body, '$.type') = 'compaction'"
+        " AND json_extract(m.body, '$.covers') = c.covers",
+        (session_id,),
+    ).fetchone()
+    if found is None:
+        return 0, messages(cursor, session_id)
+    covers: int = found[0]
+    listed = cursor.execute(
+        f"SELECT {rows.RECORD} FROM standing WHERE session_id = ? ORDER BY seq LIMIT -1 OFFSET ?",
+        (session_id, covers),
+    )
+    return covers, [rows.record(row) for row in listed]
+
+
+def auxiliary_usage(cursor: apsw.Cursor, session_id: SessionId) -> Mapping[Errand, Usage]:
+    found = cursor.execute(
+        f"SELECT errand, {rows.USAGE} FROM auxiliary WHERE session_id = ?", (session_id,)
+    )
+    return {Errand(str(row[0])): rows.usage(row[1:]) for row in found}
+
+
+def records(
+    cursor: apsw.Cursor,
+    session_id: SessionId,
+    *,
+    limit: int,
+    after: int | None,
+    before: int | None,
+) -> list[Record]:
+    bounds = (session_id, after or 0, before if before is not None else _BEYOND, limit)
+    found = cursor.execute(
+        f"SELECT {rows.RECORD}, {rows.UNDONE} FROM messages m"
+        " WHERE session_id = ? AND seq > ? AND seq < ?"
+        f" ORDER BY seq {'DESC' if after is None else 'ASC'} LIMIT ?",
+        bounds,
+    )
+    listed = [rows.record(row) for row in found]
+    return listed[::-1] if after is None else listed
+
+
+def turn(cursor: apsw.Cursor, turn_id: TurnId) -> TurnRow | None:
+    row = cursor.execute(f"SELECT {rows.TURN} FROM turns WHERE id = ?", (turn_id,)).fetchone()
+    return None if row is None else rows.turn_row(row)
+
+
+def steps(cursor: apsw.Cursor, turn_id: TurnId) -> list[StepRow]:
+    found = cursor.execute(
+        f"SELECT {rows.STEP} FROM steps WHERE turn_id = ? ORDER BY seq", (turn_id,)
+    )
+    return [rows.step_row(row) for row in found]
+
+
+def open_turns(cursor: apsw.Cursor) -> list[OpenTurn]:
+    running: dict[str, list[InboxRow]] = {}
+    for row in cursor.execute(
+        f"SELECT {rows.INBOX} FROM {inbox_reads.OPEN} AND state = 'running' ORDER BY id"
+    ).fetchall():
+        running.setdefault(str(row[7]), []).append(rows.inbox_row(row))
+    found = cursor.execute(
+        f"SELECT {rows.TURN} FROM turns WHERE state = 'open' ORDER BY started_at, id"
+    ).fetchall()
+    turns = [rows.turn_row(row) for row in found]
+    return [_open_turn(cursor, turn, tuple(running.get(turn.id, ()))) for turn in turns]
+
+
+def _open_turn(cursor: apsw.Cursor, turn: TurnRow, running: tuple[InboxRow, ...]) -> OpenTurn:
+    taken = steps(cursor, turn.id)
+    left = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (turn.id,)).fetchall()[0][0]
+    return OpenTurn(
+        turn=turn,
+        rows=running,
+        started_calls=frozenset(
+            step.call_id for step in taken if step.call_id and step.finished_at is None
+        ),
+        usage=transcript.taken(cursor, turn.id).usage,
+        model_steps=sum(step.kind == "model" for step in taken),
+        approvals=tuple(approvals.of_turn(cursor, turn.id)),
+        left_as=None if left is None else LeftAs(str(left)),
+        stream=outbox.begun(cursor, turn.id),
+    )
+
+
+def runners(cursor: apsw.Cursor) -> list[RunnerRow]:
+    found = cursor.execute(f"SELECT {rows.RUNNER} FROM runners ORDER BY session_id")
+    return [rows.runner_row(row) for row in found]
+
+
+def processes(cursor: apsw.Cursor, session_id: SessionId) -> list[ProcessRow]:
+    found = cursor.execute(
+        f"SELECT {rows.PROCESS} FROM processes WHERE session_id = ? ORDER BY started_at, id",
+        (session_id,),
+    )
+    return [rows.process_row(row) for row in found]
+
+
+def meta(cursor: apsw.Cursor, key: str) -> str | None:
+    row = cursor.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])

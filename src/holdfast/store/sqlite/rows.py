@@ -1,0 +1,210 @@
+"""Rows as the tables hold them, and the structs they are: encoding and decoding."""
+
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from holdfast.core.ids import (
+    CallId,
+    InboxId,
+    PrincipalId,
+    SessionId,
+    SessionKey,
+    TurnId,
+)
+from holdfast.core.messages.inbox import BusyMode, Inbound, InboxRow, InboxState
+from holdfast.core.messages.message import Message, Record
+from holdfast.core.messages.outbox import Address, Choice, OwedFile
+from holdfast.core.sessions.reset import ResetReason
+from holdfast.core.sessions.session import ProcessRow, RunnerRow, SessionRow
+from holdfast.core.turns.subagent import Child
+from holdfast.core.turns.turn import StepKind, StepRow, TurnRow, TurnState, Usage
+
+Row = tuple[Any, ...]
+
+_encoder = msgspec.json.Encoder()
+_message = msgspec.json.Decoder(Message)
+_inbound = msgspec.json.Decoder(Inbound)
+_child = msgspec.json.Decoder(Child)
+_RESET_REASONS = frozenset(ResetReason)
+
+# A struct is built from its columns by position; the two stand side by side so that a
+# change to one is a change to the other.
+
+INBOX = (
+    "id, route, principal, body, state, decision, session_id, turn_id, merged_into, reason,"
+    " accepted_at, ended_at"
+)
+
+
+def inbox_row(row: Row) -> InboxRow:
+    return InboxRow(
+        id=InboxId(row[0]),
+        route=SessionKey(row[1]),
+        principal=PrincipalId(row[2]),
+        inbound=_inbound.decode(row[3]),
+        state=InboxState(row[4]),
+        decision=None if row[5] is None else BusyMode(row[5]),
+        session_id=row[6],
+        turn_id=row[7],
+        merged_into=row[8],
+        reason=row[9],
+        accepted_at=row[10],
+        ended_at=row[11],
+    )
+
+
+SESSION = (
+    "id, route, (SELECT text FROM prompts WHERE session_id = s.id), model_override, cuts,"
+    " suspended, created_at, active_at, ended_at,"
+    " (SELECT seq FROM messages WHERE session_id = s.id ORDER BY seq DESC LIMIT 1), title,"
+    " NOT suspended AND ended_at IS NULL"
+    " AND EXISTS (SELECT 1 FROM routes r WHERE r.key = s.route AND r.session_id = s.id),"
+    " principal, resume_pending, resume_reason, last_resume_marked_at, auto_reset_reason,"
+    " previous_id, (SELECT shape FROM prompts WHERE session_id = s.id)"
+)
+
+
+def session_row(row: Row) -> SessionRow:
+    return SessionRow(
+        id=SessionId(row[0]),
+        route=SessionKey(row[1]),
+        prompt=row[2] or "",
+        model_override=row[3],
+        cuts=row[4],
+        suspended=bool(row[5]),
+        created_at=row[6],
+        active_at=row[7],
+        ended_at=row[8],
+        messages=row[9] or 0,
+        title=row[10],
+        current=bool(row[11]),
+        principal=row[12],
+        resume_pending=bool(row[13]),
+        resume_reason=row[14],
+        last_resume_marked_at=_time(row[15]),
+        auto_reset_reason=reset_reason(row[16]),
+        previous=row[17],
+        prompt_shape=row[18] or "",
+    )
+
+
+def _time(value: object) -> float | None:
+    """A time, or nothing where it is none: a bad one costs itself alone."""
+    sound = isinstance(value, int | float) and isfinite(value) and value >= 0
+    return float(value) if sound else None  # type: ignore[arg-type]  # as `sound` says
+
+
+def reset_reason(value: str | None) -> ResetReason | None:
+    return ResetReason(value) if value in _RESET_REASONS else None
+
+
+def message(body: str) -> Message:
+    decoded: Message = _message.decode(body)
+    return decoded
+
+
+RECORD = "seq, turn_id, body, created_at"
+
+
+UNDONE = (
+    "EXISTS (SELECT 1 FROM undone u WHERE u.session_id = m.session_id"
+    " AND m.seq BETWEEN u.from_seq AND u.to_seq)"
+)
+
+
+def record(row: Row) -> Record:
+    """With `UNDONE` as one more column, where that is asked for."""
+    return Record(
+        seq=row[0],
+        turn_id=row[1],
+        message=_message.decode(row[2]),
+        created_at=row[3],
+        undone=len(row) > 4 and bool(row[4]),
+    )
+
+
+USAGE = "input_tokens, output_tokens, cached_tokens, reasoning_tokens"
+
+
+def usage(columns: Row) -> Usage:
+    return Usage(
+        input_tokens=columns[0],
+        output_tokens=columns[1],
+        cached_tokens=columns[2],
+        reasoning_tokens=columns[3],
+    )
+
+
+def usage_columns(usage: Usage) -> tuple[int, int, int, int]:
+    return usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens
+
+
+TURN = f"id, session_id, state, reason, started_at, ended_at, {USAGE}"
+
+
+def turn_row(row: Row) -> TurnRow:
+    return TurnRow(
+        id=TurnId(row[0]),
+        session_id=SessionId(row[1]),
+        state=TurnState(row[2]),
+        reason=row[3],
+        started_at=row[4],
+        ended_at=row[5],
+        usage=usage(row[6:]),
+    )
+
+
+STEP = f"turn_id, seq, kind, call_id, message_seq, started_at, finished_at, {USAGE}"
+
+
+def step_row(row: Row) -> StepRow:
+    return StepRow(
+        turn_id=TurnId(row[0]),
+        seq=row[1],
+        kind=StepKind(row[2]),
+        call_id=None if row[3] is None else CallId(row[3]),
+        message_seq=row[4],
+        started_at=row[5],
+        finished_at=row[6],
+        usage=usage(row[7:]),
+    )
+
+
+RUNNER = "session_id, pid, start_time, outer_pid, sandboxed, started_at"
+
+
+def runner_row(row: Row) -> RunnerRow:
+    return RunnerRow(
+        session_id=SessionId(row[0]),
+        pid=row[1],
+        start_time=row[2],
+        outer_pid=row[3],
+        sandboxed=bool(row[4]),
+        started_at=row[5],
+    )
+
+
+PROCESS = "session_id, id, command, started_at, ended_at, exit_code, note"
+
+
+def process_row(row: Row) -> ProcessRow:
+    return ProcessRow(
+        session_id=SessionId(row[0]),
+        id=row[1],
+        command=row[2],
+        started_at=row[3],
+        ended_at=row[4],
+        exit_code=row[5],
+        note=row[6],
+    )
+
+
+def child(body: str) -> Child:
+    return _child.decode(body)
+
+
+def encode(value: Message | Inbound | Address | Child | tuple[Choice, ...] | OwedFile) -> str:
+    """JSON as text, so that a person with a shell and a damaged file can still read it."""
+    return _encoder.encode(value).decode()

@@ -1,0 +1,125 @@
+"""Approvals: asked in one commit with the message that asks, and ended once."""
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import RuleId, SessionId, TurnId
+from holdfast.core.people.approval import (
+    Approval,
+    ApprovalEnd,
+    ApprovalState,
+    Ask,
+    Decision,
+    StandingRule,
+)
+from holdfast.store.sqlite.writes import approval_audit, outbox
+
+
+def ask(cursor: apsw.Cursor, *, ask: Ask) -> None:
+    """Only an open turn can wait: one that was ended meanwhile asks nobody."""
+    found = cursor.execute(
+        "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
+        (ask.turn_id, ask.session_id),
+    ).fetchone()
+    if found is None:
+        raise StoreError(f"turn {ask.turn_id} is not open: there is nothing to ask for")
+    for approval in ask.approvals:
+        _insert(cursor, approval)
+        approval_audit.asked(cursor, approval)
+    outbox.add(cursor, ask.deliveries, at=ask.at)
+
+
+def _insert(cursor: apsw.Cursor, new: Approval) -> None:
+    cursor.execute(
+        "INSERT INTO approvals (id, session_id, asked_in, turn_id, call_id, number, tool, command,"
+        " rule, why, requester, approvers, delivery_id, asked_at, deadline, state)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')",
+        (
+            new.id,
+            new.session_id,
+            new.asked_in,
+            new.turn_id,
+            new.call_id,
+            new.number,
+            new.tool,
+            new.command,
+            new.rule,
+            new.why,
+            new.requester,
+            msgspec.json.encode(new.approvers).decode(),
+            new.delivery_id,
+            new.asked_at,
+            new.deadline,
+        ),
+    )
+
+
+def decide(cursor: apsw.Cursor, *, decision: Decision, by: str = "") -> None:
+    """All of it or nothing: a row that has ended already refuses the whole. `by`: who said so,
+    where whoever brings the decision knows better than it."""
+    for end in decision.ends:
+        _end(cursor, end, at=decision.at)
+        approval_audit.ended(cursor, end, by=by, at=decision.at)
+    for rule in decision.rules:
+        _stand(cursor, rule)
+        approval_audit.stands(cursor, rule, by=by)
+    for rule_id in decision.revoked:
+        approval_audit.revoked(cursor, rule_id, by=by or decision.by, at=decision.at)
+        _revoke(cursor, rule_id)
+
+
+def _end(cursor: apsw.Cursor, end: ApprovalEnd, *, at: float) -> None:
+    if end.state is ApprovalState.PENDING:
+        raise StoreError(f"approval {end.id} cannot end as pending")
+    cursor.execute(
+        "UPDATE approvals SET state = ?, scope = ?, said_by = ?, words = ?, ended_at = ?"
+        " WHERE id = ? AND state = 'pending'",
+        (end.state.value, end.scope.value, end.by, end.words, at, end.id),
+    )
+    if not cursor.connection.changes():
+        raise StoreError(f"approval {end.id} has ended already, or there is none of that id")
+
+
+def _stand(cursor: apsw.Cursor, rule: StandingRule) -> None:
+    cursor.execute(
+        "INSERT INTO approval_rules (id, scope, session_id, principal, rule, why, said_by,"
+        " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            rule.id,
+            rule.scope.value,
+            rule.session_id,
+            rule.principal,
+            rule.rule,
+            rule.why,
+            rule.by,
+            rule.created_at,
+        ),
+    )
+
+
+def _revoke(cursor: apsw.Cursor, rule_id: RuleId) -> None:
+    cursor.execute("DELETE FROM approval_rules WHERE id = ?", (rule_id,))
+    if not cursor.connection.changes():
+        raise StoreError(f"there is no standing rule {rule_id} to revoke")
+
+
+def withdraw(cursor: apsw.Cursor, turn_id: TurnId, *, at: float) -> None:
+    """The turn ends: nobody can be waited for any more in its name."""
+    cursor.execute(
+        "UPDATE approvals SET state = 'withdrawn', ended_at = ?"
+        " WHERE turn_id = ? AND state = 'pending'",
+        (at, turn_id),
+    )
+    if cursor.connection.changes():
+        approval_audit.withdrawn(cursor, turn_id, at=at)
+
+
+def forget(cursor: apsw.Cursor, session_id: SessionId) -> None:
+    """A session is deleted. What was allowed for good stays: it was said about a person."""
+    cursor.execute("DELETE FROM approvals WHERE session_id = ?", (session_id,))
+    for change in (
+        "DELETE FROM approval_rules WHERE scope = 'session'",
+        "UPDATE approval_rules SET session_id = '' WHERE scope = 'always'",
+    ):
+        cursor.execute(f"{change} AND session_id = ?", (session_id,))

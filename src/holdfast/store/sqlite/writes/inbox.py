@@ -1,0 +1,137 @@
+"""The inbox: accepting an event once, binding it to a session, and ending it once."""
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import InboxId, PrincipalId, SessionId, SessionKey, TurnId
+from holdfast.core.messages.inbox import (
+    ENDS,
+    Accepted,
+    BusyMode,
+    Inbound,
+    InboxEnd,
+    InboxRow,
+    InboxState,
+)
+from holdfast.core.messages.source import Author
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.writes import people_audit, standing
+
+
+def accept(
+    cursor: apsw.Cursor,
+    *,
+    inbound: Inbound,
+    route: SessionKey,
+    principal: PrincipalId,
+    at: float,
+) -> Accepted:
+    """A repeated event writes nothing, not even its cursor: the first one did that."""
+    source = inbound.source
+    event = (source.platform, source.account, inbound.event_id)
+    cursor.execute(
+        "INSERT INTO inbox"
+        " (platform, account, event_id, route, principal, state, accepted_at, body)"
+        " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) ON CONFLICT DO NOTHING",
+        (*event, route, principal, at, rows.encode(inbound)),
+    )
+    if not cursor.connection.changes():
+        return _accepted_before(cursor, event, route)
+    inbox_id = InboxId(cursor.connection.last_insert_rowid())
+    if inbound.cursor is not None:
+        cursor.execute(
+            "INSERT INTO cursors (platform, account, name, value) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET value = excluded.value",
+            (source.platform, source.account, inbound.cursor.name, inbound.cursor.value),
+        )
+    row = InboxRow(id=inbox_id, route=route, principal=principal, inbound=inbound, accepted_at=at)
+    pointed = standing.pointed(cursor, route)
+    known = standing.can_go_on(pointed)
+    if source.author is Author.OPERATOR:
+        people_audit.spoken(cursor, inbound, session_id=known, at=at)
+    return Accepted(row=row, duplicate=False, route_session=known, pointed=pointed)
+
+
+def _accepted_before(
+    cursor: apsw.Cursor, event: tuple[str, str, str], route: SessionKey
+) -> Accepted:
+    (found,) = cursor.execute(
+        f"SELECT {rows.INBOX} FROM inbox WHERE platform = ? AND account = ? AND event_id = ?",
+        event,
+    ).fetchall()
+    return Accepted(
+        row=rows.inbox_row(found), duplicate=True, route_session=route_session(cursor, route)
+    )
+
+
+def route_session(cursor: apsw.Cursor, route: SessionKey) -> SessionId | None:
+    """Where a route points; a suspended or ended session is no place to go on."""
+    return standing.can_go_on(standing.pointed(cursor, route))
+
+
+def decide(
+    cursor: apsw.Cursor, *, inbox_id: InboxId, session_id: SessionId, decision: BusyMode
+) -> None:
+    cursor.execute(
+        "UPDATE inbox SET session_id = ?, decision = ? WHERE id = ? AND state = 'queued'",
+        (session_id, decision.value, inbox_id),
+    )
+    if not cursor.connection.changes():
+        raise StoreError(f"inbox row {inbox_id} is not queued: there is nothing to decide")
+
+
+def run(cursor: apsw.Cursor, inbox_id: InboxId, *, session_id: SessionId, turn_id: TurnId) -> None:
+    """A row that has not ended runs in a turn from now on."""
+    cursor.execute(
+        "UPDATE inbox SET state = 'running', session_id = ?, turn_id = ?"
+        " WHERE id = ? AND ended_at IS NULL",
+        (session_id, turn_id, inbox_id),
+    )
+    if not cursor.connection.changes():
+        raise _no_open_row(inbox_id)
+
+
+def end(
+    cursor: apsw.Cursor,
+    end: InboxEnd,
+    *,
+    at: float,
+    session_id: SessionId | None = None,
+    turn_id: TurnId | None = None,
+) -> None:
+    """A row ends once; session and turn are set where the row had none."""
+    if end.state not in ENDS:
+        raise StoreError(f"{end.state} is no end for inbox row {end.inbox_id}")
+    cursor.execute(
+        "UPDATE inbox SET state = ?, reason = ?, merged_into = ?, ended_at = ?,"
+        " session_id = coalesce(session_id, ?), turn_id = coalesce(turn_id, ?)"
+        " WHERE id = ? AND ended_at IS NULL",
+        (end.state.value, end.reason, end.merged_into, at, session_id, turn_id, end.inbox_id),
+    )
+    if not cursor.connection.changes():
+        raise _no_open_row(end.inbox_id)
+
+
+def supersede(
+    cursor: apsw.Cursor,
+    route: SessionKey,
+    *,
+    before: InboxId,
+    spared: Sequence[InboxId],
+    at: float,
+) -> tuple[InboxId, ...]:
+    """Ends the route's unstarted rows older than `before`, but for the `spared`; oldest first."""
+    ended = cursor.execute(
+        "UPDATE inbox SET state = ?, reason = 'a later command ended it', ended_at = ?"
+        " WHERE route = ? AND id < ? AND state = 'queued' AND ended_at IS NULL"
+        " AND id NOT IN (SELECT value FROM json_each(?)) RETURNING id",
+        (InboxState.SUPERSEDED.value, at, route, before, msgspec.json.encode(spared).decode()),
+    ).fetchall()
+    return tuple(sorted(InboxId(row[0]) for row in ended))  # type: ignore[arg-type]  # rowids
+
+
+def _no_open_row(inbox_id: InboxId) -> StoreError:
+    return StoreError(f"inbox row {inbox_id} has ended already, or there is none of that id")

@@ -1,0 +1,132 @@
+"""Pairing: messages of people nobody knows, their requests, and who was let in."""
+
+from typing import TypeVar
+
+import apsw
+import msgspec
+
+from holdfast.core.errors import StoreError
+from holdfast.core.messages.inbox import Accepted, InboxEnd, InboxState
+from holdfast.core.messages.outbox import Address
+from holdfast.core.people.pairing import (
+    PairedPerson,
+    PairingChange,
+    PairingKind,
+    PairingRequest,
+    Pairings,
+    TurnAway,
+    WrongCodes,
+)
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.writes import inbox, outbox, people_audit
+
+_Row = TypeVar("_Row", PairingRequest, PairedPerson)
+
+_USER = "user"
+_REQUEST = "principal, address, user_id, user_name, salt, digest, asked_at, expires_at"
+_PERSON = "principal, address, user_id, user_name, since, let_in_by"
+_address = msgspec.json.Decoder(Address)
+
+
+def turn_away(cursor: apsw.Cursor, *, away: TurnAway) -> Accepted:
+    """A repeated event writes nothing: its writer was told when it came first."""
+    accepted = inbox.accept(
+        cursor, inbound=away.inbound, route=away.route, principal=away.principal, at=away.at
+    )
+    if accepted.duplicate:
+        return accepted
+    row = accepted.row
+    refused = InboxEnd(inbox_id=row.id, state=InboxState.REFUSED, reason=away.reason)
+    inbox.end(cursor, refused, at=away.at)
+    told = tuple(msgspec.structs.replace(new, inbox_id=row.id) for new in away.deliveries)
+    outbox.add(cursor, told, at=away.at)
+    if away.request is not None:
+        _ask(cursor, away.request)
+        people_audit.turned_away(cursor, away)
+    return accepted
+
+
+def _ask(cursor: apsw.Cursor, request: PairingRequest) -> None:
+    cursor.execute("DELETE FROM pairing_requests WHERE expires_at <= ?", (request.asked_at,))
+    cursor.execute(
+        "INSERT OR REPLACE INTO pairing_requests (principal, address, user_id, user_name, salt,"
+        " digest, asked_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            request.principal,
+            rows.encode(request.address),
+            request.user_id,
+            request.user_name,
+            request.salt,
+            request.digest,
+            request.asked_at,
+            request.expires_at,
+        ),
+    )
+
+
+def change(cursor: apsw.Cursor, *, change: PairingChange) -> None:
+    match change.kind:
+        case PairingKind.APPROVE:
+            _approve(cursor, change)
+        case PairingKind.DENY:
+            cursor.execute(
+                "UPDATE pairing_requests SET digest = x'' WHERE principal = ?", (change.principal,)
+            )
+            _must_have_changed(cursor, "request")
+        case PairingKind.REVOKE:
+            cursor.execute("DELETE FROM principals WHERE principal = ?", (change.principal,))
+            _must_have_changed(cursor, "person")
+    if change.kind in (PairingKind.APPROVE, PairingKind.WRONG):
+        cursor.execute(
+            "INSERT OR REPLACE INTO pairing_tries (one, wrong, locked_until) VALUES (1, ?, ?)",
+            (change.wrong.count, change.wrong.locked_until),
+        )
+    outbox.add(cursor, change.deliveries, at=change.at)
+    people_audit.paired(cursor, change)
+
+
+def _approve(cursor: apsw.Cursor, change: PairingChange) -> None:
+    person = change.person
+    assert person is not None, "somebody is approved"
+    cursor.execute(
+        "DELETE FROM pairing_requests WHERE principal = ? AND digest <> x''", (person.principal,)
+    )
+    _must_have_changed(cursor, "request")
+    cursor.execute(
+        "INSERT OR REPLACE INTO principals"
+        " (principal, role, address, user_id, user_name, since, let_in_by)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            person.principal,
+            _USER,
+            rows.encode(person.address),
+            person.user_id,
+            person.user_name,
+            person.since,
+            person.let_in_by,
+        ),
+    )
+
+
+def all_of_it(cursor: apsw.Cursor) -> Pairings:
+    requests = cursor.execute(
+        f"SELECT {_REQUEST} FROM pairing_requests ORDER BY asked_at"
+    ).fetchall()
+    people = cursor.execute(f"SELECT {_PERSON} FROM principals ORDER BY since").fetchall()
+    wrong = cursor.execute("SELECT wrong, locked_until FROM pairing_tries").fetchone()
+    return Pairings(
+        requests=tuple(_read(row, _REQUEST, PairingRequest) for row in requests),
+        people=tuple(_read(row, _PERSON, PairedPerson) for row in people),
+        wrong=WrongCodes(count=wrong[0], locked_until=wrong[1]) if wrong else WrongCodes(),
+    )
+
+
+def _read(row: tuple[object, ...], columns: str, kind: type[_Row]) -> _Row:
+    fields = dict(zip(columns.split(", "), row, strict=True))
+    fields["address"] = _address.decode(str(fields["address"]))
+    return msgspec.convert(fields, kind)
+
+
+def _must_have_changed(cursor: apsw.Cursor, what: str) -> None:
+    if not cursor.connection.changes():
+        raise StoreError(f"there is no such {what} any more; list them again")

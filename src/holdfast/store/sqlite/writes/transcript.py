@@ -1,0 +1,117 @@
+"""The transcript: appending messages to a session, and steps to a turn."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import apsw
+
+from holdfast.core.ids import CallId, SessionId, TurnId
+from holdfast.core.messages.message import AssistantMessage, Message, ToolCall
+from holdfast.core.turns.turn import StepKind, Usage
+from holdfast.store.sqlite import rows
+
+_NOTHING_USED = Usage()
+
+
+class Place(NamedTuple):
+    """Where in a session, and when, something is written."""
+
+    session_id: SessionId
+    turn_id: TurnId
+    at: float
+
+
+def append(cursor: apsw.Cursor, message: Message, place: Place) -> int:
+    """The seq the message took in its session; the first is 1."""
+    # Asked for and then used: in one statement, with RETURNING, it costs three times as much.
+    seq = next_seq(cursor, place.session_id)
+    cursor.execute(
+        "INSERT INTO messages (session_id, turn_id, created_at, seq, body) VALUES (?, ?, ?, ?, ?)",
+        (*place, seq, rows.encode(message)),
+    )
+    return seq
+
+
+def next_seq(cursor: apsw.Cursor, session_id: SessionId) -> int:
+    last = cursor.execute(
+        "SELECT seq FROM messages WHERE session_id = ? ORDER BY seq DESC LIMIT 1", (session_id,)
+    ).fetchone()
+    seq: int = 1 if last is None else last[0] + 1
+    return seq
+
+
+def add_step(
+    cursor: apsw.Cursor,
+    kind: StepKind,
+    place: Place,
+    *,
+    message_seq: int,
+    call_id: CallId | None = None,
+    usage: Usage = _NOTHING_USED,
+) -> None:
+    """A step that is over as it is written."""
+    seq = _next_step(cursor, place.turn_id)
+    cursor.execute(
+        "INSERT INTO steps (session_id, turn_id, started_at, finished_at, seq, kind, call_id,"
+        f" message_seq, {rows.USAGE}) VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        (*place, seq, kind.value, call_id, message_seq, *rows.usage_columns(usage)),
+    )
+
+
+def start_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, allowed: str | None) -> None:
+    """A tool step without a result; a call that is started again keeps its open step."""
+    seq = _next_step(cursor, place.turn_id)
+    cursor.execute(
+        "INSERT INTO steps (session_id, turn_id, started_at, seq, kind, call_id, allowed)"
+        " SELECT ?1, ?2, ?3, ?4, 'tool', ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM steps"
+        " WHERE turn_id = ?2 AND call_id = ?5 AND finished_at IS NULL)",
+        (*place, seq, call_id, allowed),
+    )
+
+
+def finish_step(cursor: apsw.Cursor, call_id: CallId, place: Place, *, message_seq: int) -> None:
+    """The result of a call; one that was never started gets its step here."""
+    cursor.execute(
+        "UPDATE steps SET message_seq = ?, finished_at = ?"
+        " WHERE turn_id = ? AND call_id = ? AND finished_at IS NULL",
+        (message_seq, place.at, place.turn_id, call_id),
+    )
+    if not cursor.connection.changes():
+        add_step(cursor, StepKind.TOOL, place, message_seq=message_seq, call_id=call_id)
+
+
+def last_calls(cursor: apsw.Cursor, turn_id: TurnId) -> Sequence[ToolCall]:
+    """The calls of the last reply of a turn that is in the log."""
+    body = cursor.execute(
+        "SELECT messages.body FROM steps JOIN messages ON messages.session_id = steps.session_id"
+        " AND messages.seq = steps.message_seq WHERE steps.turn_id = ? AND steps.kind = 'model'"
+        " ORDER BY steps.seq DESC LIMIT 1",
+        (turn_id,),
+    ).get
+    reply = None if body is None else rows.message(body)
+    return reply.calls if isinstance(reply, AssistantMessage) else ()
+
+
+def _next_step(cursor: apsw.Cursor, turn_id: TurnId) -> int:
+    last = cursor.execute(
+        "SELECT seq FROM steps WHERE turn_id = ? ORDER BY seq DESC LIMIT 1", (turn_id,)
+    ).fetchone()
+    seq: int = 1 if last is None else last[0] + 1
+    return seq
+
+
+class Taken(NamedTuple):
+    """The steps of a turn so far: the last one's seq (0: none) and what they used."""
+
+    last: int
+    usage: Usage
+
+
+def taken(cursor: apsw.Cursor, turn_id: TurnId) -> Taken:
+    (total,) = cursor.execute(
+        "SELECT coalesce(max(seq), 0), coalesce(sum(input_tokens), 0),"
+        " coalesce(sum(output_tokens), 0), coalesce(sum(cached_tokens), 0),"
+        " coalesce(sum(reasoning_tokens), 0) FROM steps WHERE turn_id = ?",
+        (turn_id,),
+    ).fetchall()
+    return Taken(total[0], rows.usage(total[1:]))  # type: ignore[arg-type]  # INTEGER columns

@@ -1,0 +1,286 @@
+"""Turns: beginning one, each step as it happens, and the one commit that ends it."""
+
+from collections.abc import Mapping, Sequence
+
+import apsw
+
+from holdfast.core.errors import StoreError
+from holdfast.core.ids import CallId, InboxId, TurnId
+from holdfast.core.messages.inbox import InboxEnd, InboxState
+from holdfast.core.messages.message import (
+    AssistantMessage,
+    CompactionMessage,
+    Message,
+    NoteMessage,
+    ToolMessage,
+    UserMessage,
+)
+from holdfast.core.sessions.title import first_words
+from holdfast.core.turns.stop import Left, LeftAs
+from holdfast.core.turns.turn import BeginTurn, EndTurn, StepKind, TurnState, Usage
+from holdfast.store.sqlite import rows
+from holdfast.store.sqlite.writes import (
+    approvals,
+    audit,
+    call_audit,
+    compactions,
+    inbox,
+    outbox,
+    sessions,
+    standing,
+    stop_audit,
+    transcript,
+    unsynced,
+)
+from holdfast.store.sqlite.writes.transcript import Place
+
+
+def begin(cursor: apsw.Cursor, begin: BeginTurn) -> None:
+    place = Place(begin.session_id, begin.turn_id, begin.at)
+    title = first_words(begin.messages)
+    sessions.open_session(
+        cursor,
+        begin.session_id,
+        route=begin.route,
+        at=begin.at,
+        title=title,
+        principal=begin.principal,
+    )
+    if begin.opening is None:
+        sessions.claim_route(cursor, begin.route, begin.session_id)
+    else:
+        standing.take_place(
+            cursor, begin.session_id, route=begin.route, opening=begin.opening, at=begin.at
+        )
+        outbox.add(cursor, begin.deliveries, at=begin.at)
+    if begin.note_paid:
+        standing.pay_note(cursor, begin.session_id)
+    sessions.keep_prompt(cursor, begin.session_id, begin.prompt, shape=begin.prompt_shape)
+    _open(cursor, place, begin.asked_by)
+    for message in begin.messages:
+        transcript.append(cursor, message, place)
+    for inbox_id in begin.inbox_ids:
+        inbox.run(cursor, inbox_id, session_id=begin.session_id, turn_id=begin.turn_id)
+
+
+def _open(cursor: apsw.Cursor, place: Place, asked_by: str) -> None:
+    try:
+        cursor.execute(
+            "INSERT INTO turns (session_id, id, started_at, state, asked_by)"
+            " VALUES (?, ?, ?, 'open', ?)",
+            (*place, asked_by),
+        )
+    except apsw.ConstraintError as error:
+        raise StoreError(
+            f"turn {place.turn_id} cannot begin: session {place.session_id} has an open turn,"
+            " or the turn's id was used before"
+        ) from error
+
+
+def reply(cursor: apsw.Cursor, *, place: Place, message: AssistantMessage, usage: Usage) -> None:
+    _must_be_open(cursor, place)
+    _say(cursor, message, place, usage)
+
+
+def started(
+    cursor: apsw.Cursor,
+    *,
+    place: Place,
+    call_ids: Sequence[CallId],
+    allowed: Mapping[CallId, str],
+) -> None:
+    _must_be_open(cursor, place)
+    for call_id in call_ids:
+        transcript.start_step(cursor, call_id, place, allowed=allowed.get(call_id))
+
+
+def finished(cursor: apsw.Cursor, *, place: Place, message: ToolMessage) -> None:
+    _must_be_open(cursor, place)
+    _result(cursor, message, place)
+
+
+def steer(cursor: apsw.Cursor, *, place: Place, inbox_id: InboxId, message: UserMessage) -> None:
+    _must_be_open(cursor, place)
+    seq = transcript.append(cursor, message, place)
+    transcript.add_step(cursor, StepKind.STEER, place, message_seq=seq)
+    inbox.run(cursor, inbox_id, session_id=place.session_id, turn_id=place.turn_id)
+    inbox.end(cursor, InboxEnd(inbox_id=inbox_id, state=InboxState.MERGED), at=place.at)
+    # From here on what the turn does is done for them, too.
+    actor, _ = audit.asker(cursor, inbox_id)
+    cursor.execute(
+        # As a whole name: that of one may be the beginning of another's.
+        "UPDATE turns SET asked_by = ltrim(asked_by || ', ' || ?2, ', ')"
+        " WHERE id = ?1 AND instr(', ' || asked_by || ', ', ', ' || ?2 || ', ') = 0",
+        (place.turn_id, actor),
+    )
+
+
+def resume(cursor: apsw.Cursor, *, place: Place, note: NoteMessage) -> None:
+    """What a process marked when it left it was counted then; what it could not mark is now."""
+    crashed = _left_as(cursor, place) is None
+    seq = transcript.append(cursor, note, place)
+    transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq)
+    if crashed:
+        standing.count_cut(cursor, place.session_id, reason="crash", at=place.at)
+    standing.pay_note(cursor, place.session_id)
+    _here_again(cursor, place)
+
+
+def leave(cursor: apsw.Cursor, *, left: Left, at: float) -> None:
+    """The process that runs it goes, and says how it leaves it. One that has asked a person by
+    now stands at a step boundary, whatever its process knew: the log has its question first."""
+    place = Place(left.session_id, TurnId(left.turn_id), at)
+    _must_be_open(cursor, place)
+    how = LeftAs.PARKED if _waits(cursor, left.turn_id) else left.how
+    cursor.execute("UPDATE turns SET left_as = ? WHERE id = ?", (how.value, left.turn_id))
+    if how is not LeftAs.PARKED:
+        standing.count_cut(cursor, left.session_id, reason=how.value, at=at)
+
+
+def _waits(cursor: apsw.Cursor, turn_id: str) -> bool:
+    """As `OpenTurn.waits` has it: it has asked, and none of its calls is running."""
+    found = cursor.execute(
+        "SELECT 1 FROM approvals WHERE turn_id = ?1 AND state = 'pending' AND NOT EXISTS"
+        " (SELECT 1 FROM steps WHERE turn_id = ?1 AND call_id IS NOT NULL AND finished_at IS NULL)",
+        (turn_id,),
+    ).fetchone()
+    return found is not None
+
+
+def go_on(cursor: apsw.Cursor, *, place: Place) -> None:
+    """As if nothing had happened; whoever cuts it from now on has cut it anew."""
+    _must_be_open(cursor, place)
+    _here_again(cursor, place)
+
+
+def _here_again(cursor: apsw.Cursor, place: Place) -> None:
+    cursor.execute("UPDATE turns SET left_as = NULL WHERE id = ?", (place.turn_id,))
+
+
+def _left_as(cursor: apsw.Cursor, place: Place) -> str | None:
+    _must_be_open(cursor, place)
+    found = cursor.execute("SELECT left_as FROM turns WHERE id = ?", (place.turn_id,)).fetchall()
+    return None if found[0][0] is None else str(found[0][0])
+
+
+def note(cursor: apsw.Cursor, *, place: Place, message: NoteMessage, usage: Usage) -> None:
+    _must_be_open(cursor, place)
+    seq = transcript.append(cursor, message, place)
+    transcript.add_step(cursor, StepKind.NOTE, place, message_seq=seq, usage=usage)
+
+
+def compaction(
+    cursor: apsw.Cursor, *, place: Place, message: CompactionMessage, usage: Usage
+) -> None:
+    _must_be_open(cursor, place)
+    compactions.in_turn(cursor, place=place, message=message, usage=usage)
+
+
+def end(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _finish(cursor, end)
+    # Neither a turn that completed nor one that its user ended is ever to be resumed.
+    settled = end.state in (TurnState.ANSWERED, TurnState.SUPERSEDED)
+    cursor.execute(
+        "UPDATE sessions SET active_at = max(active_at, ?1), cuts = iif(?2, 0, cuts),"
+        " resume_pending = iif(?3, NULL, resume_pending),"
+        " resume_reason = iif(?3, NULL, resume_reason), note_owed = iif(?3, NULL, note_owed),"
+        " last_resume_marked_at = iif(?3, NULL, last_resume_marked_at) WHERE id = ?4",
+        (end.at, end.state is TurnState.ANSWERED, settled, end.session_id),
+    )
+
+
+def suspend(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _finish(cursor, end)
+    cursor.execute(
+        "UPDATE sessions SET active_at = max(active_at, ?), cuts = 0, suspended = 1 WHERE id = ?",
+        (end.at, end.session_id),
+    )
+
+
+def _finish(cursor: apsw.Cursor, end: EndTurn) -> None:
+    _close(cursor, end)
+    taken = transcript.taken(cursor, end.turn_id)
+    for message in _fitting(cursor, end):
+        _last_message(cursor, message, end, _rest(end.usage, taken.usage))
+    if taken.last:
+        call_audit.closed(cursor, Place(end.session_id, end.turn_id, end.at))
+        cursor.execute(
+            "UPDATE steps SET finished_at = ? WHERE turn_id = ? AND finished_at IS NULL",
+            (end.at, end.turn_id),
+        )
+        approvals.withdraw(cursor, end.turn_id, at=end.at)
+    outbox.add(cursor, end.deliveries, at=end.at)
+    unsynced.owe(cursor, end)
+    for row in end.inbox_ends:
+        inbox.end(cursor, row, at=end.at, session_id=end.session_id, turn_id=end.turn_id)
+    if end.state is TurnState.SUPERSEDED:
+        stop_audit.stopped(cursor, end)
+
+
+def _fitting(cursor: apsw.Cursor, end: EndTurn) -> Sequence[Message]:
+    """Without results of calls that the log does not have: whoever ended the turn saw a reply that
+    was on its way here, and did not arrive."""
+    if not any(isinstance(message, ToolMessage) for message in end.messages):
+        return end.messages
+    calls = {call.id for call in transcript.last_calls(cursor, end.turn_id)}
+    return [
+        message
+        for message in end.messages
+        if not isinstance(message, ToolMessage) or message.call_id in calls
+    ]
+
+
+def _close(cursor: apsw.Cursor, end: EndTurn) -> None:
+    if end.state is TurnState.OPEN:
+        raise StoreError(f"turn {end.turn_id} cannot end as open")
+    used = rows.usage_columns(end.usage)
+    cursor.execute(
+        "UPDATE turns SET state = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?,"
+        " reasoning_tokens = ?, reason = ?, ended_at = ?"
+        " WHERE id = ? AND session_id = ? AND state = 'open'",
+        (end.state.value, *used, end.reason, end.at, end.turn_id, end.session_id),
+    )
+    if not cursor.connection.changes():
+        raise _not_open(Place(end.session_id, end.turn_id, end.at))
+
+
+def _last_message(cursor: apsw.Cursor, message: Message, end: EndTurn, rest: Usage) -> None:
+    place = Place(end.session_id, end.turn_id, end.at)
+    if isinstance(message, AssistantMessage):
+        _say(cursor, message, place, rest)
+    elif isinstance(message, ToolMessage):
+        _result(cursor, message, place)
+    else:
+        transcript.append(cursor, message, place)
+
+
+def _rest(whole: Usage, used: Usage) -> Usage:
+    """What the last step used: the turn's usage is told whole, the steps' each for itself."""
+    pairs = zip(rows.usage_columns(whole), rows.usage_columns(used), strict=True)
+    return rows.usage(tuple(max(0, total - spent) for total, spent in pairs))
+
+
+def _say(cursor: apsw.Cursor, message: AssistantMessage, place: Place, usage: Usage) -> None:
+    seq = transcript.append(cursor, message, place)
+    transcript.add_step(cursor, StepKind.MODEL, place, message_seq=seq, usage=usage)
+
+
+def _result(cursor: apsw.Cursor, message: ToolMessage, place: Place) -> None:
+    seq = transcript.append(cursor, message, place)
+    transcript.finish_step(cursor, message.call_id, place, message_seq=seq)
+    call_audit.ended(cursor, message, place)
+
+
+def _must_be_open(cursor: apsw.Cursor, place: Place) -> None:
+    found = cursor.execute(
+        "SELECT 1 FROM turns WHERE id = ? AND session_id = ? AND state = 'open'",
+        (place.turn_id, place.session_id),
+    ).fetchone()
+    if found is None:
+        raise _not_open(place)
+
+
+def _not_open(place: Place) -> StoreError:
+    return StoreError(
+        f"turn {place.turn_id} of session {place.session_id} is not open: nothing was written"
+    )

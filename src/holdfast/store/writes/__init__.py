@@ -1,1 +1,0 @@
-"""What each command does to the tables: plain functions over a cursor, run inside a transaction."""

@@ -1,0 +1,1 @@
+"""What several packages depend on: paths, clock, ids, locks, sockets, logs, tokens, exit codes."""

@@ -1,0 +1,125 @@
+"""Claims: which gateway of this machine is connected with which credentials."""
+
+import asyncio
+import fcntl
+import hashlib
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.errors import AccountHeld, HoldfastError
+from holdfast.system.paths import private_dir
+
+log = logging.getLogger(__name__)
+
+Identity = tuple[str, ...]
+"""What says which account of a vendor is meant: its platform, and the values of its keys."""
+
+
+class Claimant(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has claimed an account, as written in its file for those who meet it."""
+
+    home: str
+    account: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"the gateway of {self.home}, process {self.pid}, as {self.account}"
+
+
+class AccountClaims:
+    """Owns the OS locks on the accounts that are connected from here, in a folder that every
+    gateway of this user looks into. A lock is the kernel's and dies with its process, so nothing
+    that a killed one left keeps another out. No credential is written there, only a hash.
+    """
+
+    def __init__(
+        self, folder: Path, *, home: Path, identities: Mapping[tuple[str, str], Identity]
+    ) -> None:
+        self._folder = folder
+        self._home = home
+        self._identities = identities
+
+    def know(self, identities: Mapping[tuple[str, str], Identity]) -> None:
+        """Accounts are claimed by these from now on; a claim that is held is held until its
+        connection ends."""
+        self._identities = identities
+
+    @asynccontextmanager
+    async def claim(self, platform: str, account: str) -> AsyncIterator[None]:
+        identity = self._identities.get((platform, account))
+        if identity is None:  # it may be shared
+            yield
+            return
+        name = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:32]
+        mine = Claimant(home=str(self._home), account=f"{platform}:{account}", pid=os.getpid())
+        taking = asyncio.ensure_future(asyncio.to_thread(_try, self._folder / name, mine))
+        try:
+            await asyncio.shield(taking)
+            yield
+        finally:
+            # A thread cannot be cancelled: what it takes after all is given back then.
+            taking.add_done_callback(_give_back)
+
+
+def _give_back(taken: asyncio.Future[int | None]) -> None:
+    if not taken.cancelled() and not taken.exception() and (fd := taken.result()) is not None:
+        os.close(fd)
+
+
+def _try(path: Path, mine: Claimant) -> int | None:
+    """None: nothing can be claimed on this machine, and the account is used unclaimed: it is not
+    the fault of its people, and where the vendor knows of two it says so itself."""
+    try:
+        private_dir(path.parent)
+        return _take(path, mine)
+    except (OSError, HoldfastError) as error:
+        if isinstance(error, AccountHeld):
+            raise
+        log.warning(
+            "%s cannot be claimed in %s, so another gateway could connect with its credentials: %s",
+            mine.account,
+            path.parent,
+            error,
+            extra={"action": "account_unclaimed"},
+        )
+        return None
+
+
+def _take(path: Path, mine: Claimant) -> int:
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _read(fd)
+            os.close(fd)
+            raise AccountHeld(
+                "another gateway of this machine is connected with the same credentials",
+                holder="" if holder is None else str(holder),
+            ) from None
+        # Somebody may have removed the file meanwhile: a lock on what has no name keeps nobody out.
+        if _is(path, fd):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, msgspec.json.encode(mine), 0)
+            return fd
+        os.close(fd)
+
+
+def _is(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def _read(fd: int) -> Claimant | None:
+    """None: whoever has it has not written down who they are."""
+    try:
+        return msgspec.json.decode(os.pread(fd, 65536, 0), type=Claimant)
+    except (OSError, msgspec.MsgspecError):
+        return None

@@ -1,0 +1,122 @@
+"""Paths: where everything that belongs to one home is kept."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.config.home_files import CONFIG_FILE, ENV_FILE
+from holdfast.core.errors import HoldfastError
+
+# The kernel's limit for a socket's address is 108 bytes, with its closing zero.
+SOCKET_PATH_LIMIT = 107
+_LONGEST_SOCKET_NAME = len("/control.sock")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The locations under a home. Nothing is created by asking for one."""
+
+    home: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.home / CONFIG_FILE
+
+    @property
+    def env_file(self) -> Path:
+        return self.home / ENV_FILE
+
+    @property
+    def db(self) -> Path:
+        return self.home / "state.db"
+
+    @property
+    def search_db(self) -> Path:
+        return self.home / "search.db"
+
+    @property
+    def lock(self) -> Path:
+        return self.home / "gateway.lock"
+
+    @property
+    def intent(self) -> Path:
+        return self.home / "gateway_state"
+
+    def backups(self, named: str) -> Path:
+        """Where backups are put: at the place that the settings name, if they do."""
+        return self.home / Path(named or "backups").expanduser()
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def log_file(self) -> Path:
+        return self.logs / "gateway.log"
+
+    @property
+    def workspaces(self) -> Path:
+        return self.home / "workspaces"
+
+    @property
+    def outgoing(self) -> Path:
+        """What was handed in to be sent, and has not arrived."""
+        return self.home / "outgoing"
+
+    @property
+    def platforms(self) -> Path:
+        """What doors keep for themselves, by platform and account."""
+        return self.home / "platforms"
+
+    @property
+    def secrets(self) -> Path:
+        return self.home / "secrets"
+
+    @property
+    def api_token(self) -> Path:
+        return self.secrets / "api_token"
+
+    @property
+    def viewers(self) -> Path:
+        """The digests of the tokens of those who may look."""
+        return self.secrets / "viewers.json"
+
+    @property
+    def run(self) -> Path:
+        """Where the sockets are. A home too deep for a socket's address has them elsewhere."""
+        inside = self.home / "run"
+        if len(os.fsencode(inside)) + _LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
+            return inside
+        import hashlib  # noqa: PLC0415 - hardly any home is so deep
+
+        digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
+        return Path(f"/tmp/holdfast-{os.getuid()}-{digest}")
+
+    @property
+    def status_socket(self) -> Path:
+        return self.run / "status.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        return self.run / "control.sock"
+
+
+def private_dir(path: Path) -> Path:
+    """Create a directory for its owner alone, or make sure that it is one.
+
+    A directory of somebody else is refused: under /tmp anybody may have made it first.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    check_owner(path)
+    path.chmod(0o700)
+    return path
+
+
+def check_owner(path: Path) -> None:
+    """Raise unless this is a real directory of ours (root may own it too)."""
+    found = path.lstat()
+    if not path.is_dir() or path.is_symlink() or found.st_uid not in (os.getuid(), 0):
+        raise HoldfastError(
+            f"{path} is not a directory of this user; remove it, or choose a shorter home "
+            "with --home so that it is not needed"
+        )

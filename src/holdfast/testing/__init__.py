@@ -1,0 +1,1 @@
+"""What ships for tests: simulated platform, conformance suite, scripted and misbehaving models."""

@@ -1,0 +1,33 @@
+"""What every door promises, as checks that run against it: imported by tests, never by a gateway.
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+async def test_the_door_keeps_its_promises(check: Check) -> None:
+    async with my_ground() as ground:
+        await check(ground)
+"""
+
+import pytest
+
+_TOPICS = ("belongings", "hearing", "lines", "people", "speaking", "waiting", "words")
+
+# Before the checks are imported: what they assert is then explained as in any other test.
+pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in _TOPICS))
+
+from holdfast.testing.conformance.assertions import until  # noqa: E402 - see above
+from holdfast.testing.conformance.check import Check  # noqa: E402 - see above
+from holdfast.testing.conformance.ground import Ground, NotToBeHad, Person, Place, Shown, Trouble
+from holdfast.testing.conformance.proxy import Proxy  # noqa: E402 - see above
+from holdfast.testing.conformance.suite import CHECKS  # noqa: E402 - see above
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Ground",
+    "NotToBeHad",
+    "Person",
+    "Place",
+    "Proxy",
+    "Shown",
+    "Trouble",
+    "until",
+]

@@ -1,0 +1,18 @@
+"""The suite: every check, in the order in which a door is best written."""
+
+from holdfast.testing.conformance import (
+    attachments,
+    connections,
+    formatting,
+    inbound,
+    outbound,
+    sources,
+)
+from holdfast.testing.conformance.check import Check
+
+CHECKS: tuple[Check, ...] = tuple(
+    each
+    for topic in (inbound, outbound, connections, sources, formatting, attachments)
+    for each in vars(topic).values()
+    if isinstance(each, Check)
+)

@@ -1,0 +1,195 @@
+"""The server: takes requests, asks the script, and sends the answer well or badly."""
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from holdfast.testing.misbehaving_model import answer
+from holdfast.testing.misbehaving_model.conversation import Conversation, Invalid
+from holdfast.testing.misbehaving_model.script import Fault, Script, Step
+from holdfast.testing.misbehaving_model.shape import Answers, Shape, shapes
+
+_SSE = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+_JSON = "application/json"
+
+
+class MisbehavingModel:
+    """Owns the script and the ledger of what was asked."""
+
+    def __init__(self, *, latency: float = 0, key: str | None = None, keep: int = 10_000) -> None:
+        self._latency = latency
+        self._key = key
+        self._script = Script()
+        self._shapes = shapes()
+        self._kept: deque[bytes] = deque(maxlen=keep)
+        self._count = 0
+        self._refused = 0
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if request.method == "POST" and (shape := self._shapes.get(path)) is not None:
+            return await self._complete(request, shape)
+        match (request.method, path):
+            case ("GET", "/v1/models"):
+                return _json({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+            case ("GET", "/requests"):
+                return self._ledger(int(request.query.get("last", "0")))
+            case ("POST", "/script"):
+                return await self._take_script(request)
+            case ("POST", "/reset"):
+                return self._reset()
+        return web.Response(status=404, body=answer.error(f"no such path: {path}"))
+
+    async def _complete(self, request: web.BaseRequest, shape: Shape) -> web.StreamResponse:
+        body = await request.read()
+        self._count += 1
+        self._kept.append(body)
+        given = shape.key(request.headers)
+        if self._key is not None and given != self._key:
+            # As some providers do, to their customers' regret: it quotes what it was given.
+            said = f"Incorrect API key provided: {given}"
+            return _error(401, said, shape, kind="invalid_request_error", code="invalid_api_key")
+        try:
+            conversation = shape.read(body, request.headers)
+            step = self._script.choose(conversation)
+        except Invalid as broken:
+            self._refused += 1
+            return _error(400, str(broken), shape, kind="invalid_request_error")
+        if self._latency:
+            await asyncio.sleep(self._latency)
+        if step is None and conversation.stream:
+            return web.Response(body=shape.answers.echo(conversation, len(body)), headers=_SSE)
+        asked = _Asked(conversation, step or Step(), len(body), shape.answers)
+        return await _Answer(request, asked).send()
+
+    def _ledger(self, last: int) -> web.Response:
+        kept = list(self._kept)[-last:] if last else list(self._kept)
+        requests = [_as_json(body) for body in kept]
+        return _json({"count": self._count, "refused": self._refused, "requests": requests})
+
+    async def _take_script(self, request: web.BaseRequest) -> web.Response:
+        try:
+            steps = msgspec.json.decode(await request.read(), type=list[Step])
+        except msgspec.DecodeError as error:
+            return web.Response(status=400, body=answer.error(f"this is no script: {error}"))
+        self._script.post(steps)
+        return _json({"steps": len(steps)})
+
+    def _reset(self) -> web.Response:
+        self._script.clear()
+        self._kept.clear()
+        self._count = self._refused = 0
+        return _json({})
+
+
+class _Asked(NamedTuple):
+    conversation: Conversation
+    step: Step
+    size: int
+    answers: Answers
+
+
+class _Answer:
+    """One scripted answer on its way out."""
+
+    def __init__(self, request: web.BaseRequest, asked: _Asked) -> None:
+        self._request = request
+        self._conversation, self._step, self._size, self._answers = asked
+
+    async def send(self) -> web.StreamResponse:
+        step = self._step
+        await asyncio.sleep(step.latency)
+        if step.status != 200:
+            return self._status()
+        match step.fault:
+            case Fault.SILENCE:
+                await _forever()
+            case Fault.DROP:
+                await self._hang_up()
+            case Fault.HTML:
+                page = "<!doctype html><html><body>Please log in</body></html>"
+                return web.Response(text=page, content_type="text/html")
+            case Fault.JSON_ERROR:
+                return web.Response(body=self._answers.error(step.message), content_type=_JSON)
+        if step.fault is Fault.UNSTREAMED or not self._conversation.stream:
+            body = self._answers.whole(self._conversation, step, self._size)
+            return web.Response(body=body, content_type=_JSON)
+        return await self._stream()
+
+    def _status(self) -> web.Response:
+        step = self._step
+        body = self._answers.error(step.message, kind="scripted")
+        response = web.Response(status=step.status, body=body, content_type=_JSON)
+        if step.retry_after is not None:
+            response.headers["Retry-After"] = step.retry_after
+        return response
+
+    async def _stream(self) -> web.StreamResponse:
+        plain = self._step.fault is Fault.MISNAMED
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"} if plain else _SSE)
+        await response.prepare(self._request)
+        while self._step.fault is Fault.COMMENTS:
+            await response.write(b": still thinking\n\n")
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(self._step.first)
+        for event in self._events():
+            await self._write(response, event)
+            await asyncio.sleep(self._step.delay)
+        if self._step.fault is Fault.STALL:
+            await _forever()
+        if self._step.fault is Fault.CUT:
+            await self._hang_up()
+        await response.write_eof()
+        return response
+
+    def _events(self) -> list[bytes]:
+        events = self._answers.events(self._conversation, self._step, self._size)
+        half = max(1, (len(events) - 2) // 2)
+        match self._step.fault:
+            case Fault.STALL | Fault.CUT:
+                return events[:half]
+            case Fault.HALF_JSON:
+                return [*events[:half], events[half][: len(events[half]) // 2]]
+            case Fault.ERROR_EVENT:
+                return [*events[:half], self._answers.error_event(self._step.message)]
+        return events
+
+    async def _write(self, response: web.StreamResponse, event: bytes) -> None:
+        size = self._step.split
+        if not size:
+            await response.write(event)
+            return
+        for at in range(0, len(event), size):
+            await response.write(event[at : at + size])
+            await asyncio.sleep(0)
+
+    async def _hang_up(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
+        await _forever()
+
+
+async def _forever() -> None:
+    """Until the connection goes: the server cancels what serves a client that left."""
+    await asyncio.get_running_loop().create_future()
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type=_JSON)
+
+
+def _error(
+    status: int, message: str, shape: Shape, *, kind: str, code: str | None = None
+) -> web.Response:
+    body = shape.answers.error(message, kind=kind, code=code)
+    return web.Response(status=status, body=body, content_type=_JSON)
+
+
+def _as_json(body: bytes) -> object:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return body.decode("utf-8", "replace")

@@ -1,0 +1,207 @@
+"""The strict reader of the Messages API: takes only what the strictest provider would take."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.testing.misbehaving_model.conversation import (
+    Conversation,
+    GoodTools,
+    Invalid,
+    OpenCalls,
+    check,
+    last_spoken,
+)
+from holdfast.testing.misbehaving_model.saying import signature
+
+_IMAGES = {"image/jpeg", "image/png", "image/gif", "image/webp"}
+_ASSISTANT = {"text", "tool_use", "thinking", "redacted_thinking"}
+_USER = {"text", "tool_result", "image"}
+_THOUGHTS = ("thinking", "redacted_thinking")
+_MOST_MARKS = 4
+
+
+class _Block(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    type: str
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, msgspec.Raw] | None = None
+    tool_use_id: str | None = None
+    content: str | None = None
+    is_error: bool | None = None
+    source: dict[str, str] | None = None
+    cache_control: dict[str, str] | None = None
+
+
+class _Message(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    role: str
+    content: str | list[_Block]
+
+    @property
+    def blocks(self) -> list[_Block]:
+        content = self.content
+        return [_Block("text", content)] if isinstance(content, str) else content
+
+
+class _Thinking(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    type: str
+    budget_tokens: int | None = None
+    display: str | None = None
+
+
+class Body(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    model: str
+    max_tokens: int
+    messages: list[_Message]
+    system: str | list[_Block] | None = None
+    stream: bool = False
+    tools: msgspec.Raw = msgspec.Raw(b"null")
+    tool_choice: msgspec.Raw = msgspec.Raw(b"null")
+    thinking: _Thinking | None = None
+    output_config: dict[str, str] | None = None
+    metadata: dict[str, str] | None = None
+    stop_sequences: list[str] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+
+
+_decode = msgspec.json.Decoder(Body).decode
+
+
+class StrictAnthropic:
+    """Owns the tool lists it has already found good."""
+
+    def __init__(self) -> None:
+        self._tools = GoodTools(_tool_name)
+
+    def read(self, body: bytes) -> Conversation:
+        """What was asked; raises `Invalid` for a request that breaks a rule."""
+        try:
+            request = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Invalid(str(error)) from error
+        check(bool(request.model), "model is empty")
+        check(request.max_tokens > 0, "max_tokens must be at least 1")
+        check(bool(request.messages), "messages is empty")
+        self._tools.check(bytes(request.tools))
+        _check_marks(request)
+        _check_messages(request.messages)
+        _check_thinking(request)
+        return _conversation(request)
+
+
+def _tool_name(tool: Any) -> str:
+    check(isinstance(tool, dict), "a tool that is no object")
+    schema = tool.get("input_schema")
+    check(isinstance(schema, dict) and schema.get("type") == "object", "a tool's input_schema")
+    return str(tool.get("name", ""))
+
+
+def _check_marks(request: Body) -> None:
+    system = request.system if isinstance(request.system, list) else []
+    for block in system:
+        check(block.type == "text" and bool((block.text or "").strip()), "system: an empty text")
+    said = [block for message in request.messages for block in message.blocks]
+    marked = [block for block in [*system, *said] if block.cache_control is not None]
+    marks = len(marked) + bytes(request.tools).count(b'"cache_control"')
+    check(marks <= _MOST_MARKS, f"{marks} blocks with cache_control, and {_MOST_MARKS} may be")
+    for block in marked:
+        check(block.type not in _THOUGHTS, "cache_control on a thought")
+        check(block.cache_control == {"type": "ephemeral"}, "cache_control of another type")
+
+
+def _check_messages(messages: list[_Message]) -> None:
+    calls = OpenCalls()
+    before = "assistant"
+    for place, message in enumerate(messages):
+        at = f"messages[{place}]"
+        check(message.role in ("user", "assistant"), f"{at}: role {message.role!r}")
+        check(message.role != before, f"{at}: roles must alternate, and a user begins")
+        check(bool(message.blocks), f"{at}: empty content")
+        if message.role == "user":
+            _check_user(message, calls, at)
+        else:
+            _check_assistant(message, calls, at)
+        before = message.role
+    check(before == "user", "the last message must be a user's")
+
+
+def _check_user(message: _Message, calls: OpenCalls, at: str) -> None:
+    for block in message.blocks:
+        check(block.type in _USER, f"{at}: a block of type {block.type!r}")
+        if block.type == "tool_result":
+            calls.answer(block.tool_use_id or "", block.content, at)
+            continue
+        calls.none_left(at)
+        if block.type == "text":
+            check(bool((block.text or "").strip()), f"{at}: an empty text block")
+        else:
+            _check_image(block.source or {}, at)
+    calls.none_left(at)
+
+
+def _check_image(source: Mapping[str, str], at: str) -> None:
+    if source.get("type") == "url":
+        check(source.get("url", "").startswith("https://"), f"{at}: the address of an image")
+        return
+    check(source.get("type") == "base64" and bool(source.get("data")), f"{at}: an image's source")
+    check(source.get("media_type") in _IMAGES, f"{at}: the media type of an image")
+
+
+def _check_assistant(message: _Message, calls: OpenCalls, at: str) -> None:
+    for block in message.blocks:
+        check(block.type in _ASSISTANT, f"{at}: a block of type {block.type!r}")
+        match block.type:
+            case "text":
+                check(bool((block.text or "").strip()), f"{at}: an empty text block")
+            case "tool_use":
+                check(block.input is not None, f"{at}: a tool_use without input")
+                calls.open(block.id or "", block.name or "", at)
+            case "thinking":
+                signed = block.signature == signature(block.thinking or "")
+                check(signed, f"{at}: thinking blocks cannot be modified: invalid signature")
+            case _:
+                check(bool(block.data), f"{at}: a redacted thought without its data")
+
+
+def _check_thinking(request: Body) -> None:
+    thinking = request.thinking
+    if thinking is None:
+        return
+    check(thinking.type in ("enabled", "adaptive", "disabled"), "thinking.type")
+    if thinking.type != "enabled":
+        return
+    budget = thinking.budget_tokens or 0
+    check(1024 <= budget < request.max_tokens, "thinking.budget_tokens must be 1024 to max_tokens")
+    if any(block.type == "tool_result" for block in request.messages[-1].blocks):
+        first = request.messages[-2].blocks[0].type
+        check(first in _THOUGHTS, f"expected a thought before the tool calls, found {first!r}")
+
+
+def _conversation(request: Body) -> Conversation:
+    answered = 0
+    asked = ""
+    result: str | None = None
+    for message in reversed(request.messages):
+        if message.role == "assistant":
+            answered += 1
+            continue
+        if asked := last_spoken(block.text for block in message.blocks):
+            break
+        if not answered and result is None:
+            result = next(_results(message), None)
+    turn = sum(any(b.type == "text" for b in m.blocks) for m in request.messages)
+    asked = asked or (request.messages[-1].blocks[-1].text or "")
+    return Conversation(request.model, request.stream, asked, answered, result, turn)
+
+
+def _results(message: _Message) -> Iterator[str]:
+    """The results in it, the last one first."""
+    for block in reversed(message.blocks):
+        if block.type == "tool_result" and block.content is not None:
+            yield block.content

@@ -1,0 +1,109 @@
+"""A model that says what it is told to, when it is told to: for tests and for writers of bots."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from holdfast.core.messages.message import AssistantMessage, StopReason, ToolCall
+from holdfast.core.turns.model import Completed, ModelEvent, ModelFailed, ModelRequest, TextDelta
+from holdfast.core.turns.turn import Usage
+
+USAGE = Usage(input_tokens=10, output_tokens=5, cached_tokens=2)
+
+
+class Dictation:
+    """A reply that is said piece by piece, when whoever dictates says so."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[str | ModelFailed | None] = asyncio.Queue()
+        self.calls: Sequence[ToolCall] = ()
+
+    def say(self, *pieces: str) -> None:
+        for piece in pieces:
+            self._pieces.put_nowait(piece)
+
+    def end(self, *calls: ToolCall) -> None:
+        """That was all of it; `calls` are made after it."""
+        self.calls = calls
+        self._pieces.put_nowait(None)
+
+    def fail(self, failed: ModelFailed) -> None:
+        """It breaks off here."""
+        self._pieces.put_nowait(failed)
+
+    async def pieces(self) -> AsyncGenerator[str, None]:
+        while (piece := await self._pieces.get()) is not None:
+            if isinstance(piece, ModelFailed):
+                raise piece
+            yield piece
+
+
+Line = str | Sequence[ToolCall] | ModelFailed | Dictation
+
+
+class ScriptedModel:
+    """Owns the script and the record of what was asked.
+
+    Each call takes the next line; one that finds none waits for it, so a test holds a turn
+    still for as long as it likes. A text is streamed word by word, calls are made, an error
+    is raised, a `Dictation` is followed.
+    """
+
+    def __init__(self, *lines: Line) -> None:
+        self.requests: list[ModelRequest] = []
+        self.leased = 0
+        self._lines: asyncio.Queue[Line] = asyncio.Queue()
+        self._asked = asyncio.Condition()
+        self.say(*lines)
+
+    def say(self, *lines: Line) -> None:
+        for line in lines:
+            self._lines.put_nowait(line)
+
+    def lease(self, override: str | None = None) -> "ScriptedClient":
+        self.leased += 1
+        return ScriptedClient(self, name=override or "scripted")
+
+    async def asked(self, number: int) -> ModelRequest:
+        """The request of that number, from 1 on, once it has been made."""
+        async with self._asked:
+            await self._asked.wait_for(lambda: len(self.requests) >= number)
+            return self.requests[number - 1]
+
+    async def answer(self, request: ModelRequest) -> Line:
+        async with self._asked:
+            self.requests.append(request)
+            self._asked.notify_all()
+        return await self._lines.get()
+
+
+class ScriptedClient:
+    """One agent's lease on the scripted model."""
+
+    def __init__(self, model: ScriptedModel, *, name: str) -> None:
+        self.name = name
+        self._model = model
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        line = await self._model.answer(request)
+        if isinstance(line, ModelFailed):
+            raise line
+        if isinstance(line, str):
+            for word in line.split(" "):
+                yield TextDelta(f"{word} ")
+                await asyncio.sleep(0)
+            yield Completed(AssistantMessage(text=line, model=self.name), USAGE)
+        elif isinstance(line, Dictation):
+            said = ""
+            async for piece in line.pieces():
+                said += piece
+                yield TextDelta(piece)
+            calls = tuple(line.calls)
+            stop = StopReason.TOOL_CALLS if calls else StopReason.END
+            reply = AssistantMessage(text=said, calls=calls, model=self.name, stop=stop)
+            yield Completed(reply, USAGE)
+        else:
+            reply = AssistantMessage(calls=tuple(line), model=self.name, stop=StopReason.TOOL_CALLS)
+            yield Completed(reply, USAGE)
+
+    def release(self) -> None:
+        self._model.leased -= 1

@@ -1,0 +1,23 @@
+"""The simulated platform as a door: where its pretend vendor is, and as whom it is met."""
+
+from holdfast.core.config.settings import PlatformSettings
+from holdfast.core.ports.door import Door, Opening
+from holdfast.core.ports.protocols import Platform
+
+
+class SimulatedSettings(PlatformSettings, frozen=True, kw_only=True):
+    base_url: str = ""
+    token: str = ""  # a reference; the vendor asks for none, but two gateways share none either
+
+    def __post_init__(self) -> None:
+        if self.enabled and not self.base_url:
+            raise ValueError("base_url is missing: the address that the service prints")
+
+
+def _open(opening: Opening[SimulatedSettings]) -> Platform:
+    from holdfast.testing.simulated.remote import RemoteSimulatedPlatform
+
+    return RemoteSimulatedPlatform(opening.settings.base_url, account=opening.account)
+
+
+DOOR = Door(name="simulated", settings=SimulatedSettings, open=_open)

@@ -1,0 +1,96 @@
+"""Corpora: commands with what is thought of them, and how often the judge thinks otherwise."""
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core.people.judgement import Judge, Judgement, Level
+
+_ORDER = (Level.HARMLESS, Level.DANGEROUS, Level.HOPELESS)
+
+
+class Labelled(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
+    level: Level
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    labelled: Labelled
+    judgement: Judgement
+
+    @property
+    def agrees(self) -> bool:
+        return self.labelled.level == self.judgement.level
+
+    @property
+    def missed(self) -> bool:
+        """It would have run, and should not have without a word."""
+        return self.judgement.level == Level.HARMLESS and not self.agrees
+
+    @property
+    def over_asked(self) -> bool:
+        return self.labelled.level == Level.HARMLESS and not self.agrees
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    verdicts: list[Verdict]
+
+    def of(self, level: Level) -> list[Verdict]:
+        return [verdict for verdict in self.verdicts if verdict.labelled.level == level]
+
+    def rate(self, count: int, level: Level | None = None) -> float:
+        among = self.verdicts if level is None else self.of(level)
+        return count / len(among) if among else 0.0
+
+    @property
+    def missed(self) -> float:
+        """The share of what is not harmless that would run without a word."""
+        bad = [v for v in self.verdicts if v.labelled.level != Level.HARMLESS]
+        return sum(v.missed for v in bad) / len(bad) if bad else 0.0
+
+    @property
+    def over_asked(self) -> float:
+        """The share of what is harmless that would be asked about or refused."""
+        good = self.of(Level.HARMLESS)
+        return sum(v.over_asked for v in good) / len(good) if good else 0.0
+
+    @property
+    def agreement(self) -> float:
+        return self.rate(sum(v.agrees for v in self.verdicts))
+
+    def table(self) -> str:
+        """For people: what was meant in the rows, what was judged in the columns."""
+        lines = [f"{'':12}{'commands':>10}" + "".join(f"{level.value:>12}" for level in _ORDER)]
+        for level in _ORDER:
+            among = self.of(level)
+            judged = Counter(verdict.judgement.level for verdict in among)
+            cells = "".join(f"{judged[column]:>12}" for column in _ORDER)
+            lines.append(f"{level.value:12}{len(among):>10}{cells}")
+        rates = f"missed {self.missed:.1%}, over-asked {self.over_asked:.1%}"
+        return "\n".join((*lines, f"{rates}, same level {self.agreement:.1%}"))
+
+
+def read_corpus(path: Path) -> list[Labelled]:
+    """A file of `{"command": …, "level": …}` lines, or a .toml with a list for each level."""
+    text = path.read_text()
+    if path.suffix == ".toml":
+        return [
+            Labelled(command=command, level=Level(level))
+            for level, commands in tomllib.loads(text).items()
+            for command in commands
+        ]
+    lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+    return [Labelled(command=line["command"], level=Level(line["level"])) for line in lines]
+
+
+def score(judge: Judge, corpus: Iterable[Labelled]) -> Score:
+    return Score(
+        verdicts=[
+            Verdict(labelled=labelled, judgement=judge.judge(labelled.command))
+            for labelled in corpus
+        ]
+    )

@@ -1,0 +1,1 @@
+"""The rules by which a command is judged, one file for each area."""

@@ -1,0 +1,213 @@
+"""Touching: which paths a program would read, write, delete or change."""
+
+from collections.abc import Callable, Iterator
+
+from holdfast.tools.shell.editing import EDITORS, edits_in_place
+from holdfast.tools.shell.finding import EVERYTHING, found_by
+from holdfast.tools.shell.run import Deed, Run, Touch, Touched
+
+# fmt: off
+_READERS = frozenset((
+    "cat", "head", "tail", "less", "more", "tac", "nl", "grep", "egrep", "fgrep", "rg", "awk",
+    "sed", "base64", "xxd", "od", "hexdump", "strings", "cut", "sort", "uniq", "view", "bat",
+    "zip", "gzip", "scp", "rsync", "tar", "openssl", "diff", "jq", "yq", "vim", "vi", "nano",
+    "paste", "column", "curl", "wc", "md5sum", "sha256sum", "7z", "gpg", "ssh-add",
+))
+# fmt: on
+
+
+def touches_of(run: Run) -> Iterator[Touch]:
+    find = _TOUCHES.get(run.program)
+    if find is not None:
+        for deed, path in find(run):
+            yield Touch(deed=deed, path=path, place=run.place)
+    if run.program in _READERS and not edits_in_place(run):
+        for word in run.args:
+            path = word.partition("=")[2].lstrip("@") if word.startswith("-") else word
+            if path:
+                path = path.lstrip("@")
+                yield Touch(deed=Deed.READ, path=path or word, place=run.place)
+
+
+def _rm(run: Run) -> Touched:
+    options = run.options()
+    deep = options.has("rR", "recursive", "dir")
+    for path in options.operands:
+        yield (Deed.DELETE if deep or path.endswith(EVERYTHING) else Deed.REMOVE), path
+
+
+def _remove(run: Run) -> Touched:
+    for path in run.options("nsC").operands:
+        yield (Deed.DELETE if path.endswith(EVERYTHING) else Deed.REMOVE), path
+
+
+def _trash(run: Run) -> Touched:
+    for path in run.options().operands:
+        yield Deed.DELETE, path
+
+
+def _write(run: Run) -> Touched:
+    for path in run.options("sdrtm").operands:
+        yield Deed.WRITE, path
+
+
+def _copy(run: Run) -> Touched:
+    options = run.options("tSmogZ", ("target-directory", "suffix", "mode", "owner", "group"))
+    into = options.value("t", "target-directory")
+    sources = options.operands if into else options.operands[:-1]
+    if into or sources:
+        yield Deed.WRITE, into or options.operands[-1]
+    if run.program == "mv":
+        for path in sources:
+            yield Deed.REMOVE, path
+            if _is_whole(run, path):
+                yield Deed.DELETE, path
+    for path in sources:
+        yield Deed.READ, path
+
+
+def _is_whole(run: Run, path: str) -> bool:
+    return run.place.ground(path) in ("root", "home", "system tree", "workspace")
+
+
+def _chmod(run: Run) -> Touched:
+    options = run.options()
+    # A mode may look like an option: `chmod -R -w x`.
+    operands = [word for word in run.args if word == "--" or word[:1] != "-"]
+    mode, paths = (operands[0], operands[1:]) if operands else ("", [])
+    if options.value("", "reference") is not None:
+        paths = operands
+    deep = options.has("R", "recursive")
+    for path in paths:
+        if deep:
+            yield (Deed.OPEN_UP if _opens_up(mode) else Deed.CHANGE), path
+        else:
+            yield Deed.WRITE, path
+
+
+def _opens_up(mode: str) -> bool:
+    if mode.isdecimal():
+        return mode[-1] in "2367" or mode.strip("0") == ""
+    return any(
+        part[:1] in "ao+=" and "w" in part.replace("-w", "") and ("+" in part or "=" in part)
+        for part in mode.split(",")
+    )
+
+
+def _chown(run: Run) -> Touched:
+    options = run.options()
+    deep = options.has("R", "recursive")
+    for path in options.operands[1:]:
+        yield (Deed.CHANGE if deep else Deed.WRITE), path
+
+
+def _chattr(run: Run) -> Touched:
+    words = [word for word in run.args if word[:1] not in ("-", "+", "=")]
+    deep = any(word[:1] == "-" and "R" in word for word in run.args)
+    for path in words:
+        yield (Deed.CHANGE if deep else Deed.WRITE), path
+
+
+def _mounts(run: Run) -> Touched:
+    """A folder of ours that a container is given, to read or to write."""
+    options = run.options("evpwulhmcn", ("volume", "mount"))
+    given = [value for name, value in options.values if name == "v"]
+    given += [value for name, value in options.longs if name in ("volume", "mount")]
+    for value in given:
+        path, read_only = _mounted(value)
+        if path[:1] in ("/", ".", "~") and not path.startswith("/dev/"):
+            yield Deed.READ, path
+            if not read_only:
+                yield Deed.WRITE, path
+
+
+def _mounted(value: str) -> tuple[str, bool]:
+    if "=" not in value:
+        path, _, rest = value.partition(":")
+        return path, rest.endswith(":ro")
+    words = dict(word.partition("=")[::2] for word in value.split(","))
+    path = words.get("source") or words.get("src", "")
+    return path, not {"readonly", "ro"}.isdisjoint(words)
+
+
+def _find(run: Run) -> Touched:
+    if "-delete" in run.args:
+        for path in found_by(run.args):
+            yield Deed.DELETE, path
+
+
+def _unpack(run: Run) -> Touched:
+    options = run.options("fCdIXT", ("directory", "file"))
+    into = options.value("Cd", "directory")
+    if run.program == "tar" and not options.has("x", "extract", "get"):
+        old = run.args[:1] and not run.args[0].startswith("-") and "x" in run.args[0]
+        if not old:
+            return
+    if into:
+        yield Deed.WRITE, into
+    old = run.args[:1] and not run.args[0].startswith("-") and "P" in run.args[0]
+    if run.program == "tar" and (old or options.has("P", "absolute-names")):
+        yield Deed.WRITE, "/"
+
+
+def _fetch(run: Run) -> Touched:
+    curl = run.program == "curl"
+    options = run.options("oXHdFuAebTxmKw" if curl else "OoPUetT", ("output", "output-document"))
+    to = options.value("o" if curl else "OP", "output", "output-document", "directory-prefix")
+    if to and to != "-":
+        yield Deed.WRITE, to
+
+
+def _rsync(run: Run) -> Touched:
+    options = run.options("eTfM", ("rsh", "exclude", "include", "filter", "files-from"))
+    if options.operands and ":" not in options.operands[-1]:
+        yield Deed.WRITE, options.operands[-1]
+        if options.has("", "delete", "delete-after", "delete-excluded", "delete-before"):
+            yield Deed.DELETE, options.operands[-1]
+
+
+def _git(run: Run) -> Touched:
+    if run.args[:1] == ("rm",):
+        return
+    if run.args[:2] == ("config", "--system"):
+        yield Deed.WRITE, "/etc/gitconfig"
+
+
+_TOUCHES: dict[str, Callable[[Run], Touched]] = {
+    **EDITORS,
+    "rm": _rm,
+    "unlink": _remove,
+    "rmdir": _remove,
+    "shred": _remove,
+    "srm": _trash,
+    "wipe": _trash,
+    "rimraf": _trash,
+    "trash": _trash,
+    "tee": _write,
+    "touch": _write,
+    "sponge": _write,
+    "ed": _write,
+    "truncate": _write,
+    "mkdir": _write,
+    "fallocate": _write,
+    "cp": _copy,
+    "mv": _copy,
+    "ln": _copy,
+    "install": _copy,
+    "chmod": _chmod,
+    "chown": _chown,
+    "chgrp": _chown,
+    "setfacl": _chown,
+    "chattr": _chattr,
+    "docker": _mounts,
+    "podman": _mounts,
+    "nerdctl": _mounts,
+    "find": _find,
+    "tar": _unpack,
+    "unzip": _unpack,
+    "curl": _fetch,
+    "wget": _fetch,
+    "rsync": _rsync,
+    "git": _git,
+}
+PROGRAMS = frozenset(_TOUCHES) | _READERS
